@@ -259,7 +259,7 @@ def report(results, rounds, installed):
             out.append(f"| {case} | {ours} | {target} | {found} | {met} |")
     notes = [f"- `{case}`: {note}" for case, note in NOTES.items() if case in missed]
     if notes:
-        out += ["", "What stands in the way of those missed:", "", *notes]
+        out += ["", "Why some goals are missed:", "", *notes]
     for case, runs in results.items():
         out += ["", f"## {case}", "", CASES[case][0], "", "| | median | min .. max | memory |", "| --- | ---: | ---: | ---: |"]
         for contestant, all in runs.items():

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-Measures Holdall side by side with other crates and with the barest code that moves the same bytes.
+Measures Holdall side by side with other crates and with the simplest code that moves the same bytes.
 
 Usage: bench [OPTIONS]
 
@@ -12,7 +12,7 @@ Usage: bench [OPTIONS]
   --skip TEXT       leave out contestants whose names contain this; may be repeated
   --rounds N        measured rounds per comparison (default 7; one more warms up)
   --dir DIR         where the workload files are made and kept, up to 12 GB
-                    (default: target/bench-data beside the benchmark's manifest)
+                    (default: target/bench-data next to the benchmark's manifest)
   --quick           small files and 2 rounds: shows that everything runs, its numbers mean nothing
   --make            make the files and stop
   --list            name the comparisons and their goals, and stop
@@ -20,13 +20,13 @@ Usage: bench [OPTIONS]
   --json FILE       write every number as JSON, too
 ";
 
-/// What was asked for.
+/// The parsed arguments.
 pub struct Args {
     pub command: Command,
     pub rows: Vec<String>,
     pub skip: Vec<String>,
     pub rounds: usize,
-    /// The folder given, with a subfolder for the size of the workload.
+    /// The given folder, with a subfolder for the size of the workload.
     pub dir: PathBuf,
     pub quick: bool,
     pub write: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub enum Command {
     List,
     Make,
     Measure,
-    /// One run of one contestant; started by the measuring process.
+    /// One run of one contestant, started by the measuring process.
     Worker(WorkerRun),
 }
 
@@ -57,7 +57,7 @@ impl Args {
         let (mut rounds, mut quick) = (None, false);
         let (mut dir, mut write, mut json) = (None, None, None);
         while let Some(word) = words.next() {
-            let mut value = || words.next().with_context(|| format!("{word} takes a value"));
+            let mut value = || words.next().with_context(|| format!("{word} requires a value"));
             match word.as_str() {
                 "--help" | "-h" => command = Command::Help,
                 "--list" => command = Command::List,
@@ -65,7 +65,9 @@ impl Args {
                 "--quick" => quick = true,
                 "--rows" => rows = value()?.split(',').map(str::to_owned).collect(),
                 "--skip" => skip.push(value()?),
-                "--rounds" => rounds = Some(value()?.parse().context("--rounds takes a number")?),
+                "--rounds" => {
+                    rounds = Some(value()?.parse().context("--rounds requires a number")?)
+                }
                 "--dir" => dir = Some(PathBuf::from(value()?)),
                 "--write" => write = Some(PathBuf::from(value()?)),
                 "--json" => json = Some(PathBuf::from(value()?)),

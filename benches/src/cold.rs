@@ -1,4 +1,4 @@
-//! Putting a file out of the page cache, and making sure of it.
+//! Removing a file from the page cache, and checking that it is gone.
 
 use anyhow::{Context, Result, ensure};
 use memmap2::Mmap;
@@ -7,23 +7,29 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Makes `path` cold: its clean pages leave the page cache.
+/// Makes `path` cold: removes its clean pages from the page cache.
 ///
 /// # Errors
-/// When more than one page in a hundred is still there (someone has the file mapped, or it is dirty).
+///
+/// Returns an error if more than 1 % of the pages remain, because the file is mapped or has dirty pages.
 pub fn drop_cache(path: &Path) -> Result<()> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    // SAFETY: plain system call on a descriptor that is open.
+    // SAFETY: a plain system call on an open descriptor.
     unsafe {
         libc::fdatasync(file.as_raw_fd());
         libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
     }
     let share = resident(&file)?;
-    ensure!(share < 0.01, "{:.0}% of {} stay in the page cache", share * 100.0, path.display());
+    ensure!(
+        share < 0.01,
+        "{:.0}% of {} are still in the page cache",
+        share * 100.0,
+        path.display()
+    );
     Ok(())
 }
 
-/// Reads the file once so that it is in the page cache.
+/// Reads the file once, so that it is in the page cache.
 pub fn warm_cache(path: &Path) -> Result<()> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     if resident(&file)? < 1.0 {
@@ -33,16 +39,16 @@ pub fn warm_cache(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The share of the file's pages that are in the page cache.
+/// Returns the share of the file's pages that are in the page cache.
 fn resident(file: &File) -> Result<f64> {
     if file.metadata()?.len() == 0 {
         return Ok(1.0);
     }
-    // SAFETY: the file is one of ours and nobody shortens it while the map exists.
+    // SAFETY: the file belongs to the benchmark, and is not shortened while the map exists.
     let map = unsafe { Mmap::map(file)? };
     let pages = map.len().div_ceil(4096);
     let mut present = vec![0u8; pages];
-    // SAFETY: the range is the map's own and `present` has one byte per page.
+    // SAFETY: the range is that of the map, and `present` has one byte per page.
     let status = unsafe { libc::mincore(map.as_ptr() as *mut _, map.len(), present.as_mut_ptr()) };
     ensure!(status == 0, "mincore: {}", std::io::Error::last_os_error());
     Ok(present.iter().filter(|p| **p & 1 == 1).count() as f64 / pages as f64)

@@ -1,6 +1,7 @@
-//! The files of records, texts and references: what is in them, and how each is made.
+//! The workload files of records, texts and references: their contents, and how each is written.
 //!
-//! What is only opened is a header of ours before a hole. Arrow's files are written by its own crate.
+//! Files that are only opened consist of a header written by Holdall and a hole. Arrow files are written by the `arrow`
+//! crate.
 
 use crate::files::Workload::{self, *};
 use crate::peers::arrow;
@@ -19,7 +20,8 @@ pub const SAMPLES: &str = "samples";
 /// The name of the blob in files that have one.
 pub const TEXTS: &str = "texts";
 
-/// A record of the file [`Samples`], as a program would write it down: the kind is [`sample_kind`].
+/// A record of the file [`Samples`] as a Rust program would declare it. Its record type in the schema is
+/// [`sample_kind`].
 #[repr(C, align(16))]
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
@@ -30,7 +32,7 @@ pub struct Sample {
     pub weights: [f32; 8],
 }
 
-/// Makes the file.
+/// Writes the workload file.
 pub fn write(file: Workload, path: &Path, quick: bool) -> Result<()> {
     match file {
         Holes10G => write_holes(path),
@@ -42,7 +44,7 @@ pub fn write(file: Workload, path: &Path, quick: bool) -> Result<()> {
         TextsArrow => arrow::write(path, &texts(quick)),
         TextsArrowLarge => arrow::write_large(path, &texts(quick)),
         Lines => write_lines(path, lines(quick)),
-        other => bail!("{other:?} is not made here"),
+        other => bail!("{other:?} is not written by this module"),
     }
 }
 
@@ -58,7 +60,7 @@ fn lines(quick: bool) -> u64 {
     if quick { 20_000 } else { 1_000_000 }
 }
 
-/// Texts of 20 to 60 letters, 40 on average.
+/// Returns texts of 20 to 60 letters, 40 on average.
 fn texts(quick: bool) -> Vec<String> {
     let mut random = XorShift(0x7e47);
     (0..if quick { 20_000 } else { 1_000_000 }).map(|_| text(&mut random)).collect()
@@ -70,7 +72,7 @@ fn text(random: &mut XorShift) -> String {
     (0..len).map(letter).collect()
 }
 
-/// The kind of [`Sample`].
+/// Returns the schema of [`Sample`].
 fn sample_kind() -> Value {
     let floats = |count| fixed(json!({"TypeDef:Float32": true}), count);
     json!({
@@ -87,14 +89,14 @@ fn sample_kind() -> Value {
     })
 }
 
-/// An array of so many.
+/// Returns the schema of an array of `count` items.
 fn fixed(items: Value, count: u64) -> Value {
     json!({
         "type": "array", "TypeDef:Array": true, "items": items, "minItems": count, "maxItems": count,
     })
 }
 
-/// The kind of a line of [`Lines`].
+/// Returns the schema of a line of [`Lines`].
 pub fn line_kind() -> Value {
     json!({
         "type": "object",
@@ -129,7 +131,7 @@ fn write_lines(path: &Path, count: u64) -> Result<()> {
     Ok(out.into_inner()?.sync_all()?)
 }
 
-/// How datasets are written here.
+/// Returns the options for writing datasets.
 pub fn options() -> WriteOptions {
     let options = WriteOptions::new().with_overwrite(true).with_durability(Durability::System);
     match formats::by_name("metatensor") {
@@ -183,7 +185,7 @@ fn write_text_records(path: &Path, texts: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A model, a dataset and a blob of 10 GB together.
+/// Writes a file with a model, a dataset and a blob, 10 GB together, whose data is a hole.
 fn write_holes(path: &Path) -> Result<()> {
     const RECORDS: u64 = 80_000_000;
     const RUNS: u64 = 20_000_000;
@@ -205,7 +207,7 @@ fn write_holes(path: &Path) -> Result<()> {
     data.write(path, json!({"type": "object", "properties": properties}), tensors)
 }
 
-/// As many small tensors, in lists of a hundred, which the schema describes once.
+/// Writes `count` small tensors in lists of a hundred, which the schema describes once.
 fn write_listed(path: &Path, count: u64) -> Result<()> {
     let mut data = Data::default();
     let layers: Vec<Value> = (0..count / 100)
@@ -224,7 +226,7 @@ fn write_listed(path: &Path, count: u64) -> Result<()> {
     data.write(path, schema, json!({ "layers": layers }))
 }
 
-/// As many small tensors, each of which has a name and a shape of its own in the schema.
+/// Writes `count` small tensors, each with its own name and shape in the schema.
 fn write_named(path: &Path, count: u64) -> Result<()> {
     let mut data = Data::default();
     let (mut tensors, mut properties) = (Map::new(), Map::new());
@@ -244,7 +246,7 @@ fn write_named(path: &Path, count: u64) -> Result<()> {
     data.write(path, json!({"type": "object", "properties": properties}), tensors.into())
 }
 
-/// Puts `value` where a dotted name says; each object on the way is under `below` of the one before.
+/// Sets `value` at a dotted name. Each intermediate object is the member `below` of the previous one.
 fn put(root: &mut Value, below: &str, name: &str, value: Value) {
     let mut at = root;
     let (folders, last) = name.rsplit_once('.').unwrap_or(("", name));
@@ -275,7 +277,7 @@ impl Data {
         json!({"dtype": dtype, "shape": shape, "data_offsets": self.take(len)})
     }
 
-    /// The header, and a hole in place of the data.
+    /// Writes the header, and a hole instead of the data.
     fn write(self, path: &Path, schema: Value, tensors: Value) -> Result<()> {
         const ALIGN: usize = 256;
         let mut header = serde_json::to_vec(&json!({

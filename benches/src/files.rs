@@ -1,7 +1,7 @@
-//! The workload files: what they are called and how each is made.
+//! The workload files: their names, and how each is written.
 //!
-//! A peer reads files of its own format that it wrote itself. Each file is written under another name,
-//! flushed to the disk and then renamed, so what exists is whole.
+//! Each peer reads files of its own format that it wrote itself. A file is written under a temporary name, flushed to
+//! the disk and then renamed, so that an existing file is complete.
 
 use crate::args::Args;
 use crate::datasets;
@@ -17,21 +17,21 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The level of compressed files.
+/// The compression level.
 pub const LEVEL: i32 = 3;
 
-/// A file that comparisons read.
+/// A workload file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// Llama-3.2-1B shapes with 4 of 16 layers, 1.01 GB, in safetensors.
     LlamaSafetensors,
-    /// The same in zTensor 1.2 by Holdall: frames of 2 MB and a seek table, level 3, crc32c.
+    /// The same in zTensor 1.2, written by Holdall: frames of 2 MB and a seek table, level 3, crc32c.
     LlamaSeekable,
     /// The same in zTensor 1.2, raw, crc32c digests.
     LlamaZt12,
     /// The same with sha256 digests.
     LlamaZt12Sha256,
-    /// The same with every tensor one zstd frame of level 3, as the `ztensor` crate writes.
+    /// The same with every tensor as one zstd frame of level 3, as the `ztensor` crate writes it.
     LlamaZt12Zstd,
     /// The same in zTensor 2.1, canonical form (raw, 64 KB alignment, xxh3 digests).
     LlamaZt21,
@@ -39,23 +39,23 @@ pub enum Workload {
     LlamaZt21Zstd,
     /// The same in GGUF.
     LlamaGguf,
-    /// The same as float16, by `torch.save`.
+    /// The same as float16, written by `torch.save`.
     LlamaTorch,
-    /// As float16, by `numpy.savez`.
+    /// As float16, written by `numpy.savez`.
     LlamaNpz,
-    /// Its embedding alone, 525 MB, as float16, by `numpy.save`.
+    /// Only its embedding, 525 MB, as float16, written by `numpy.save`.
     EmbeddingNpy,
-    /// As float16, by h5py: contiguous datasets.
+    /// As float16, written by h5py as contiguous datasets.
     LlamaHdf5,
-    /// As float16, by onnx: initialisers of a graph that has nothing else.
+    /// As float16, written by onnx as initializers of an otherwise empty graph.
     LlamaOnnx,
-    /// The tokens of a large vocabulary, GGUF.
+    /// The tokens of a large vocabulary in GGUF.
     TokensGguf,
-    /// 4096 × 4096 elements in blocks of each type, GGUF.
+    /// 4096 × 4096 elements in blocks of each type in GGUF.
     BlocksGguf,
-    /// All 16 layers, 2.47 GB, safetensors; the data is a hole. For reading the table of contents.
+    /// All 16 layers, 2.47 GB, in safetensors. The data is a hole: only the table of contents is read.
     LlamaHoles,
-    /// 51 000 tensors of 10 KB, 522 MB.
+    /// 51 000 tensors of 10 KB, 522 MB, in safetensors.
     SmallSafetensors,
     SmallZt12,
     /// Aligned to 4 KB instead of 64 KB, which would make it 3.3 GB.
@@ -65,27 +65,27 @@ pub enum Workload {
     TinyZt12,
     /// Aligned to 4 KB.
     TinyZt21,
-    /// A folder: the index of 200 safetensors files of 500 such tensors each.
+    /// A folder with the index of 200 safetensors files of 500 such tensors each.
     Shards100k,
-    /// A model, 80 million records and 20 million texts, 10 GB of Metatensor; the data is a hole.
+    /// A model, 80 million records and 20 million texts, 10 GB of Metatensor. The data is a hole.
     Holes10G,
-    /// 100 000 references to tensors that the schema describes once; the data is a hole.
+    /// 100 000 references to tensors that the schema describes once. The data is a hole.
     Header100k,
-    /// The same, each described on its own.
+    /// The same, each tensor described separately.
     Header100kNamed,
-    /// 1 million records of 64 bytes, Metatensor.
+    /// 1 million records of 64 bytes in Metatensor.
     Samples,
-    /// 1 million texts of 40 bytes as a blob, Metatensor.
+    /// 1 million texts of 40 bytes as a blob in Metatensor.
     Texts,
     /// The same as members of records.
     TextRecords,
-    /// The same as a column `Utf8` of an Arrow IPC file.
+    /// The same as a `Utf8` column of an Arrow IPC file.
     TextsArrow,
-    /// The same as a column `LargeUtf8`.
+    /// The same as a `LargeUtf8` column.
     TextsArrowLarge,
-    /// 1 million records of numbers and strings as lines of JSON.
+    /// 1 million records of numbers and strings as JSON lines.
     Lines,
-    /// 2,000 files, 2 GB, and the folder they were packed from beside it.
+    /// A package of 2,000 files, 2 GB, with the folder it was packed from next to it.
     Package2G,
 }
 
@@ -130,7 +130,7 @@ impl Workload {
         })
     }
 
-    /// The tensors of a file of tensors.
+    /// Returns the tensors of a file of tensors.
     fn specs(self, quick: bool) -> Vec<Spec> {
         match self {
             LlamaSafetensors | LlamaSeekable | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd
@@ -194,7 +194,7 @@ impl Workload {
     }
 }
 
-/// Makes the files that `comparisons` read and that are not there yet.
+/// Writes the files that `comparisons` read, unless they exist.
 pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut wanted: Vec<Workload> =
@@ -241,7 +241,7 @@ impl View for &Spec {
     }
 }
 
-/// A folder of `count` files with the index that the hub has for such.
+/// Writes a folder of `count` files, with an index file as on the Hugging Face Hub.
 fn write_shards(folder: &Path, specs: &[Spec], count: usize) -> Result<()> {
     std::fs::create_dir(folder)?;
     let mut map = serde_json::Map::new();
@@ -256,7 +256,7 @@ fn write_shards(folder: &Path, specs: &[Spec], count: usize) -> Result<()> {
     Ok(std::fs::write(folder.join("model.safetensors.index.json"), index.to_string())?)
 }
 
-/// The shards of such a folder, in order.
+/// Returns the shards of such a folder, in order.
 pub fn shards(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -265,7 +265,7 @@ pub fn shards(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The header of a safetensors file as the crate writes it, and a hole in place of the data.
+/// Writes the header of a safetensors file as the crate writes it, and a hole instead of the data.
 fn write_holes(path: &Path, specs: &[Spec]) -> Result<()> {
     let mut sorted: Vec<&Spec> = specs.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -299,7 +299,7 @@ fn write_zt12(
     Ok(())
 }
 
-/// Names must come in order: canonical form demands it.
+/// Writes a zTensor 2.1 file. The names must be in order, as the canonical form requires.
 fn write_zt21(mut writer: ztensor21::Writer, specs: &[Spec], encoding: Option<&str>) -> Result<()> {
     let mut sorted: Vec<&Spec> = specs.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,4 +1,4 @@
-//! The machine and the versions that numbers belong to.
+//! The machine and the software versions of a measurement.
 
 use crate::args::Args;
 use crate::cold::drop_cache;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Facts in the order in which they are shown.
+/// Facts, in the order of the report.
 pub struct Machine {
     pub date: String,
     pub facts: Vec<(&'static str, String)>,
@@ -35,10 +35,10 @@ pub fn describe(args: &Args) -> Result<Machine> {
     Ok(Machine { date: date(now), facts, versions: versions() })
 }
 
-/// Gigabytes per second of reading and writing a file past the page cache, on all cores.
+/// Returns the speed of reading and of writing a file without the page cache on all cores, in gigabytes per second.
 fn disk_speed(dir: &Path) -> Result<(f64, f64)> {
     let mut bytes = HugeMemory::new(256 << 20);
-    // Not zeros, which a disk may not store.
+    // Random bytes, as some disks do not store zeros.
     bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i.wrapping_mul(0x9e37_79b1) >> 13) as u8);
     let output = Output::new(dir.join("output.zt"))?;
     let path = output.as_ref();
@@ -53,7 +53,7 @@ fn line(path: &str) -> String {
     read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
 }
 
-/// The version without what a distribution adds to it.
+/// Returns the kernel version without the suffix of the distribution.
 fn kernel() -> String {
     let release = line("/proc/sys/kernel/osrelease");
     format!("Linux {}", release.split('-').next().unwrap_or_default())
@@ -71,7 +71,7 @@ fn memory() -> String {
     kilobytes.map_or(total, |k| format!("{:.0} GB", k * 1024.0 / 1e9))
 }
 
-/// The type of the file system that `dir` is on: of the longest mount point that is a prefix of it.
+/// Returns the type of the file system that contains `dir`: that of the longest mount point that is a prefix of it.
 fn file_system(dir: &Path) -> String {
     let Ok(dir) = dir.canonicalize() else { return "unknown".into() };
     let mounts = read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -90,7 +90,7 @@ fn compiler() -> String {
         .map_or_else(|| "unknown".into(), |s| s.trim().to_owned())
 }
 
-/// Versions of what is measured, from the lock file that this was built with.
+/// Returns the versions of the measured packages, from the lock file of this build.
 fn versions() -> Vec<(String, String)> {
     const SHOWN: [&str; 10] = [
         "arrow-array",
@@ -115,9 +115,9 @@ fn versions() -> Vec<(String, String)> {
     packages.collect()
 }
 
-/// The day of a time since 1970, in UTC, as `2026-03-21`.
+/// Formats the day of a time since 1970 in UTC, as `2026-03-21`.
 fn date(since: Duration) -> String {
-    // Days to a civil date, counting years from 1 March so that the leap day comes last.
+    // Converts days to a civil date. Years start on 1 March, so that the leap day is the last.
     let days = since.as_secs() as i64 / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

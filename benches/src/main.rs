@@ -1,14 +1,12 @@
-//! Side-by-side measurements of Holdall against published crates and against the barest code that moves
-//! the same bytes.
+//! Measures Holdall side by side with published crates and with the simplest code that moves the same bytes.
 //!
-//! One *comparison* ([`rows`]) is a set of contestants that do the same work, and goals that say which of
-//! them must stand where. Contestants run one after the other, round after round (A B C, A B C, …), each
-//! run in a process of its own: memory that an earlier run has already faulted in would otherwise make
-//! the next one look fast, and the peak memory of a process can be read when it ends. A process times
-//! itself ([`worker`]), so its start is not counted. The first round warms up, compares the bytes that the
-//! contestants delivered and samples memory; it is not measured.
+//! A *comparison* ([`rows`]) is a set of contestants that do the same work, with goals for their results relative to
+//! each other. The contestants run one after the other in rounds (A B C, A B C, …), each run in its own process.
+//! Otherwise, memory allocated by an earlier run would make the next one faster; also, the peak memory of a process can
+//! be read when it ends. A process times itself ([`worker`]), so its start is not counted. The first round warms up,
+//! compares the bytes that the contestants delivered, and samples memory; it is not measured.
 //!
-//! The workload files are made once, by the peers' own writers ([`files`]).
+//! The workload files are made once, by the writers of the peers ([`files`]).
 
 mod args;
 mod cold;

@@ -1,4 +1,4 @@
-//! Running the contestants of a comparison, interleaved, each run in a process of its own.
+//! Running the contestants of a comparison in turn, each run in its own process.
 
 use crate::args::Args;
 use crate::cold::{drop_cache, warm_cache};
@@ -12,12 +12,12 @@ use std::io::{IsTerminal, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What the rounds of a comparison found.
+/// The results of the rounds of a comparison.
 pub struct Results {
     pub comparison: Comparison,
-    /// In the order of the contestants.
+    /// The results, in the order of the contestants.
     pub measured: Vec<Measured>,
-    /// The files it reads, and their sizes in bytes.
+    /// The files that it reads, and their sizes in bytes.
     pub files: Vec<(Workload, u64)>,
 }
 
@@ -25,7 +25,7 @@ pub struct Results {
 pub struct Measured {
     pub contestant: Contestant,
     pub runs: Vec<Outcome>,
-    /// Peak anonymous memory of the process in the warm-up, in bytes, sampled every millisecond.
+    /// The peak anonymous memory of the process in the warm-up in bytes, sampled every millisecond.
     pub anonymous_peak: u64,
     check: Option<u64>,
 }
@@ -43,13 +43,13 @@ impl Measured {
         (nanos().min().unwrap_or(0), nanos().max().unwrap_or(0))
     }
 
-    /// Median of processor time over wall time and cores.
+    /// Returns the median of processor time divided by wall time and cores.
     pub fn busy(&self) -> f64 {
         let cores = crate::floor::cores() as f64;
         self.middle(|r| r.cpu_nanos as f64 / (r.nanos as f64 * cores))
     }
 
-    /// Median of bytes written per second of processor time.
+    /// Returns the median of bytes written per second of processor time.
     pub fn output(&self) -> f64 {
         self.middle(|r| r.written.unwrap_or(0) as f64 * 1e9 / r.cpu_nanos as f64)
     }
@@ -61,18 +61,18 @@ impl Measured {
     }
 }
 
-/// How a goal came out.
+/// The outcome of a goal.
 pub struct Verdict {
     pub ours: &'static str,
-    /// What it was measured against, empty for memory and cores.
+    /// The contestant it is compared with, empty for memory and cores.
     pub against: &'static str,
-    /// The value reached, in the target's measure.
+    /// The measured value, in the unit of the target.
     pub value: f64,
     pub met: bool,
 }
 
 impl Results {
-    /// Bytes of the first file.
+    /// Returns the length of the first file.
     pub fn bytes(&self) -> u64 {
         self.files.first().map_or(0, |(_, len)| *len)
     }
@@ -136,7 +136,7 @@ impl Results {
         Ok(Verdict { ours: goal.ours, against, value, met })
     }
 
-    /// The fastest floor, or else the fastest peer: what times are shown as multiples of.
+    /// Returns the fastest floor, or else the fastest peer. Times are shown as multiples of its time.
     pub fn yardstick(&self) -> Option<&Measured> {
         let fastest = |kind: Kind| {
             let of_kind = self.measured.iter().filter(|m| m.contestant.kind == kind);
@@ -163,7 +163,8 @@ fn one(comparison: Comparison, args: &Args) -> Result<Results> {
         comparison.contestants.iter().filter(kept).map(measured).collect()
     };
     if comparison.cache == Cache::Warm {
-        // What a writer left in the page cache lies there in other pieces than what was read from the disk.
+        // Files left in the page cache by their writer are in pieces of other sizes there than files read from the
+        // disk.
         comparison.files.iter().try_for_each(|f| drop_cache(&f.path(&args.dir)))?;
     }
     for round in 0..=args.rounds {
@@ -196,12 +197,12 @@ fn one(comparison: Comparison, args: &Args) -> Result<Results> {
     Ok(Results { comparison, measured, files })
 }
 
-/// Takes as much memory as a run may need, and frees it. A virtual machine may have given free memory
-/// back to its host, and getting it again costs more than the work that is measured.
+/// Allocates as much memory as a run may need, and frees it. A virtual machine may have returned free memory to its
+/// host, and getting it back takes longer than the measured work.
 fn claim_memory(comparison: &Comparison, args: &Args) -> Result<()> {
     if let (true, Some(first)) = (comparison.rate, comparison.files.first()) {
         let len = std::fs::metadata(first.path(&args.dir))?.len();
-        // What is read or written lies in the page cache, too.
+        // Files that are read or written also occupy the page cache.
         HugeMemory::new(2 * len as usize + (64 << 20))
             .iter_mut()
             .step_by(4096)
@@ -210,7 +211,7 @@ fn claim_memory(comparison: &Comparison, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Contestants that say what they delivered delivered the same.
+/// Returns an error unless all contestants with a check of their output have the same.
 fn compare_checks(measured: &[Measured]) -> Result<()> {
     let mut given = measured.iter().filter_map(|m| Some((m.contestant.name, m.check?)));
     if let Some((first, check)) = given.next() {
@@ -232,7 +233,7 @@ fn run(comparison: &Comparison, contestant: &Contestant, round: usize, args: &Ar
         .arg(&args.dir)
         .stdout(Stdio::piped())
         .spawn()?;
-    // Only the warm-up is watched: looking costs time on a small machine.
+    // Only the warm-up is sampled, because sampling slows a small machine down.
     let anonymous_peak = if round == 0 { watch(&mut child)? } else { 0 };
     let mut text = String::new();
     child.stdout.take().context("no output")?.read_to_string(&mut text)?;
@@ -250,7 +251,7 @@ fn run(comparison: &Comparison, contestant: &Contestant, round: usize, args: &Ar
     Ok(Run { outcome, anonymous_peak })
 }
 
-/// Samples the process's anonymous memory until it ends.
+/// Samples the anonymous memory of the process until it ends.
 fn watch(child: &mut Child) -> Result<u64> {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;

@@ -1,4 +1,4 @@
-//! Holdall itself, used the way its documentation says.
+//! Holdall, used as documented.
 
 pub mod gguf;
 pub mod records;
@@ -20,7 +20,7 @@ use safetensors::tensor::TensorView;
 use std::hint::black_box;
 use std::path::Path;
 
-/// Opens the file and goes through names, dtypes and shapes.
+/// Opens the file and lists names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     let path = c.path(file);
     let ((), mut outcome) = repeated(times, || -> Result<()> {
@@ -37,7 +37,7 @@ pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Opens the file and loads every tensor, with or without its digests checked.
+/// Opens the file and loads every tensor, with or without checks of the digests.
 pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
     let (loaded, mut outcome) = timed(|| {
         OpenOptions::new().with_check(digests).open(c.path(file)).and_then(|file| file.load_all())
@@ -46,7 +46,7 @@ pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The check of what was loaded.
+/// Returns the check of the loaded tensors.
 pub fn check_of(c: &Context, loaded: &Loaded) -> Result<Option<u64>> {
     let mut check = c.check();
     for tensor in loaded.iter() {
@@ -77,7 +77,7 @@ pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Opens the cold file and reads some rows of the embedding.
+/// Opens the cold file and reads rows of the embedding.
 pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     Runs::new(c, file).each(|path, start| {
         let file = holdall::open(path)?;
@@ -87,7 +87,7 @@ pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     })
 }
 
-/// Writes a model that is in memory, tensor by tensor; the file appears when it is whole.
+/// Writes a model from memory, tensor by tensor. The file is renamed into place when it is complete.
 pub fn save(c: &Context, durability: Durability, digest: Option<Algorithm>) -> Result<Outcome> {
     let model = Model::load(c)?;
     let views = model.views()?;

@@ -1,4 +1,4 @@
-//! A package of many files, the folder it is packed from, and what Python's `zipfile` does with it.
+//! A package of many files, the folder it is packed from, and the same work done by Python's `zipfile`.
 
 use crate::floor::{cores, read};
 use crate::timing::Outcome;
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The tensor of `tensor_data` that is read alone: 64 MiB of float32.
+/// The tensor of `tensor_data` that is read separately: 64 MiB of float32.
 pub const TENSOR: &str = "x";
 const SIDE: u64 = 4096;
 
-/// The folder that `package` is made from, next to it.
+/// Returns the folder that `package` is made from, next to it.
 pub fn folder(package: &Path) -> PathBuf {
     package.with_extension("folder")
 }
 
-/// Makes the folder of `package`, then packs it into `part`: 2,000 files, 2 GB.
+/// Writes the folder of `package`, then packs it into `part`: 2,000 files, 2 GB.
 pub fn write(package: &Path, part: &Path, quick: bool) -> Result<()> {
     let folder = folder(package);
     if folder.exists() {
@@ -55,8 +55,8 @@ pub fn write(package: &Path, part: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Where a package has its directory and its `MANIFEST`: offsets and lengths in bytes. It has no comment, and fewer than 2^32
-/// bytes.
+/// Returns the offsets and lengths of a package's directory and of its `MANIFEST`. The package must have no comment,
+/// and fewer than 2^32 bytes.
 pub fn texts(package: &Path) -> Result<Vec<(u64, usize)>> {
     let file = File::open(package)?;
     let word = |at: u64, len: usize| -> Result<u64> {
@@ -83,12 +83,12 @@ pub fn texts(package: &Path) -> Result<Vec<(u64, usize)>> {
     anyhow::bail!("{} has no MANIFEST", package.display())
 }
 
-/// Runs a Python program that prints how many nanoseconds its work took, and peak memory besides.
+/// Runs a Python program that prints how many nanoseconds its work took. Also returns its peak memory.
 pub fn python(program: &str, argument: &Path) -> Result<Outcome> {
     run_python(Path::new("python3"), program, &[argument.as_os_str()])
 }
 
-/// The same by that interpreter, with several arguments.
+/// As [`python`], with the given interpreter and several arguments.
 pub fn run_python(python: &Path, program: &str, arguments: &[&OsStr]) -> Result<Outcome> {
     let out = Command::new(python).arg("-c").arg(program).args(arguments).output();
     let out = out.context("running python3")?;
@@ -97,7 +97,7 @@ pub fn run_python(python: &Path, program: &str, arguments: &[&OsStr]) -> Result<
     Ok(Outcome { nanos, ..Outcome::default() })
 }
 
-/// Opens, goes over every entry's name, length and checksum, and reads what describes the package.
+/// Opens a package, reads every entry's name, length and checksum, and reads the texts that describe the package.
 pub const LIST: &str = r#"
 import sys, time, zipfile, tomllib
 def work():
@@ -116,7 +116,7 @@ for _ in range(9):
 print(sorted(times)[4])
 "#;
 
-/// All files below `folder`, in order.
+/// Returns all files below `folder`, in order.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut out = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -131,7 +131,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Writes all files one after the other into one file by `write` of whole files, then `fsync`.
+/// Writes all files into one, one after the other, each by one `write`, then calls `fsync`.
 pub fn copy_into_one(files: &[PathBuf], to: &Path) -> Result<()> {
     let mut out = File::create_new(to)?;
     for path in files {
@@ -140,7 +140,7 @@ pub fn copy_into_one(files: &[PathBuf], to: &Path) -> Result<()> {
     Ok(out.sync_all()?)
 }
 
-/// Hashes every file by `hash`, on `threads` threads.
+/// Hashes every file by `hash` on `threads` threads.
 pub fn hash_all(files: &[PathBuf], threads: usize, hash: fn(&[u8]) -> [u8; 32]) -> Result<()> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -155,7 +155,7 @@ pub fn hash_all(files: &[PathBuf], threads: usize, hash: fn(&[u8]) -> [u8; 32]) 
     })
 }
 
-/// As [`hash_all`] on every core.
+/// As [`hash_all`], on every core.
 pub fn hash_on_all_cores(files: &[PathBuf], hash: fn(&[u8]) -> [u8; 32]) -> Result<()> {
     hash_all(files, cores(), hash)
 }

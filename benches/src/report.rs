@@ -1,4 +1,4 @@
-//! The report: on the terminal, in Markdown and in JSON.
+//! The report: for the terminal, as Markdown and as JSON.
 
 use crate::args::Args;
 use crate::files::Workload;
@@ -15,7 +15,7 @@ pub struct Report<'a> {
     pub results: &'a [Results],
 }
 
-/// Names the comparisons, their contestants and their goals.
+/// Prints the comparisons, their contestants and their goals.
 pub fn list(comparisons: &[Comparison]) {
     for c in comparisons {
         println!("{}\n    {}", c.name, c.what);
@@ -29,7 +29,7 @@ pub fn list(comparisons: &[Comparison]) {
 }
 
 impl Report<'_> {
-    /// Columns for a terminal.
+    /// Returns the report in columns for a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for r in self.results {
@@ -47,16 +47,16 @@ impl Report<'_> {
         text
     }
 
-    /// The page of the documentation.
+    /// Returns the page of the documentation.
     pub fn markdown(&self) -> String {
         let mut page = String::from(
             "# Benchmarks\n\n\
              Written by `cargo xtask bench --write docs/benchmarks.md`; do not edit. `cargo xtask bench --list` \
-             names every comparison, `benches/` holds the code.\n\n\
-             Contestants of one comparison run one after the other, round after round, each run in a process of its \
-             own that times itself. Memory is taken and freed before each run, so that a virtual machine has it at \
-             hand. A *floor* is the barest code that moves the same bytes. Times are medians; a \
-             multiple (×) is the ratio of medians to the fastest floor, or to the fastest peer where there is no \
+             lists the comparisons; the code is in `benches/`.\n\n\
+             The contestants of a comparison run one after the other in rounds, each run in its \
+             own process, which times itself. Memory is allocated and freed before each run, so that a virtual machine \
+             provides it. A *floor* is the simplest code that moves the same bytes. Times are medians; a \
+             multiple (×) is the ratio of medians to the fastest floor, or to the fastest peer if there is no \
              floor. *Cores* is processor time over wall time, *memory* the peak of anonymous memory.\n\n",
         );
         if self.args.quick {
@@ -114,11 +114,11 @@ impl Report<'_> {
             }
         }
         if !missed.is_empty() {
-            let _ = write!(page, "\nWhat stands in the way of those missed:\n\n{missed}");
+            let _ = write!(page, "\nWhy some goals are missed:\n\n{missed}");
         }
     }
 
-    /// Every number.
+    /// Returns all numbers as JSON.
     pub fn json(&self) -> Value {
         let comparisons = self.results.iter().map(|r| {
             let contestants = r.measured.iter().map(|m| {
@@ -259,7 +259,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Three digits and a unit.
+/// Formats a time with three digits and a unit.
 fn time(nanos: u64) -> String {
     let nanos = nanos as f64;
     let (value, unit) = match nanos {
@@ -275,7 +275,7 @@ fn memory(bytes: f64) -> String {
     if bytes < 1e9 { format!("{:.0} MB", bytes / 1e6) } else { format!("{:.2} GB", bytes / 1e9) }
 }
 
-/// Writes rows of cells, the first to the left and the others to the right.
+/// Writes rows of cells, the first aligned to the left and the others to the right.
 fn columns<const N: usize>(text: &mut String, rows: impl Iterator<Item = [String; N]>) {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |i: usize| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);

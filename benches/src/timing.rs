@@ -1,22 +1,22 @@
-//! Timing a piece of work, and what one run of a contestant reports.
+//! Timing the work of a contestant, and the results of a run.
 
 use std::time::Instant;
 
-/// What one run of one contestant found.
+/// The results of one run of one contestant.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
-    /// Wall time of the work.
+    /// The wall time of the work.
     pub nanos: u64,
-    /// Processor time it took, over all threads and finished child processes.
+    /// The processor time of the work, over all threads and finished child processes.
     pub cpu_nanos: u64,
-    /// A digest of what was delivered (see [`crate::workload::Check`]), computed after the clock stopped.
-    /// Contestants of one comparison that give one must give the same.
+    /// A digest of the delivered bytes (see [`crate::workload::Check`]), computed after the clock stopped. All
+    /// contestants of a comparison that return a digest must return the same.
     pub check: Option<u64>,
-    /// Bytes of the file that it wrote, where speed is counted by them.
+    /// The bytes written to the file, if the speed is measured by them.
     pub written: Option<u64>,
 }
 
-/// Runs `work` and returns what it made and how long that took. Nothing is dropped inside.
+/// Runs `work` and returns its result and its time. The result is not dropped while the clock runs.
 pub fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Outcome), E> {
     let cpu = cpu_nanos();
     let start = Instant::now();
@@ -25,8 +25,8 @@ pub fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Outcome), 
     Ok((made, Outcome { nanos, cpu_nanos: cpu_nanos() - cpu, check: None, written: None }))
 }
 
-/// Runs short work `times` times after one unmeasured run and returns the median run. What a run made is
-/// dropped between runs.
+/// Runs short work `times` times after one unmeasured run and returns the median run. The result of a run is dropped
+/// between runs.
 pub fn repeated<T, E>(
     times: usize,
     mut work: impl FnMut() -> Result<T, E>,
@@ -47,7 +47,7 @@ fn cpu_nanos() -> u64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .into_iter()
         .map(|who| {
-            // SAFETY: `usage` is a valid place for the structure, which is plain numbers.
+            // SAFETY: `usage` is valid memory for the structure, which consists of plain numbers.
             let usage = unsafe {
                 let mut usage: libc::rusage = std::mem::zeroed();
                 libc::getrusage(who, &mut usage);

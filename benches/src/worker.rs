@@ -1,4 +1,4 @@
-//! One run of one contestant, in a process of its own.
+//! One run of one contestant, in its own process.
 
 use crate::args::{Args, WorkerRun};
 use crate::files::Workload;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What a contestant may know.
+/// The context of a run of a contestant.
 pub struct Context {
     dir: PathBuf,
     /// 0 for the warm-up.
@@ -20,17 +20,17 @@ impl Context {
         file.path(&self.dir)
     }
 
-    /// Where the files are.
+    /// Returns the folder of the files.
     pub fn folder(&self) -> &Path {
         &self.dir
     }
 
-    /// A check of what is delivered: of every byte in the warm-up, of the ends of tensors afterwards.
+    /// Returns a check of the delivered bytes: of every byte in the warm-up, of the ends of tensors afterwards.
     pub fn check(&self) -> Check {
         Check::new(self.round == 0)
     }
 
-    /// Where to write an output; nothing is there.
+    /// Returns an output path where no file exists.
     pub fn output(&self) -> Result<Output> {
         Output::new(self.dir.join("output.zt"))
     }
@@ -40,7 +40,7 @@ impl Context {
 pub struct Output(PathBuf);
 
 impl Output {
-    /// Removes what is at `path`.
+    /// Removes the file at `path`.
     pub fn new(path: PathBuf) -> Result<Output> {
         if path.exists() {
             std::fs::remove_file(&path)?;
@@ -61,7 +61,7 @@ impl Drop for Output {
     }
 }
 
-/// Runs it and prints what it found as one JSON object.
+/// Runs the contestant and prints the results as one JSON object.
 pub fn run(run: &WorkerRun, args: &Args) -> Result<()> {
     let comparison = rows::named(&run.comparison)?;
     let contestant = comparison

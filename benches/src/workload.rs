@@ -1,9 +1,9 @@
-//! What the files hold: names, shapes and reproducible contents.
+//! The contents of the files: names, shapes and reproducible bytes.
 
 use half::bf16;
 use std::sync::LazyLock;
 
-/// One tensor to be written: bf16, contents made from the seed when they are asked for.
+/// A tensor to be written: bf16, with contents generated from the seed on demand.
 #[derive(Debug, Clone)]
 pub struct Spec {
     pub name: String,
@@ -19,7 +19,7 @@ impl Spec {
         Spec { name, shape: shape.to_vec(), seed, mean, deviation }
     }
 
-    /// Bytes of its contents.
+    /// Returns the length of its contents in bytes.
     pub fn len(&self) -> usize {
         2 * self.shape.iter().product::<usize>()
     }
@@ -28,8 +28,8 @@ impl Spec {
         self.shape.iter().map(|&d| d as u64).collect()
     }
 
-    /// Normally distributed values, little-endian. Weights of trained models are distributed like this
-    /// closely enough that zstd saves what it saves on them: the exponent's redundancy, about a fifth.
+    /// Returns normally distributed values, little-endian. Weights of trained models have a similar distribution: zstd
+    /// saves as much as on them, namely the redundancy of the exponent, about a fifth.
     pub fn bytes(&self) -> Vec<u8> {
         let values: Vec<u16> = NORMAL
             .iter()
@@ -48,7 +48,7 @@ impl Spec {
     }
 }
 
-/// The shapes of Llama-3.2-1B (tied embeddings, so no `lm_head`), with that many of its 16 layers.
+/// Returns the shapes of Llama-3.2-1B (tied embeddings, so no `lm_head`) with `layers` of its 16 layers.
 pub fn llama(layers: usize, quick: bool) -> Vec<Spec> {
     let (vocabulary, width, kv, hidden) =
         if quick { (16_032, 256, 64, 1024) } else { (128_256, 2048, 512, 8192) };
@@ -77,14 +77,14 @@ pub fn llama(layers: usize, quick: bool) -> Vec<Spec> {
     specs
 }
 
-/// Layers of the Llama-shaped file: 4 of 16 make 1.01 GB, of which the embedding is 525 MB.
+/// The layers of the Llama-shaped file: 4 of 16 make 1.01 GB, of which the embedding is 525 MB.
 pub const LAYERS: usize = 4;
-/// Layers of the file whose table of contents alone is read.
+/// The layers of the file of which only the table of contents is read.
 pub const ALL_LAYERS: usize = 16;
-/// The tensor that rows are taken from.
+/// The tensor whose rows are read.
 pub const EMBEDDING: &str = "model.embed_tokens.weight";
 
-/// `count` tensors of `shape`, in groups of 100, as a mixture of small experts names them.
+/// Returns `count` tensors of `shape` in groups of 100, named as in a mixture of small experts.
 pub fn many(count: usize, shape: &[usize]) -> Vec<Spec> {
     let name = |i: usize| format!("layers.{}.experts.{:02}.weight", i / 100, i % 100);
     (0..count).map(|i| Spec::weights(name(i), shape, 0.0, 0.02)).collect()
@@ -94,7 +94,8 @@ pub fn many(count: usize, shape: &[usize]) -> Vec<Spec> {
 static NORMAL: LazyLock<Vec<f32>> =
     LazyLock::new(|| (0..65536).map(|i| quantile((i as f64 + 0.5) / 65536.0) as f32).collect());
 
-/// The z with Φ(z) = p, by bisection of a series for Φ: exact enough, and 65536 of them take a moment.
+/// Returns z with Φ(z) = p, by bisection of a series for Φ. It is accurate enough, and 65536 values are computed
+/// quickly.
 fn quantile(p: f64) -> f64 {
     let phi = |z: f64| {
         let (mut term, mut sum, mut k) = (z, z, 1.0);
@@ -123,17 +124,17 @@ impl XorShift {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A place among `count`, fewer than 2^32.
+    /// Returns a random position below `count`, which is less than 2^32.
     pub fn index_below(&mut self, count: usize) -> u32 {
         (((self.next() >> 32) * count as u64) >> 32) as u32
     }
 }
 
-/// A digest of what a contestant delivered that does not depend on the order of the tensors.
+/// A digest of the bytes that a contestant delivered. It does not depend on the order of the tensors.
 #[derive(Debug)]
 pub struct Check {
     sum: u64,
-    /// Whether to go through all bytes, or only the ends of each tensor.
+    /// Whether all bytes are included, or only the ends of each tensor.
     whole: bool,
 }
 
@@ -167,7 +168,7 @@ fn ends(bytes: &[u8]) -> u64 {
     head.wrapping_add(tail.rotate_left(17))
 }
 
-/// The sum of the bytes as little-endian 64-bit words, as fast as memory delivers them.
+/// Returns the sum of the bytes as little-endian 64-bit words, at the speed of memory.
 pub fn sum_words(bytes: &[u8]) -> u64 {
     let mut lanes = [0u64; 8];
     let mut chunks = bytes.chunks_exact(64);
@@ -180,7 +181,7 @@ pub fn sum_words(bytes: &[u8]) -> u64 {
     lanes.iter().fold(rest, |a, b| a.rotate_left(5).wrapping_add(*b))
 }
 
-/// Spreads every bit over all others (the finalizer of SplitMix64).
+/// Mixes the bits (the finalizer of SplitMix64).
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

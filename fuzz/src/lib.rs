@@ -1,12 +1,11 @@
-//! What must hold whatever bytes Holdall is given. Each format has a target that decodes anything as it; other targets have a module each,
-//! whose `run` panics where it does not hold.
+//! Properties that must hold whatever bytes Holdall is given. Each format family has a target that decodes any bytes as
+//! its formats; other targets have a module each, whose `run` panics if its property does not hold.
 //!
-//! Two fuzzers call them. `cargo xtask fuzz-smoke` runs on stable, repeats itself exactly, and is part
-//! of `cargo xtask test`; `libfuzzer/` is for those who have a nightly compiler and time.
+//! Two fuzzers call them. `cargo xtask fuzz-smoke` runs on stable Rust, is reproducible, and is part of
+//! `cargo xtask test`; `libfuzzer/` requires a nightly compiler and more time.
 //!
-//! Targets of views and of round trips do not take a file: they read a tensor out of their bytes, a
-//! number or a run of bytes at a time ([`Take`]). Next to `run` each says how a file of the corpus
-//! becomes such bytes.
+//! Targets of views and of round trips do not take a file: they read a tensor from their bytes, as numbers and runs of
+//! bytes ([`Take`]). In each of these modules, `seeds` converts a file of the corpus to such bytes.
 
 mod frames;
 mod limits;
@@ -24,25 +23,25 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use targets::decode;
 
-/// One thing that must hold.
+/// A target: one property that must hold.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, also that of its folder in `regressions/`.
+    /// The target's name, and that of its folder in `regressions/`.
     pub name: &'static str,
-    /// Panics where it does not hold.
+    /// The function that panics if the property does not hold.
     run: Run,
-    /// Folders with files to start from, in the repository. Those that are not there have none.
+    /// Folders in the repository with files to start from. Missing folders are ignored.
     pub seeds: Cow<'static, [&'static str]>,
-    /// The seeds that one such file gives.
+    /// Converts such a file to seeds.
     pub of_file: fn(&[u8]) -> Vec<Vec<u8>>,
-    /// What its bytes are, for those who change them.
+    /// The form of the bytes, for mutations.
     pub form: Form,
-    /// Inputs that are tried before a change lands. Each target takes a few seconds.
+    /// The number of inputs before a change is merged. Each target takes a few seconds.
     pub runs: u64,
 }
 
 impl Target {
-    /// Tries one input; panics where the property does not hold.
+    /// Tries one input; panics if the property does not hold.
     pub fn run(&self, data: &[u8]) {
         match &self.run {
             Run::Own(run) => run(data),
@@ -50,7 +49,7 @@ impl Target {
         }
     }
 
-    /// Returns whether this build has what the target needs. Without it, its bytes would show nothing.
+    /// Returns `true` if this build has the features that the target needs. Otherwise its inputs would test nothing.
     pub fn is_built(&self) -> bool {
         self.name != COLUMNS || cfg!(feature = "parquet")
     }
@@ -59,35 +58,35 @@ impl Target {
 /// How a target tries an input.
 #[derive(Debug)]
 enum Run {
-    /// By a function of its own.
+    /// With a function.
     Own(fn(&[u8])),
-    /// Decodes it as each of the formats of a family.
+    /// By decoding it as each format of a family.
     Decode(Vec<&'static Format>),
 }
 
-/// What the bytes of a target are.
+/// The form of a target's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Just bytes.
+    /// Any bytes.
     Bytes,
-    /// A file, in which a number says how long its header or manifest is.
+    /// A file that contains the length of its header or manifest.
     File,
-    /// Two of those: the length of the first as u32, little-endian, and both.
+    /// Two files, preceded by the length of the first one as a little-endian u32.
     Pair,
 }
 
-/// Everything that is tried: a target `decode_FAMILY` for each family of formats, and those that are written by hand.
+/// All targets: `decode_FAMILY` for each family of formats, and the hand-written ones.
 pub static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
     let of_formats = holdall_formats::families().map(decodes);
     of_formats.chain(own()).collect()
 });
 
-/// The target that decodes anything as the formats of a family.
+/// Returns the target that decodes any bytes as the formats of a family.
 fn decodes(family: &'static str) -> Target {
     let (form, runs) = match family {
         "ztensor" | "safetensors" | "metatensor" => (Form::File, 100_000),
         "carton" => (Form::File, 50_000),
-        // Many structures, each of which is looked for.
+        // Many structures, which are located by searching.
         "hdf5" => (Form::Bytes, 20_000),
         _ => (Form::Bytes, 100_000),
     };
@@ -106,7 +105,7 @@ fn decodes(family: &'static str) -> Target {
     }
 }
 
-/// The targets that are written by hand.
+/// Returns the hand-written targets.
 fn own() -> Vec<Target> {
     vec![
         Target {
@@ -343,10 +342,10 @@ fn own() -> Vec<Target> {
     ]
 }
 
-/// The target whose decoders the feature `parquet` brings.
+/// The target that requires the feature `parquet`.
 const COLUMNS: &str = "columns";
 
-/// Indexes of TensorFlow checkpoints, whose data lies beside them and so not in the corpus.
+/// Indexes of TensorFlow checkpoints, which are not in the corpus because their data is in other files.
 const CHECKPOINTS: &str = "crates/holdall/tests/tensorflow";
 
 const FILES: &[&str] = &[
@@ -364,37 +363,37 @@ const PACKAGES: &[&str] = &["corpus/accept/carton", "corpus/reject/carton"];
 
 const VECTORS: &[&str] = &["corpus/vectors/metatensor"];
 
-/// The target of that name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|t| t.name == name)
 }
 
-/// Prepares a process of libFuzzer for a target: panics that the target catches must not end the process before.
+/// Prepares a libFuzzer process for a target: panics that the target catches must not end the process before.
 pub fn prepare(name: &str) {
     if name == COLUMNS {
         drop(std::panic::take_hook());
     }
 }
 
-/// Tries one input of the target of that name.
+/// Tries one input of the target with this name.
 ///
 /// # Panics
-/// Where its property does not hold, and where there is no such target.
+/// Panics if the property does not hold, or if there is no such target.
 pub fn run(name: &str, data: &[u8]) {
     target(name).unwrap_or_else(|| panic!("there is no target `{name}`")).run(data);
 }
 
-/// A file of the corpus as it is, unless it is only a description of another.
+/// Returns a file of the corpus unchanged, unless it only describes another file.
 fn whole(file: &[u8]) -> Vec<Vec<u8>> {
     if is_description(file) { Vec::new() } else { vec![file.to_vec()] }
 }
 
-/// Whether a file of the corpus says what is in the one beside it.
+/// Returns `true` if a file of the corpus describes the contents of another one.
 fn is_description(file: &[u8]) -> bool {
     file.starts_with(b"{")
 }
 
-/// A file of the corpus, opened, where it can be.
+/// Opens a file of the corpus, if it can be opened.
 fn open(file: &[u8]) -> Option<holdall::File> {
     holdall::OpenOptions::new().open_bytes(file.to_vec(), "a seed").ok()
 }

@@ -1,8 +1,8 @@
-//! Limits under which a small file can take no more than a few MiB.
+//! Limits that keep a small file from using more than a few MiB.
 
 use holdall::Limits;
 
-/// Bytes that anything may decode to.
+/// The maximum decoded length of anything.
 pub(crate) const DECODED_LEN: u64 = 4 << 20;
 
 pub(crate) fn tight() -> Limits {

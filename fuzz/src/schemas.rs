@@ -1,11 +1,11 @@
-//! Schemas of records, and values of them, out of bytes: see [`Take`].
+//! Schemas of records, and their values, generated from bytes: see [`Take`].
 
 use crate::take::Take;
 use holdall::schema::{Kind, Len, Scalar, Schema, SchemaLimits, TypeId};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// Limits under which a small schema stays small.
+/// Returns limits that keep a small schema small.
 pub(crate) fn limits() -> SchemaLimits {
     let limits = crate::limits::tight();
     SchemaLimits::default()
@@ -14,10 +14,10 @@ pub(crate) fn limits() -> SchemaLimits {
         .with_decoded_len(limits.decoded_len)
 }
 
-/// Bytes that a record may have here.
+/// The maximum length of a record, in bytes.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// The schema of a record compiled, unless sizes depend on symbols or are too large for memory here.
+/// Compiles the schema of a record, unless its size depends on symbols or is too large.
 pub(crate) fn compile(json: &Value) -> Option<(Schema, TypeId)> {
     let schema = Schema::compile_record(json, &limits()).ok()?;
     let ty = schema.record().expect("it is one of a record");
@@ -25,7 +25,7 @@ pub(crate) fn compile(json: &Value) -> Option<(Schema, TypeId)> {
     (size <= MOST_BYTES && schema.symbols().is_empty()).then_some((schema, ty))
 }
 
-/// The schema of a record: JSON text as a run if it is any, else one that is made up.
+/// Returns the schema of a record: a run of bytes if it is JSON text, otherwise a generated schema.
 pub(crate) fn taken(take: &mut Take<'_>) -> Value {
     let run = take.run();
     match serde_json::from_slice(run) {
@@ -34,7 +34,7 @@ pub(crate) fn taken(take: &mut Take<'_>) -> Value {
     }
 }
 
-/// A schema of at most so many levels.
+/// Generates a schema of at most this many levels.
 fn made(take: &mut Take<'_>, levels: usize) -> Value {
     let of_what = if levels == 0 { 0 } else { take.below(8) };
     let mut schema = match of_what {
@@ -83,7 +83,7 @@ fn made_struct(take: &mut Take<'_>, levels: usize) -> Value {
     json!({"TypeDef:Struct": names, "properties": properties, "required": required})
 }
 
-/// Gives it a `default`, where it is easy to say one.
+/// Adds a `default` to a schema, if its type has a simple one.
 fn set_default(schema: &mut Value) {
     let defaults = [
         ("Int8", json!(-1)),
@@ -118,7 +118,7 @@ fn leaf(take: &mut Take<'_>) -> Value {
     }
 }
 
-/// The same schema after somebody worked on it.
+/// Returns an edited version of a schema.
 pub(crate) fn edited(take: &mut Take<'_>, schema: &Value) -> Value {
     let mut schema = schema.clone();
     let Some(keywords) = schema.as_object_mut() else { return schema };
@@ -218,7 +218,7 @@ fn wider(scalar: Scalar) -> Scalar {
     }
 }
 
-/// JSON text of a value of that type, its members in the order of their bytes.
+/// Generates the JSON text of a value of this type, with members in the order of their bytes.
 pub(crate) fn value(take: &mut Take<'_>, schema: &Schema, ty: TypeId) -> String {
     let mut out = String::new();
     write_value(take, schema, ty, &mut out);
@@ -263,7 +263,7 @@ fn write_value(take: &mut Take<'_>, schema: &Schema, ty: TypeId, out: &mut Strin
     }
 }
 
-/// Adds an object of the members of a struct, after `head`.
+/// Appends an object with the members of a struct, after `head`.
 fn write_members(
     take: &mut Take<'_>,
     schema: &Schema,
@@ -307,7 +307,7 @@ fn push(out: &mut String, value: Value) {
     write!(out, "{value}").expect("text takes text");
 }
 
-/// Up to 15 bytes.
+/// Takes up to 15 bytes.
 fn short<'a>(take: &mut Take<'a>) -> &'a [u8] {
     let len = take.below(16);
     take.bytes(len)
@@ -339,7 +339,7 @@ fn write_scalar(take: &mut Take<'_>, scalar: Scalar, out: &mut String) {
     }
 }
 
-/// A number of at most that size.
+/// Appends a number of at most this magnitude.
 fn write_float(take: &mut Take<'_>, most: f64, out: &mut String) {
     match take.below(8) {
         1 => out.push_str("{\"$float\":\"nan\"}"),
@@ -354,7 +354,7 @@ fn write_float(take: &mut Take<'_>, most: f64, out: &mut String) {
     }
 }
 
-/// The schemas in a file of vectors, as JSON text, those of one object after the other.
+/// Returns the schemas in a file of vectors, as JSON text; those of one object are consecutive.
 pub(crate) fn of_vectors(file: &[u8], keys: &[&str]) -> Vec<Vec<Vec<u8>>> {
     let Ok(Value::Array(all)) = serde_json::from_slice(file) else { return Vec::new() };
     let texts = |vector: &Value| -> Option<Vec<Vec<u8>>> {
@@ -363,7 +363,7 @@ pub(crate) fn of_vectors(file: &[u8], keys: &[&str]) -> Vec<Vec<Vec<u8>>> {
     all.iter().filter_map(texts).collect()
 }
 
-/// The bytes that a string of hexadecimal in a vector stands for.
+/// Decodes the hexadecimal text of a vector.
 pub(crate) fn of_hex(text: &[u8]) -> Vec<u8> {
     let digits: Vec<u8> =
         text.iter().filter_map(|b| char::from(*b).to_digit(16)).map(|d| d as u8).collect();

@@ -1,25 +1,25 @@
-//! Numbers and names out of bytes: every sequence of bytes is a sequence of them, and a small change of
-//! the one is a small change of the other.
+//! Numbers and names from bytes: every sequence of bytes is a valid sequence of values, and a small change of the bytes
+//! is a small change of the values.
 
 use holdall::layout::Decoded;
 use holdall::{Bytes, Component, DType, LogicalType};
 
-/// Takes numbers and runs of bytes from the front of an input. Past its end everything is 0 or empty.
+/// Takes numbers and runs of bytes from the front of an input. After the end everything is 0 or empty.
 #[derive(Debug)]
 pub struct Take<'a>(&'a [u8]);
 
 impl<'a> Take<'a> {
-    /// Begins at the front of `input`.
+    /// Starts at the front of `input`.
     pub fn new(input: &'a [u8]) -> Take<'a> {
         Take(input)
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes left.
     pub fn left(&self) -> usize {
         self.0.len()
     }
 
-    /// Up to `len` bytes.
+    /// Takes up to `len` bytes.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (now, later) = self.0.split_at(len.min(self.0.len()));
         self.0 = later;
@@ -33,67 +33,67 @@ impl<'a> Take<'a> {
         out
     }
 
-    /// A byte.
+    /// Takes a byte.
     pub fn u8(&mut self) -> u8 {
         u8::from_le_bytes(self.word())
     }
 
-    /// Two bytes, little-endian.
+    /// Takes a little-endian `u16`.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.word())
     }
 
-    /// Four bytes, little-endian.
+    /// Takes a little-endian `u32`.
     pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.word())
     }
 
-    /// Eight bytes, little-endian.
+    /// Takes a little-endian `u64`.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.word())
     }
 
-    /// A number below `count`, which is at most 256.
+    /// Takes a number below `count`, which is at most 256.
     pub fn below(&mut self, count: usize) -> usize {
         usize::from(self.u8()) % count.max(1)
     }
 
-    /// Bytes after their length in two bytes.
+    /// Takes bytes that are preceded by their length in two bytes.
     pub fn run(&mut self) -> &'a [u8] {
         let len = self.u16();
         self.bytes(len.into())
     }
 
-    /// A shape of up to 5 dimensions, any numbers.
+    /// Takes a shape of up to 5 dimensions of any size.
     pub fn shape(&mut self) -> Vec<u64> {
         let rank = self.below(6);
         (0..rank).map(|_| self.u64()).collect()
     }
 
-    /// A dtype.
+    /// Takes a dtype.
     pub fn dtype(&mut self) -> DType {
         DType::ALL[self.below(DType::ALL.len())]
     }
 
-    /// A dtype and, in some cases, a logical type.
+    /// Takes a dtype and, in some cases, a logical type.
     pub fn types(&mut self) -> (DType, Option<LogicalType>) {
         let dtype = self.dtype();
         let number = usize::from(self.u8());
         let logical = number.checked_sub(1).and_then(|at| logical_types().nth(at));
-        // Others become unknown ones when a file is opened.
+        // Other combinations become unknown types when a file is opened.
         let fits = |t: &LogicalType| t.storage().is_none_or(|storage| storage == dtype);
         (dtype, logical.filter(fits))
     }
 
-    /// Decoded bytes of some type, up to 64 KiB.
+    /// Takes decoded bytes of some type, up to 64 KiB.
     pub fn component(&mut self) -> Decoded {
         let (dtype, logical_type) = self.types();
-        // Copied, so that they lie where memory is aligned.
+        // Copied, so that they are aligned in memory.
         Decoded { dtype, logical_type, bytes: Bytes::copy_from_slice(self.run()) }
     }
 }
 
-/// The other way: what [`Take`] takes.
+/// Writes bytes that [`Take`] reads back.
 #[derive(Debug, Default)]
 pub(crate) struct Put(pub(crate) Vec<u8>);
 
@@ -108,7 +108,7 @@ impl Put {
         self.0.extend_from_slice(&bytes[..len.into()]);
     }
 
-    /// Whether the shape has few enough dimensions.
+    /// Writes a shape. Returns `false` if it has too many dimensions.
     pub(crate) fn shape(&mut self, shape: &[u64]) -> bool {
         self.u8(shape.len() as u8);
         shape.iter().for_each(|d| self.0.extend(d.to_le_bytes()));
@@ -128,7 +128,7 @@ impl Put {
     }
 }
 
-/// Logical types by the numbers that inputs have for them, which do not change.
+/// Returns the logical types in the order of their numbers in inputs, which must not change.
 fn logical_types() -> impl Iterator<Item = LogicalType> {
     let first = LogicalType::KNOWN.into_iter().filter(|t| *t != LogicalType::Complex32);
     first.chain([LogicalType::from_name("q7"), LogicalType::Complex32])

@@ -1,8 +1,8 @@
-//! Everything that an index says, and what must hold for each that was decoded.
+//! Formats the contents of an index as text, and checks the properties of every decoded index.
 
 use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec, element_count};
 
-/// Everything that it says, in words.
+/// Returns the contents of an index as text.
 pub(crate) fn describe(index: &Index) -> String {
     let mut out = format!(
         "{} {} {:?} {:?}\n",
@@ -17,7 +17,7 @@ pub(crate) fn describe(index: &Index) -> String {
     out
 }
 
-/// Goes through an index; panics where it contradicts itself or points outside its file.
+/// Walks an index. Panics if it is inconsistent or refers to bytes outside its file.
 pub(crate) fn walk(index: &Index, len: u64) {
     assert_eq!(index.source_len(), len);
     let room = index.data_range();
@@ -52,18 +52,18 @@ pub(crate) fn walk(index: &Index, len: u64) {
     }
 }
 
-/// The JSON of attributes is without loss.
+/// Checks that attributes are the same after a conversion to JSON and back.
 fn check_json(attributes: &Attributes) {
     let json = attributes.to_json();
-    let back = Attributes::from_json(&json, 512).expect("it was written here");
+    let back = Attributes::from_json(&json, 512).expect("the JSON was written here");
     assert_eq!(back.to_json(), json);
 }
 
-/// An error that a file's bytes led to is never called the caller's fault, or the system's.
+/// Checks that an error caused by a file's bytes is not reported as an error of the caller or of the system.
 pub(crate) fn is_of_the_file(e: &Error) {
     let of_file = matches!(
         e.kind(),
-        // Texts of packages are checked against their hashes when they are read.
+        // Texts of packages are compared with their hashes when they are read.
         ErrorKind::Malformed | ErrorKind::Integrity | ErrorKind::Unsupported | ErrorKind::Limit
     );
     assert!(of_file, "{:?}: {e}", e.kind());

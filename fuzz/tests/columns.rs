@@ -1,4 +1,4 @@
-//! The target that the feature `parquet` brings, tried where that feature is built anyway.
+//! Runs the target of the feature `parquet` when that feature is enabled.
 
 use std::process::Command;
 

@@ -1,14 +1,15 @@
-//! ggml's blocks made f32 by plain loops, as its `dequantize_row_*` go: what the compiler makes of those is the floor.
+//! Loops that dequantize ggml blocks to f32, written like `dequantize_row_*` in ggml. The code that the compiler
+//! generates from them is the floor.
 
-// As ggml writes them.
+// The loops are written as in ggml.
 #![allow(clippy::needless_range_loop)]
 
 use half::f16;
 
-/// Makes whole blocks numbers.
+/// Dequantizes whole blocks.
 pub type Loop = fn(&[u8], &mut [f32]);
 
-/// The loop of a type, the bytes of its blocks and their elements; none for types that are not among these.
+/// Returns the loop of a type, the bytes of a block and its elements. Returns `None` for types without a loop here.
 pub fn loop_for(name: &str) -> Option<(Loop, usize, usize)> {
     Some(match name {
         "q4_0" => (|b, y| each(b, y, 18, 32, q4_0), 18, 32),

@@ -1,10 +1,10 @@
-//! Fresh memory that faults in 2 MB at a time.
+//! Fresh memory whose pages are allocated 2 MB at a time.
 
 use std::ops::{Deref, DerefMut};
 
 const HUGE: usize = 2 << 20;
 
-/// Anonymous memory aligned to 2 MB and advised for huge pages; no page of it is there yet.
+/// Anonymous memory aligned to 2 MB and advised to use huge pages. No page is allocated at first.
 #[derive(Debug)]
 pub struct HugeMemory {
     map: *mut u8,
@@ -19,11 +19,11 @@ unsafe impl Send for HugeMemory {}
 unsafe impl Sync for HugeMemory {}
 
 impl HugeMemory {
-    /// `len` bytes, all zero; the room after them up to the next multiple of 2 MB may be written, too.
+    /// Maps `len` bytes, all zero. The bytes after them up to the next multiple of 2 MB may be written, too.
     pub fn new(len: usize) -> HugeMemory {
         let room = len.next_multiple_of(HUGE).max(HUGE);
         let map_len = room + HUGE;
-        // SAFETY: a new private mapping touches nothing that exists; the result is checked.
+        // SAFETY: a new private mapping does not affect existing memory, and the result is checked.
         unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
@@ -40,7 +40,7 @@ impl HugeMemory {
         }
     }
 
-    /// A pointer to byte `at`, for threads that fill pieces of it at once.
+    /// Returns a pointer to byte `at`, for threads that fill different pieces concurrently.
     pub fn at(&self, at: u64) -> *mut u8 {
         self.start.wrapping_add(at as usize)
     }
@@ -56,14 +56,14 @@ impl Deref for HugeMemory {
 
 impl DerefMut for HugeMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed alone.
+        // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
 impl Drop for HugeMemory {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`.
+        // SAFETY: this is the mapping created in `new`.
         unsafe { libc::munmap(self.map.cast(), self.map_len) };
     }
 }

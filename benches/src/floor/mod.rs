@@ -1,4 +1,4 @@
-//! The barest code that moves the same bytes: what a comparison is measured against.
+//! Floors: the simplest code that moves the same bytes, for comparison.
 
 pub mod blocks;
 pub mod digest;
@@ -11,13 +11,13 @@ pub mod zstd;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many threads a floor uses: every core, as the contestants may.
+/// Returns the number of threads that a floor uses: one for every core, as for the contestants.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Calls `work` with every piece of `0..len`, of at most `piece` bytes, from `threads` threads that take
-/// the next piece when they are done with one.
+/// Calls `work` with every piece of `0..len`, each at most `piece` bytes, on `threads` threads. A thread that has
+/// finished a piece takes the next one.
 pub fn in_pieces<E: Send>(
     len: u64,
     piece: u64,

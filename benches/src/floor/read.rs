@@ -14,12 +14,12 @@ use std::path::Path;
 const BUFFERED_PIECE: u64 = 4 << 20;
 const DIRECT_PIECE: u64 = 2 << 20;
 
-/// The whole file by `pread` of 4 MB pieces on all cores.
+/// Reads the whole file by `pread` in 4 MB pieces on all cores.
 pub fn buffered(path: &Path) -> Result<HugeMemory> {
     read(File::open(path)?, BUFFERED_PIECE, cores())
 }
 
-/// The whole file past the page cache, by `pread` of 2 MB pieces with `O_DIRECT` on `threads` threads.
+/// Reads the whole file without the page cache, by `pread` in 2 MB pieces with `O_DIRECT` on `threads` threads.
 pub fn direct(path: &Path, threads: usize) -> Result<HugeMemory> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)?;
     read(file, DIRECT_PIECE, threads)
@@ -31,9 +31,9 @@ fn read(file: File, piece: u64, threads: usize) -> Result<HugeMemory> {
     in_pieces(len, piece, threads, |range| {
         let mut at = range.start;
         while at < range.end {
-            // A direct read asks for a multiple of the block and gets what is left of the file.
+            // A direct read requests a multiple of the block size and returns the rest of the file.
             let want = (range.end - at).next_multiple_of(4096);
-            // SAFETY: the memory has room up to the next multiple of 2 MB, and pieces do not overlap.
+            // SAFETY: the memory extends to the next multiple of 2 MB, and pieces do not overlap.
             let got = unsafe {
                 libc::pread(file.as_raw_fd(), memory.at(at).cast(), want as usize, at as i64)
             };
@@ -48,7 +48,7 @@ fn read(file: File, piece: u64, threads: usize) -> Result<HugeMemory> {
     Ok(memory)
 }
 
-/// `len` bytes from `offset` by one `pread`.
+/// Reads `len` bytes from `offset` by one `pread`.
 pub fn range(path: &Path, offset: u64, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     std::os::unix::fs::FileExt::read_exact_at(&File::open(path)?, &mut bytes, offset)?;
@@ -66,11 +66,11 @@ pub fn touch_map(path: &Path) -> Result<Mmap> {
 pub fn map(path: &Path) -> Result<Mmap> {
     let file = File::open(path)?;
     ensure!(file.metadata()?.len() > 0, "{} is empty", path.display());
-    // SAFETY: the file is one of ours and nobody shortens it while the map exists.
+    // SAFETY: the file belongs to the benchmark, and is not shortened while the map exists.
     Ok(unsafe { Mmap::map(&file)? })
 }
 
-/// The sum of one byte of every 4 KB of `bytes`.
+/// Returns the sum of one byte of every 4 KB of `bytes`.
 pub fn touch(bytes: &[u8]) -> u64 {
     bytes.iter().step_by(4096).map(|b| u64::from(*b)).sum()
 }

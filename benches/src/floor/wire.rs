@@ -1,4 +1,4 @@
-//! Bytes of a file over loopback: by quinn alone, and by requests for ranges over HTTP/1.1.
+//! Transferring bytes of a file over loopback: by quinn alone, and by HTTP/1.1 range requests.
 
 use super::in_pieces;
 use super::memory::HugeMemory;
@@ -22,28 +22,28 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// What our server reads at a time, and lets be on its way to a client.
+/// The bytes that Holdall's server reads at a time, and sends to a client ahead of acknowledgments.
 const PIECE: u64 = 1 << 20;
 const SEND_WINDOW: u64 = 8 << 20;
-/// What our client lets be on its way, of a stream and in all.
+/// The receive windows of Holdall's client, for a stream and for the connection.
 const STREAM_WINDOW: u32 = 16 << 20;
 const WINDOW: u32 = 64 << 20;
-/// The most bytes of a packet, of both, and what the system holds of them.
+/// The maximum packet size of both sides, and the size of the system's buffers.
 const PACKET: u16 = 6_500;
 const BUFFER: usize = 4 << 20;
 
-/// A server that sends a file over quinn and nothing else: a stream says which range it wants in 16 bytes.
+/// A server that only sends a file over quinn. A stream starts with the requested range in 16 bytes.
 pub struct Bare {
     address: SocketAddr,
     pin: String,
-    // Its threads end with it.
+    // The runtime's threads end with it.
     _runtime: Runtime,
 }
 
 impl Bare {
     pub fn serve(path: &Path) -> Result<Bare> {
         let identity = Identity::generate()?;
-        let pin = identity.pin().context("it is made here")?;
+        let pin = identity.pin().context("the identity is created here")?;
         let chain = identity.certificates().map(|der| CertificateDer::from(der.to_vec())).collect();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(identity.key().to_vec()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -90,10 +90,10 @@ impl Bare {
         Ok(Bare { address, pin, _runtime: runtime })
     }
 
-    /// The first `len` bytes of the file over so many streams of one connection, each a share.
+    /// Fetches the first `len` bytes of the file in equal shares over `streams` streams of one connection.
     pub fn fetch(&self, len: u64, streams: u64) -> Result<HugeMemory> {
         let address = Address::parse(&format!("holdall://h/x#sha256={}", self.pin))?;
-        let pin = address.pin.context("it has one")?;
+        let pin = address.pin.context("the address has a pin")?;
         let mut transport = transport();
         transport
             .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
@@ -115,15 +115,15 @@ impl Bare {
                     send.finish()?;
                     while let Some(chunk) = receive.read_chunk(usize::MAX, true).await? {
                         let came = chunk.bytes;
-                        ensure!(at + came.len() as u64 <= end, "too many bytes came");
-                        // SAFETY: the memory has `len` bytes, and shares of streams do not overlap.
+                        ensure!(at + came.len() as u64 <= end, "received too many bytes");
+                        // SAFETY: the memory has `len` bytes, and the shares of the streams do not overlap.
                         unsafe {
                             let to = memory.at(at);
                             std::ptr::copy_nonoverlapping(came.as_ptr(), to, came.len());
                         }
                         at += came.len() as u64;
                     }
-                    ensure!(at == end, "too few bytes came");
+                    ensure!(at == end, "received too few bytes");
                     anyhow::Ok(())
                 })
             });
@@ -134,7 +134,7 @@ impl Bare {
             anyhow::Ok(())
         })?;
         runtime.shutdown_timeout(Duration::from_secs(1));
-        Arc::into_inner(memory).context("all streams have ended")
+        Arc::into_inner(memory).context("the streams have ended")
     }
 }
 
@@ -146,7 +146,7 @@ fn transport() -> TransportConfig {
     transport
 }
 
-/// A socket that takes such packets. Called inside of a runtime.
+/// Opens a socket for packets of this size. Must be called inside a runtime.
 fn endpoint(serves: Option<ServerConfig>) -> Result<Endpoint> {
     let mut config = EndpointConfig::default();
     config.max_udp_payload_size(PACKET)?;
@@ -159,10 +159,10 @@ fn runtime(threads: usize) -> Result<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(threads).enable_io().enable_time().build()?)
 }
 
-/// `len` bytes of what is at an address, by requests for ranges of so many bytes, so many at once.
+/// Fetches `len` bytes from a URL by requests for ranges of `piece` bytes, with `at_once` concurrent requests.
 pub fn http(url: &str, len: u64, piece: u64, at_once: usize) -> Result<HugeMemory> {
-    let rest = url.strip_prefix("http://").context("it is plain HTTP")?;
-    let (host, path) = rest.split_once('/').context("it has a path")?;
+    let rest = url.strip_prefix("http://").context("the URL is plain HTTP")?;
+    let (host, path) = rest.split_once('/').context("the URL has a path")?;
     let memory = HugeMemory::new(len as usize);
     let idle: Mutex<Vec<BufReader<TcpStream>>> = Mutex::default();
     in_pieces(len, piece, at_once, |range| {

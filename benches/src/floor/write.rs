@@ -1,4 +1,4 @@
-//! Writing bytes that are in memory to a new file.
+//! Writing bytes in memory to a new file.
 
 use super::digest::crc32c;
 use super::memory::HugeMemory;
@@ -12,10 +12,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 const PIECE: usize = 8 << 20;
-/// Few enough that the sum finds them in the caches.
+/// Small enough that the bytes are still in the caches when they are summed.
 const COPIED: u64 = 1 << 20;
 
-/// `fallocate`, then `write` in 8 MB pieces through the page cache.
+/// Writes by `fallocate`, then `write` in 8 MB pieces through the page cache.
 pub fn buffered(path: &Path, bytes: &[u8]) -> Result<File> {
     let mut file = File::create_new(path)?;
     allocate(&file, bytes.len())?;
@@ -25,7 +25,7 @@ pub fn buffered(path: &Path, bytes: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-/// [`buffered`], while another thread takes the CRC-32C of the same bytes.
+/// As [`buffered`], while another thread computes the CRC-32C of the same bytes.
 pub fn buffered_summed(path: &Path, bytes: &[u8]) -> Result<File> {
     std::thread::scope(|scope| {
         let sum = scope.spawn(|| black_box(crc32c(bytes)));
@@ -35,20 +35,20 @@ pub fn buffered_summed(path: &Path, bytes: &[u8]) -> Result<File> {
     })
 }
 
-/// [`buffered`], then `fsync`.
+/// As [`buffered`], followed by `fsync`.
 pub fn buffered_synced(path: &Path, bytes: &[u8]) -> Result<File> {
     let file = buffered(path, bytes)?;
     file.sync_all()?;
     Ok(file)
 }
 
-/// `fallocate`, `pwrite` with `O_DIRECT` of 8 MB pieces on `threads` threads, then `fsync`.
+/// Writes by `fallocate`, `pwrite` with `O_DIRECT` in 8 MB pieces on `threads` threads, then `fsync`.
 pub fn direct_synced(path: &Path, bytes: &HugeMemory, threads: usize) -> Result<File> {
     direct(path, bytes, threads, |file, piece, at| file.write_all_at(piece, at))
 }
 
-/// The same of pieces that are copied into aligned memory first, and summed (CRC-32C) there: what has to be done with bytes
-/// that lie anywhere.
+/// As [`direct_synced`], but each piece is first copied into aligned memory and summed there (CRC-32C), as is necessary
+/// for bytes at any address.
 pub fn direct_copied_synced(path: &Path, bytes: &HugeMemory, threads: usize) -> Result<File> {
     direct(path, bytes, threads, |file, piece, at| {
         thread_local! {
@@ -74,7 +74,7 @@ fn direct(
     allocate(&file, bytes.len())?;
     super::in_pieces(bytes.len() as u64, PIECE as u64, threads, |range| {
         let len = (range.end - range.start).next_multiple_of(4096) as usize;
-        // SAFETY: the memory has room up to the next multiple of 2 MB.
+        // SAFETY: the memory extends to the next multiple of 2 MB.
         let piece = unsafe { std::slice::from_raw_parts(bytes.at(range.start), len) };
         write(&file, piece, range.start)
     })?;
@@ -83,7 +83,7 @@ fn direct(
     Ok(file)
 }
 
-/// Copies a file through memory in pieces of 1 MB on `threads` threads, each summed (CRC-32C) while it is there.
+/// Copies a file through memory in pieces of 1 MB on `threads` threads. Each piece is summed in memory (CRC-32C).
 pub fn copy_summed(from: &Path, to: &Path, threads: usize) -> Result<File> {
     let source = File::open(from)?;
     let len = source.metadata()?.len();
@@ -104,7 +104,7 @@ pub fn copy_summed(from: &Path, to: &Path, threads: usize) -> Result<File> {
 }
 
 fn allocate(file: &File, len: usize) -> Result<()> {
-    // SAFETY: plain system call on a descriptor that is open.
+    // SAFETY: a plain system call on an open descriptor.
     let status = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len as i64) };
     ensure!(status == 0, "fallocate: {}", io::Error::last_os_error());
     Ok(())

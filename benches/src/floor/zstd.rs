@@ -1,4 +1,4 @@
-//! The zstd library by itself.
+//! The zstd library alone.
 
 use super::memory::HugeMemory;
 use super::{cores, in_pieces};
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One component of a file: its stored bytes, and how many they decode to.
+/// A component of a file: its stored bytes, and its decoded length.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored {
     pub offset: usize,
@@ -18,8 +18,7 @@ pub struct Stored {
     pub decoded_len: usize,
 }
 
-/// Decodes all `parts` of `file`, which is in memory, on one thread, one after the other into `memory`,
-/// which is there already.
+/// Decodes all `parts` of `file`, which is in memory, one after the other on one thread, into the existing `memory`.
 pub fn decode_into(file: &[u8], parts: &[Stored], memory: &mut [u8]) -> Result<()> {
     let mut decoder = zstd::bulk::Decompressor::new()?;
     let mut at = 0;
@@ -32,7 +31,7 @@ pub fn decode_into(file: &[u8], parts: &[Stored], memory: &mut [u8]) -> Result<(
     Ok(())
 }
 
-/// The frames of a component that ends in a seek table, with offsets in the file.
+/// Returns the frames of a component that ends in a seek table, with offsets in the file.
 pub fn frames(path: &Path, component: Stored) -> Result<Vec<Stored>> {
     let file = File::open(path)?;
     let end = (component.offset + component.len) as u64;
@@ -53,7 +52,7 @@ pub fn frames(path: &Path, component: Stored) -> Result<Vec<Stored>> {
     Ok(rows.chunks(width).map(frame).collect())
 }
 
-/// The decoded bytes `wanted` of a component with these frames: only those that hold some of them are read.
+/// Decodes the bytes `wanted` of a component with these frames, and reads only the frames that contain them.
 pub fn decode_range(path: &Path, frames: &[Stored], wanted: Range<usize>) -> Result<Vec<u8>> {
     let (mut at, mut first) = (0, None);
     let (mut stored, mut decoded) = (0..0, 0);
@@ -72,15 +71,15 @@ pub fn decode_range(path: &Path, frames: &[Stored], wanted: Range<usize>) -> Res
     Ok(decoded[start..start + wanted.len()].to_vec())
 }
 
-/// Memory of `len` bytes with every page of it there.
+/// Returns `len` bytes of memory with all pages allocated.
 pub fn ready_memory(len: usize) -> HugeMemory {
     let mut memory = HugeMemory::new(len);
     memory.fill(1);
     memory
 }
 
-/// Compresses the whole file in independent pieces of 2 MB at `level` on all cores; the result is
-/// counted and thrown away.
+/// Compresses the whole file in independent pieces of 2 MB at `level` on all cores, and discards the output. Returns
+/// its length.
 pub fn compress_on_all_cores(path: &Path, level: i32) -> Result<u64> {
     let map = super::read::map(path)?;
     let total = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! GGUF by Holdall, and the files that are read.
+//! GGUF by Holdall, and the workload files in GGUF.
 
 use crate::files::Workload::{BlocksGguf, LlamaSafetensors};
 use crate::rows::gguf::TYPES;
@@ -13,7 +13,7 @@ use holdall::{
 };
 use std::path::Path;
 
-/// Makes the tensor of that name dense.
+/// Dequantizes the named tensor.
 pub fn dequantise(c: &Context, name: &str) -> Result<Outcome> {
     let tensor = holdall::open(c.path(BlocksGguf))?.tensor(name)?;
     let (made, mut outcome) = repeated(5, || tensor.to_dense())?;
@@ -23,7 +23,7 @@ pub fn dequantise(c: &Context, name: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Writes a model that is in memory, tensor by tensor; the file appears when it is whole.
+/// Writes a model from memory, tensor by tensor. The file is renamed into place when it is complete.
 pub fn save(c: &Context) -> Result<Outcome> {
     let model = Model::load(c)?;
     let views = model.views()?;
@@ -51,14 +51,14 @@ fn options() -> Result<WriteOptions> {
     Ok(WriteOptions::new().with_format(gguf).with_digest(None))
 }
 
-/// The Llama shapes, from the safetensors file beside.
+/// Writes the Llama shapes, read from the safetensors file in the same folder.
 pub fn write_llama(path: &Path) -> Result<()> {
     let source = LlamaSafetensors.path(path.parent().context("no folder")?);
     holdall::convert(&holdall::open(source)?, path, &Convert::new(options()?))?;
     Ok(())
 }
 
-/// One small tensor, and the tokens of a large vocabulary.
+/// Writes one small tensor, and the tokens of a large vocabulary.
 pub fn write_tokens(path: &Path, quick: bool) -> Result<()> {
     let count = if quick { 1_000 } else { 128_256 };
     let mut attributes = Attributes::new();
@@ -78,7 +78,7 @@ pub fn write_tokens(path: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// A tensor of 4096 × 4096 in blocks of each type: random bytes, whose scales are finite.
+/// Writes a tensor of 4096 × 4096 elements in blocks of each type: random bytes with finite scales.
 pub fn write_blocks(path: &Path, quick: bool) -> Result<()> {
     let side = if quick { 256 } else { 4096 };
     let specs: Vec<(TensorSpec, &BlockType)> = TYPES
@@ -107,12 +107,12 @@ pub fn write_blocks(path: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Takes the highest bit of exponents away where scales are f16, and lets powers of two be small ones.
+/// Clears the highest exponent bit of f16 scales, and makes power-of-two scales small.
 fn tame(of: &BlockType, block: &mut [u8]) {
     match of.as_str() {
         "mxfp4" => block[0] = 100 + block[0] % 40,
         "nvfp4" => {}
-        // The highest bits of four numbers are those of the scale.
+        // The scale consists of the highest bits of four numbers.
         "iq1_m" => block[55] &= 0xbf,
         _ => {
             for (start, width, count) in of.fields().unwrap_or(&[(0, 2, 1)]) {

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::io::Read;
 use std::ops::Range;
 
-/// Opens the file, goes through names, dtypes and shapes, and opens its dataset and its blob.
+/// Opens the file, lists names, dtypes and shapes, and opens its dataset and its blob.
 pub fn open_all(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     let path = c.path(file);
     let (_, outcome) = repeated(times, || -> Result<_> {
@@ -28,13 +28,13 @@ pub fn open_all(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The dataset of a mapped file.
+/// Returns the dataset of a mapped file.
 pub fn records(c: &Context, file: Workload) -> Result<Records> {
     let file = OpenOptions::new().with_io(Io::Map).open(c.path(file))?;
     Ok(file.tensor(SAMPLES)?.records()?)
 }
 
-/// Where the records of a dataset lie in its file.
+/// Returns the range of the dataset's records in its file.
 pub fn stored(records: &Records) -> Result<Range<usize>> {
     let data = records.tensor().info().component(&Role::Data).context("no records")?;
     Ok(data.stored.start as usize..data.stored.end as usize)
@@ -56,7 +56,7 @@ pub fn member(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// The same where the values lie.
+/// As [`member`], without copying the values.
 pub fn member_values(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     let column = records(c, file)?.column::<f32>("score")?;
     let values = column.values().context("not mapped")?;
@@ -72,7 +72,7 @@ pub fn member_values(c: &Context, file: Workload, places: Places) -> Result<Outc
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// The same through the accessor alone.
+/// As [`member`], only through the accessor.
 pub fn member_of_bytes(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     let records = records(c, file)?;
     let score = records.typed::<f32>("score")?;
@@ -91,7 +91,7 @@ pub fn member_of_bytes(c: &Context, file: Workload, places: Places) -> Result<Ou
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// Copies a column into memory that is there.
+/// Copies a column into existing memory.
 pub fn column(c: &Context, file: Workload) -> Result<Outcome> {
     let column = records(c, file)?.column::<f32>("score")?;
     let mut out = vec![1f32; column.len() as usize];
@@ -105,19 +105,19 @@ fn blob(c: &Context, file: Workload, io: Io) -> Result<Blob> {
     Ok(file.tensor(TEXTS)?.blob()?)
 }
 
-/// Reads texts of a blob by index. All were loaded, and checked, before.
+/// Reads texts of a blob by index. All texts were loaded and checked before.
 pub fn texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let blob = blob(c, file, Io::Read)?.loaded()?;
     read_texts(&blob.texts()?.context("not in memory")?, order)
 }
 
-/// The same where they are mapped.
+/// As [`texts`], from a mapped file.
 pub fn mapped_texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let blob = blob(c, file, Io::Map)?;
     read_texts(&blob.texts()?.context("not mapped")?, order)
 }
 
-/// Reads texts that are members of records. All were loaded, and checked, before.
+/// Reads texts that are members of records. All texts were loaded and checked before.
 pub fn member_texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let file = OpenOptions::new().with_io(Io::Read).open(c.path(file))?;
     let records = file.tensor(SAMPLES)?.records()?.loaded()?;
@@ -136,7 +136,7 @@ fn read_texts(texts: &Texts<'_>, order: Order) -> Result<Outcome> {
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// Reads texts of a blob by index, each checked when it is read.
+/// Reads texts of a blob by index, and checks each when it is read.
 pub fn texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let blob = blob(c, file, Io::Read)?.loaded()?;
     let order = order.draw(blob.len() as usize);
@@ -150,7 +150,7 @@ pub fn texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcom
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// Reads texts that are members of records, each checked when it is read.
+/// Reads texts that are members of records, and checks each when it is read.
 pub fn member_texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let file = OpenOptions::new().with_io(Io::Read).open(c.path(file))?;
     let records = file.tensor(SAMPLES)?.records()?.loaded()?;
@@ -167,7 +167,7 @@ pub fn member_texts_checked(c: &Context, file: Workload, order: Order) -> Result
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// Builds a file of lines of JSON; on all cores without a number of threads.
+/// Builds a file from JSON lines, on all cores if `threads` is `None`.
 pub fn build(c: &Context, lines: impl Read, threads: Option<usize>) -> Result<Outcome> {
     let output = c.output()?;
     let options = datasets::options();

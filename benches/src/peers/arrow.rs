@@ -1,4 +1,4 @@
-//! `arrow` 60, as its parts for arrays and for IPC files.
+//! `arrow` 60, by its crates for arrays and for IPC files.
 
 use crate::datasets::TEXTS;
 use crate::files::Workload;
@@ -13,12 +13,12 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes texts as a `Utf8` column: 4 bytes for each besides its own.
+/// Writes texts as a `Utf8` column: 4 bytes for each text in addition to its own bytes.
 pub fn write(path: &Path, texts: &[String]) -> Result<()> {
     write_array(path, GenericStringArray::<i32>::from_iter_values(texts))
 }
 
-/// Writes texts as a `LargeUtf8` column: 8 bytes for each besides its own.
+/// Writes texts as a `LargeUtf8` column: 8 bytes for each text in addition to its own bytes.
 pub fn write_large(path: &Path, texts: &[String]) -> Result<()> {
     write_array(path, GenericStringArray::<i64>::from_iter_values(texts))
 }
@@ -30,7 +30,7 @@ fn write_array(path: &Path, array: impl Array + 'static) -> Result<()> {
     Ok(writer.finish()?)
 }
 
-/// Reads texts by index. The file was read, and its texts checked, before.
+/// Reads texts by index. The file was read and its texts checked before.
 pub fn texts<O: OffsetSizeTrait>(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let from = BufReader::new(File::open(c.path(file))?);
     let batch = FileReader::try_new(from, None)?.next().context("no batch")??;

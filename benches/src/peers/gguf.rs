@@ -1,4 +1,4 @@
-//! The Python package `gguf` 0.19, in an environment of its own beside the files; it times itself.
+//! The Python package `gguf` 0.19, installed in a separate environment next to the files. The program times itself.
 
 use crate::files::Workload;
 use crate::packages::run_python;
@@ -8,22 +8,22 @@ use crate::worker::Context;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// A Python that has it, fetched at the first call.
+/// Returns a Python interpreter with the package. The first call downloads it.
 fn interpreter(c: &Context) -> Result<PathBuf> {
     environment(c.folder(), "gguf-py", &["gguf==0.19.0", "numpy==2.4.6"])
 }
 
-/// Opens the file and goes through names, types and shapes.
+/// Opens the file and lists names, types and shapes.
 pub fn list(c: &Context, file: Workload) -> Result<Outcome> {
     run_python(&interpreter(c)?, LIST, &[c.path(file).as_os_str()])
 }
 
-/// Makes the tensor of that name numbers; its bytes are in memory before.
+/// Dequantizes the named tensor, whose bytes are already in memory.
 pub fn dequantise(c: &Context, file: Workload, name: &str) -> Result<Outcome> {
     run_python(&interpreter(c)?, DEQUANTISE, &[c.path(file).as_os_str(), name.as_ref()])
 }
 
-/// Copies every tensor into an array that owns its memory.
+/// Copies every tensor into an array with its own memory.
 pub fn load(c: &Context, file: Workload) -> Result<Outcome> {
     run_python(&interpreter(c)?, LOAD, &[c.path(file).as_os_str()])
 }

@@ -1,4 +1,4 @@
-//! The published crates, each used the way its documentation says and in the fastest way it offers.
+//! The published crates, each used as documented and in its fastest way.
 
 pub mod arrow;
 pub mod gguf;

@@ -1,4 +1,4 @@
-//! Packages of Python that read files of their own formats: environments that have them, and what they are asked to do. Each program
+//! Python packages that read files of their own formats: environments that have them, and their programs. Each program
 //! times itself.
 
 use crate::files::Workload;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A format and the package that it is of.
+/// A format, and the Python package that implements it.
 #[derive(Debug)]
 pub struct Package {
-    /// What writes, lists and loads files.
+    /// The module that writes, lists and loads files.
     module: &'static str,
-    /// Writes all of `tensors()` to `target`.
+    /// Code that writes all of `tensors()` to `target`.
     write: &'static str,
-    /// A list of all that is in `path`.
+    /// Code that lists the contents of `path`.
     list: &'static str,
-    /// All arrays of `path`, in memory of their own.
+    /// Code that loads all arrays of `path` into their own memory.
     load: &'static str,
 }
 
@@ -58,10 +58,10 @@ const ONNX: Package = Package {
     load: "{t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}",
 };
 
-/// What all but PyTorch's is installed from.
+/// The requirements of all packages except PyTorch.
 const WANTED: &[&str] = &["numpy==2.4.6", "h5py==3.16.0", "onnx==1.23.2"];
 
-/// The package of such a file, where it is one of these.
+/// Returns the package of a workload file, or `None` if the file has none.
 pub fn package(of: Workload) -> Option<&'static Package> {
     Some(match of {
         Workload::LlamaTorch => &TORCH,
@@ -73,12 +73,12 @@ pub fn package(of: Workload) -> Option<&'static Package> {
     })
 }
 
-/// Opens the file and goes through names, types and shapes.
+/// Opens the file and lists names, types and shapes.
 pub fn list(c: &Context, file: Workload) -> Result<Outcome> {
     timed(c, file, |package| package.list, 5)
 }
 
-/// Reads every tensor into an array that owns its memory.
+/// Reads every tensor into an array with its own memory.
 pub fn load(c: &Context, file: Workload) -> Result<Outcome> {
     timed(c, file, |package| package.load, 1)
 }
@@ -86,7 +86,7 @@ pub fn load(c: &Context, file: Workload) -> Result<Outcome> {
 fn timed(c: &Context, file: Workload, work: fn(&Package) -> &str, times: usize) -> Result<Outcome> {
     let package = package(file).context("no package")?;
     let (module, work) = (package.module, work(package));
-    // What is listed often is listed once before.
+    // Repeated listings are preceded by an unmeasured one.
     let program = format!(
         "import sys, time, {module}\n{HEADERS}\npath, times, taken = sys.argv[1], {times}, []\n\
          if times > 1:\n    {work}\n\
@@ -98,10 +98,11 @@ fn timed(c: &Context, file: Workload, work: fn(&Package) -> &str, times: usize) 
 }
 
 impl Package {
-    /// A Python that has it, with `folder` for what is fetched at the first call.
+    /// Returns a Python interpreter with the package. The first call downloads it into `folder`.
     ///
     /// # Errors
-    /// Where there is none, and why.
+    ///
+    /// Returns the reason if there is none.
     pub fn python(&self, folder: &Path) -> Result<PathBuf> {
         if self.module != "torch" {
             return environment(folder, "formats-py", WANTED);
@@ -110,11 +111,11 @@ impl Package {
         let python = root.join("target/ecosystem/venv/bin/python");
         let found = Command::new(&python).args(["-c", "import torch"]).output();
         let has_it = found.is_ok_and(|out| out.status.success());
-        ensure!(has_it, "there is no torch, which `cargo xtask ecosystem` installs");
+        ensure!(has_it, "torch is missing: install it with `cargo xtask ecosystem`");
         Ok(python)
     }
 
-    /// Writes the tensors of the safetensors file `source`, taken for float16, which all formats have.
+    /// Writes the tensors of the safetensors file `source` as float16, which all formats support.
     pub fn write(&self, source: &Path, target: &Path) -> Result<()> {
         let folder = source.parent().context("no folder")?;
         let program = format!("import {}\n{TENSORS}\n{}\nprint(0)", self.module, self.write);
@@ -124,10 +125,11 @@ impl Package {
     }
 }
 
-/// A Python with these packages, in `folder`, where they are fetched at the first call.
+/// Returns a Python interpreter with these packages, in an environment in `folder`. The first call downloads them.
 ///
 /// # Errors
-/// Where they cannot be had.
+///
+/// Returns an error if the packages cannot be installed.
 pub fn environment(folder: &Path, name: &str, wanted: &[&str]) -> Result<PathBuf> {
     let folder = folder.join(name);
     let python = folder.join("bin/python");
@@ -161,7 +163,7 @@ def tensors():
             yield name, data[begin // 2 : end // 2].reshape(of["shape"])
 "#;
 
-/// Names, types and shapes of an `.npz`, of which NumPy itself tells the names alone.
+/// Names, types and shapes of an `.npz` file. NumPy itself lists only the names.
 const HEADERS: &str = r#"
 def headers(path):
     import zipfile

@@ -1,4 +1,4 @@
-//! `safetensors` 0.8. It has no reader of its own: a program hands it the file's bytes.
+//! `safetensors` 0.8. It does not read files: the program passes it the bytes of the file.
 
 use crate::files::{Workload, shards};
 use crate::floor::read::{map, touch};
@@ -13,7 +13,7 @@ use safetensors::{SafeTensors, slice::TensorIndexer};
 use std::fs::File;
 use std::hint::black_box;
 
-/// Maps the file, decodes the header and goes through names, dtypes and shapes.
+/// Maps the file, decodes the header and lists names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     let path = c.path(file);
     let ((), mut outcome) = repeated(times, || -> Result<()> {
@@ -33,7 +33,7 @@ pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Maps each of several files, decodes its header and goes through names, dtypes and shapes.
+/// Maps each of several files, decodes its header and lists names, dtypes and shapes.
 pub fn list_shards(c: &Context, folder: Workload, times: usize) -> Result<Outcome> {
     let all = shards(&c.path(folder))?;
     let list = || -> Result<()> {
@@ -48,7 +48,7 @@ pub fn list_shards(c: &Context, folder: Workload, times: usize) -> Result<Outcom
     Ok(repeated(times, list)?.1)
 }
 
-/// One buffer for the whole file, filled by `std::fs::read`; the tensors are slices of it.
+/// Reads the whole file into one buffer by `std::fs::read`. The tensors are slices of it.
 pub fn load_file(c: &Context, file: Workload) -> Result<Outcome> {
     let (bytes, mut outcome) = timed(|| -> Result<_> {
         let bytes = std::fs::read(c.path(file))?;
@@ -65,7 +65,7 @@ pub fn load_file(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Maps the file and copies every tensor to a buffer of its own.
+/// Maps the file and copies every tensor into its own buffer.
 pub fn load_copies(c: &Context, file: Workload) -> Result<Outcome> {
     let (tensors, mut outcome) = timed(|| -> Result<Vec<(String, Vec<u8>)>> {
         let map = map(&c.path(file))?;
@@ -89,7 +89,7 @@ pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Opens the cold file and copies some rows of the embedding.
+/// Opens the cold file and copies rows of the embedding.
 pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     Runs::new(c, file).each(|path, start| {
         let map = map(path)?;
@@ -101,7 +101,7 @@ pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     })
 }
 
-/// `serialize_to_file`, which renames into place but does not flush to the disk.
+/// Writes by `serialize_to_file`, which renames the file into place but does not flush it to the disk.
 pub fn save(c: &Context, sync: bool) -> Result<Outcome> {
     let model = Model::load(c)?;
     let views = model.views()?;

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::path::Path;
 use ztensor12::{Checksum, Component, Compression, DType, Object, Reader};
 
-/// Opens the file and goes through names, dtypes and shapes.
+/// Opens the file and lists names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     let path = c.path(file);
     let ((), mut outcome) = repeated(times, || -> Result<()> {
@@ -33,7 +33,7 @@ pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// `Reader::open` and `read` of every tensor, digests checked or not.
+/// Loads by `Reader::open` and `read` of every tensor, with or without checks of the digests.
 pub fn load(c: &Context, file: Workload, verify: bool) -> Result<Outcome> {
     let ((reader, tensors), mut outcome) = timed(|| -> Result<_> {
         let reader = Reader::open(c.path(file))?;
@@ -49,7 +49,7 @@ pub fn load(c: &Context, file: Workload, verify: bool) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// `open_mmap_shared` and a copy of every view.
+/// Loads by `open_mmap_shared` and a copy of every view.
 pub fn load_copies(c: &Context, file: Workload) -> Result<Outcome> {
     let (tensors, mut outcome) = timed(|| -> Result<Vec<(String, Vec<u8>)>> {
         let reader = Reader::open_mmap_shared(c.path(file))?;
@@ -74,7 +74,7 @@ pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Opens the cold file and copies some rows of the embedding, from the map where it is raw.
+/// Opens the cold file and copies rows of the embedding, from the map if it is raw.
 pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     Runs::new(c, file).each(|path, start| {
         let reader = Reader::open_mmap_shared(path)?;
@@ -88,10 +88,10 @@ pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
 }
 
 fn width(tensor: Option<&Object>) -> Result<u64> {
-    tensor.and_then(|t| t.shape.get(1).copied()).context("no matrix of that name")
+    tensor.and_then(|t| t.shape.get(1).copied()).context("missing matrix")
 }
 
-/// Adds every tensor with a crc32c digest; `finish` does not flush to the disk.
+/// Adds every tensor with a crc32c digest. `finish` does not flush to the disk.
 pub fn save(c: &Context, sync: bool) -> Result<Outcome> {
     let model = Model::load(c)?;
     let views = model.views()?;
@@ -112,7 +112,7 @@ pub fn save(c: &Context, sync: bool) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Where the data of every tensor of a zTensor 1.2 file is, as this crate reads the manifest.
+/// Returns the ranges of every tensor's data in a zTensor 1.2 file, as this crate reads the manifest.
 pub fn stored(path: &Path) -> Result<Vec<Stored>> {
     let reader = Reader::open(path)?;
     let parts = reader
@@ -127,13 +127,13 @@ fn stored_of(data: &Component) -> Stored {
     Stored { offset: data.offset as usize, len: data.length as usize, decoded_len }
 }
 
-/// Where the data of the embedding starts, and bytes in a row of it.
+/// Returns the offset of the embedding's data, and the bytes in a row of it.
 pub fn embedding(path: &Path) -> Result<(u64, u64)> {
     let (stored, width) = embedding_stored(path)?;
     Ok((stored.offset as u64, width))
 }
 
-/// Where the data of the embedding is, and bytes in a decoded row of it.
+/// Returns the range of the embedding's data, and the bytes in a decoded row of it.
 pub fn embedding_stored(path: &Path) -> Result<(Stored, u64)> {
     let reader = Reader::open(path)?;
     let tensor = reader.get(EMBEDDING);

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use std::hint::black_box;
 use ztensor21::{DType, Source, Writer};
 
-/// Opens the file and goes through names, dtypes and shapes.
+/// Opens the file and lists names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     let path = c.path(file);
     let ((), mut outcome) = repeated(times, || -> Result<()> {
@@ -31,7 +31,7 @@ pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// `bytes().into_owned()` of every tensor, after `verify` or not.
+/// Loads by `bytes().into_owned()` of every tensor, with or without `verify` first.
 pub fn load(c: &Context, file: Workload, verify: bool) -> Result<Outcome> {
     let (tensors, mut outcome) = timed(|| -> Result<Vec<(String, Vec<u8>)>> {
         let source = Source::open(c.path(file))?;
@@ -62,7 +62,7 @@ pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Opens the cold file and copies some rows of the embedding.
+/// Opens the cold file and copies rows of the embedding.
 pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     Runs::new(c, file).each(|path, start| {
         let source = Source::open(path)?;
@@ -73,7 +73,7 @@ pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
     })
 }
 
-/// `verify` of every tensor: xxh3 of the mapped bytes.
+/// Verifies every tensor by `verify`: xxh3 of the mapped bytes.
 pub fn verify(c: &Context, file: Workload) -> Result<Outcome> {
     let ((), outcome) = timed(|| -> Result<()> {
         for tensor in Source::open(c.path(file))?.tensors() {
@@ -84,7 +84,7 @@ pub fn verify(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Adds every tensor in canonical form (xxh3 digests, 64 KB alignment); `finish` always flushes to the disk.
+/// Adds every tensor in canonical form (xxh3 digests, 64 KB alignment). `finish` always flushes to the disk.
 pub fn save(c: &Context) -> Result<Outcome> {
     let model = Model::load(c)?;
     let mut views = model.views()?;

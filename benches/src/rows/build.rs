@@ -1,4 +1,4 @@
-//! Building files of records from lines of JSON.
+//! Building files of records from JSON lines.
 
 use super::Target::{MemoryAtMost, MemoryAtMostOf, OutputAtLeast, SpeedAtLeast};
 use super::{Cache, Comparison, Contestant, Goal, ours, peer};
@@ -17,7 +17,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "build-ndjson",
         cache: Cache::Warm,
         rate: true,
-        what: "Build a Metatensor file from 1 million lines of JSON (4 numbers, an array of 3 and 2 strings each), without \
+        what: "Build a Metatensor file from 1 million JSON lines (4 numbers, an array of 3 and 2 strings each), without \
                waiting for the disk, against serde_json parsing the lines to `Value` and dropping \
                them, on one core. GB/s are of JSON. One of the two goals of speed is to be met.",
         files: &[Lines],
@@ -74,7 +74,7 @@ fn parse(c: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A file, over and over.
+/// Reads a file repeatedly.
 struct Again {
     file: File,
     left: usize,

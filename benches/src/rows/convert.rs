@@ -28,7 +28,7 @@ pub const COMPARISONS: &[Comparison] = &[
             Goal {
                 ours: "holdall",
                 target: TimeAtMost(1.1, &["cp"]),
-                note: "`cp` has the kernel copy the file, once; who takes a digest must see the bytes, which costs a second copy or a map.",
+                note: "`cp` lets the kernel copy the file once; computing a digest requires reading the bytes, by a second copy or a map.",
             },
             Goal { ours: "holdall", target: TimeAtMost(1.1, &["read, crc32c, write"]), note: "" },
             Goal { ours: "holdall", target: MemoryAtMost(64_000_000), note: "" },
@@ -57,7 +57,7 @@ pub const COMPARISONS: &[Comparison] = &[
         goals: &[Goal {
             ours: "holdall",
             target: BusyAtLeast(0.9),
-            note: "The file is brought to the disk at the end, when nothing is left to compress.",
+            note: "The file is flushed to the disk at the end, when all data is compressed.",
         }],
     },
 ];

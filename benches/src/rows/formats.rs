@@ -1,4 +1,4 @@
-//! Files of other formats, opened and loaded beside the packages that they are of.
+//! Files of other formats, opened and loaded by Holdall and by the packages of those formats.
 
 use super::Target::{SpeedAtLeast, TimeAtMost};
 use super::{Cache, Comparison, FRESH, Goal, floor, load::floor_warm, ours, peer};
@@ -8,7 +8,7 @@ use crate::peers::python;
 use holdall::Check;
 use std::path::Path;
 
-/// How often a process opens; the median counts.
+/// How often a process opens the file. The median counts.
 const OFTEN: usize = 50;
 
 macro_rules! rows {
@@ -54,7 +54,7 @@ rows! {
     "onnx", LlamaOnnx, "onnx";
 }
 
-/// Why a comparison cannot be made: its package cannot be had.
+/// Returns why the package of a comparison is not available.
 pub fn missing(comparison: &Comparison, folder: &Path) -> Option<String> {
     let package = comparison.files.iter().find_map(|file| python::package(*file))?;
     Some(format!("{:#}", package.python(folder).err()?))

@@ -1,4 +1,4 @@
-//! GGUF: opened, loaded, written, and its blocks made numbers.
+//! GGUF: opening, loading, writing, and dequantizing blocks.
 
 use super::Target::{SpeedAtLeast, TimeAtMost};
 use super::{Cache, Comparison, FRESH, Goal, floor, load::floor_warm, ours, peer, save};
@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result};
 use holdall::{Check, Role};
 use std::ops::Range;
 
-/// Elements that a thread of a floor makes at a time: their f32 are a huge page.
+/// The elements that a thread of a floor writes at a time: as f32 they fill a huge page.
 const PIECE: usize = 1 << 19;
 
-/// How often a process opens or makes numbers; the median counts.
+/// How often a process opens or dequantizes. The median counts.
 const TIMES: usize = 5;
 
 macro_rules! dequantise {
@@ -27,7 +27,7 @@ macro_rules! dequantise {
                 cache: Cache::Warm,
                 rate: false,
                 what: concat!(
-                    "Make the 16.8 million elements of a tensor in blocks of ", $with, " f32, in fresh memory, on all \
+                    "Dequantize the 16.8 million elements of a tensor in blocks of ", $with, " to f32, in fresh memory, on all \
                      cores; a floor does it by plain loops, compiled the same way, on as many, another writes one number all over \
                      such memory; gguf 0.19 by NumPy."
                 ),
@@ -65,16 +65,15 @@ pub const COMPARISONS: &[Comparison] = dequantise! {
     alone: "q4_1" "q5_1" "iq4_nl" "iq1_s" "iq1_m" "iq2_xxs" "iq2_xs" "iq2_s" "iq3_xxs" "iq3_s" "tq1_0" "tq2_0" "nvfp4"
 };
 
-/// The types that a file for these comparisons has tensors of.
+/// The block types with a tensor in the file for these comparisons.
 pub const TYPES: &[&str] = &[
     "q4_0", "q5_0", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4", "q4_1",
     "q5_1", "iq4_nl", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0",
     "tq2_0", "nvfp4",
 ];
 
-const PAGES: &str =
-    "Most of both times is the kernel clearing the pages of the 67 MB that come out.";
-const MEMORY: &str = "The 67 MB that come out are fresh memory, whose pages the kernel clears: that alone, with one number written \
+const PAGES: &str = "Most of both times is the kernel clearing the pages of the 67 MB of output.";
+const MEMORY: &str = "The 67 MB of output are fresh memory, whose pages the kernel clears: that alone, with one number written \
                       all over it, is the row `the memory alone`.";
 
 const OPEN: Comparison = Comparison {
@@ -133,7 +132,7 @@ const SAVE: Comparison = Comparison {
     goals: &[Goal { ours: "holdall", target: TimeAtMost(1.1, &["fallocate + write"]), note: "" }],
 };
 
-/// Makes the tensor of that name numbers by plain loops on all cores.
+/// Dequantizes the named tensor by plain loops on all cores.
 fn loops(c: &Context, name: &str) -> Result<Outcome> {
     let (each, bytes, elements) = blocks::loop_for(name).context("no such loop")?;
     let path = c.path(BlocksGguf);
@@ -155,7 +154,7 @@ fn loops(c: &Context, name: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Writes one number to memory like that which blocks are made numbers in.
+/// Writes one number to memory of the size of the dequantized elements.
 fn filled(c: &Context) -> Result<Outcome> {
     let file = holdall::open(c.path(BlocksGguf))?;
     let first = file.index().tensors().next().context("no tensor")?;
@@ -164,7 +163,7 @@ fn filled(c: &Context) -> Result<Outcome> {
     Ok(repeated(TIMES, fill)?.1)
 }
 
-/// Hands blocks, by their numbers, and the room for their elements to `each`, on all cores.
+/// Calls `each` with ranges of blocks and the memory for their elements, on all cores.
 fn in_fresh_memory(
     blocks: usize,
     elements: usize,
@@ -174,7 +173,7 @@ fn in_fresh_memory(
     in_pieces(blocks as u64, (PIECE / elements) as u64, cores(), |blocks| {
         let len = (blocks.end - blocks.start) as usize * elements;
         let at = out.at(blocks.start * elements as u64 * 4).cast::<f32>();
-        // SAFETY: pieces do not overlap, lie inside, and begin at multiples of 4.
+        // SAFETY: pieces do not overlap, are inside the memory, and begin at multiples of 4.
         each(blocks, unsafe { std::slice::from_raw_parts_mut(at, len) });
         Ok::<(), anyhow::Error>(())
     })?;

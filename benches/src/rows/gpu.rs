@@ -1,4 +1,5 @@
-//! Loading and streaming onto a device, whatever wgpu finds: a driver that is a processor, where there is no graphics card.
+//! Loading and streaming to a device that wgpu finds. On machines without a graphics card, it is a driver that runs on
+//! the processor.
 
 use super::Target::{MemoryBeyondAtMost, SpeedAtLeast, TimeAtMost};
 use super::{Cache, Comparison, Contestant, Goal, floor, ours};
@@ -13,9 +14,9 @@ use holdall_gpu::wgpu::{self, BufferUsages};
 use holdall_gpu::{LoadOptions, load_model, stream_model};
 use std::sync::Arc;
 
-/// What every tensor of the first layer is called.
+/// A pattern for the names of all tensors of the first layer.
 const FIRST: &str = "model.layers.0.*";
-/// Bytes that the bare loop writes at a time, and after which it submits.
+/// The bytes that the bare loop writes at a time, and submits.
 const PIECE: usize = 4 << 20;
 const SUBMIT: usize = 16 << 20;
 
@@ -37,7 +38,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "gpu-memory",
         cache: Cache::Warm,
         rate: true,
-        what: "The same for memory, against the buffers alone, filled by the device: where it is a processor, they are in memory too.",
+        what: "The peak memory of the same, compared with the buffers alone, filled by the device; if the device is a processor, the buffers count, too.",
         files: &[LlamaZt12],
         contestants: MEMORY,
         goals: &[Goal {
@@ -50,7 +51,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "gpu-stream",
         cache: Cache::Warm,
         rate: false,
-        what: "Stream a model over QUIC on loopback into buffers until its first layer (122 MB of 1 GB) is there.",
+        what: "Stream a model over QUIC on loopback into buffers until its first layer (122 MB of 1 GB) has arrived.",
         files: &[LlamaZt12],
         contestants: STREAM,
         goals: &[Goal {
@@ -95,7 +96,7 @@ const STREAM: &[Contestant] = &[
     }),
 ];
 
-/// Whether there is a device.
+/// Returns whether there is a device.
 pub fn is_possible() -> bool {
     holdall_gpu::device().is_ok()
 }
@@ -107,7 +108,7 @@ fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A buffer for each tensor, filled piece by piece out of the map.
+/// Creates a buffer for each tensor, and fills it in pieces from the map.
 fn bare(c: &Context, file: Workload) -> Result<Outcome> {
     let (device, queue) = holdall_gpu::device()?;
     let file = mapped(c, file)?;
@@ -136,7 +137,7 @@ fn bare(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The buffers, which the device fills with zeros.
+/// Creates the buffers, which the device fills with zeros.
 fn empty(c: &Context, file: Workload) -> Result<Outcome> {
     let (device, queue) = holdall_gpu::device()?;
     let file = mapped(c, file)?;
@@ -166,13 +167,13 @@ fn buffer(device: &wgpu::Device, len: usize) -> wgpu::Buffer {
     })
 }
 
-/// The names of the tensors of the first layer.
+/// Returns the names of the tensors of the first layer.
 fn first(file: &File) -> Result<Vec<String>> {
     let tensors = Select::new(&[FIRST], &[])?.tensors(file)?;
     Ok(tensors.iter().map(|tensor| tensor.name().to_owned()).collect())
 }
 
-/// A file that a server on loopback has.
+/// A file served by a server on loopback.
 struct There {
     file: File,
     _server: Server,

@@ -1,4 +1,4 @@
-//! Opening Metatensor: a header, checked against its schema.
+//! Opening Metatensor: reading a header, and checking it against its schema.
 
 use super::Target::{BeyondAtMost, MemoryAtMost, TimeAtMost};
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
@@ -12,9 +12,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opening the small header takes microseconds, so a process does it often.
+/// How often a process opens a small header, which takes microseconds.
 const OFTEN: usize = 200;
-/// A large one a few times.
+/// How often a process opens a large header.
 const SOME: usize = 5;
 
 pub const COMPARISONS: &[Comparison] = &[
@@ -83,7 +83,7 @@ fn serde(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(repeated(SOME, || serde_json::from_slice::<Value>(&header))?.1)
 }
 
-/// The bytes of a header.
+/// Returns the bytes of a header.
 pub fn header(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut len = [0; 8];

@@ -1,4 +1,4 @@
-//! Loading every tensor into memory that the caller owns.
+//! Loading every tensor into memory owned by the caller.
 
 use super::Target::TimeAtMost;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
@@ -63,7 +63,7 @@ pub const COMPARISONS: &[Comparison] = &[
         goals: &[Goal {
             ours: "holdall, crc32c",
             target: TimeAtMost(1.15, &["holdall, unchecked"]),
-            note: "The digest is a tenth of a load; how much of it hides behind the copying depends on the caches of the machine.",
+            note: "The digest is a tenth of a load; how much of it overlaps with the copying depends on the caches of the machine.",
         }],
     },
 ];
@@ -96,7 +96,7 @@ const SMALL_GOALS: &[Goal] = &[
     },
 ];
 
-const OPENED: &str = "Decoding the 51 000 entries is part of ours, on one core, before it is known what to read; `pread` has no entries. \
+const OPENED: &str = "Decoding the 51 000 entries is part of ours, on one core, before reading can start; `pread` has no entries. \
      `open, pread` has: it opens the file as ours does, then reads it as `pread` does.";
 
 const WARM: &[Contestant] = &[
@@ -154,7 +154,7 @@ pub fn floor_warm(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(timed(|| read::buffered(&path))?.1)
 }
 
-/// The entries decoded by ours, which is quicker than any peer; then the bytes.
+/// Decodes the entries with Holdall, which is faster than any peer, and then reads the bytes.
 fn opened(c: &Context, file: Workload) -> Result<Outcome> {
     let path = c.path(file);
     Ok(timed(|| -> Result<_> { Ok((holdall::open(&path)?, read::buffered(&path)?)) })?.1)

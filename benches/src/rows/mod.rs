@@ -1,4 +1,4 @@
-//! The comparisons: who does what, and who must stand where.
+//! The comparisons: the contestants, and their goals.
 
 mod build;
 mod convert;
@@ -25,19 +25,19 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// What stands in the way of those who read into fresh memory much faster than a package of Python.
-const FRESH: &str = "Most of the time is the kernel clearing fresh pages: `pread` is the barest read of the same bytes into such memory.";
+/// The note for goals compared with a Python package, if Holdall is limited by fresh memory.
+const FRESH: &str = "Most of the time is the kernel clearing fresh pages: `pread` is the simplest read of the same bytes into such memory.";
 
-/// Contestants that do the same work, and goals about them.
+/// Contestants that do the same work, and goals for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
     pub name: &'static str,
-    /// What is done, in a sentence.
+    /// A sentence that describes the work.
     pub what: &'static str,
     pub cache: Cache,
-    /// Whether it goes over all bytes, so that those of the first file over the time are its speed.
+    /// Whether the work reads all bytes, so that the length of the first file divided by the time is its speed.
     pub rate: bool,
-    /// The files it reads.
+    /// The files that it reads.
     pub files: &'static [Workload],
     pub contestants: &'static [Contestant],
     pub goals: &'static [Goal],
@@ -46,11 +46,11 @@ pub struct Comparison {
 /// Whether the files are in the page cache when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// They are put there.
+    /// The files are put there.
     Warm,
-    /// A contestant puts the file out of it right before its clock starts.
+    /// A contestant removes the file from the page cache right before its clock starts.
     Cold,
-    /// Left as it is.
+    /// The page cache is not changed.
     AsFound,
 }
 
@@ -58,7 +58,7 @@ pub enum Cache {
 pub struct Contestant {
     pub name: &'static str,
     pub kind: Kind,
-    /// Does the work once, or often and takes the median.
+    /// Does the work once, or repeatedly to return the median.
     pub run: fn(&Context) -> Result<Outcome>,
 }
 
@@ -69,37 +69,37 @@ pub enum Kind {
     Peer,
 }
 
-/// What one of our contestants must reach.
+/// A goal for one of Holdall's contestants.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal {
     pub ours: &'static str,
     pub target: Target,
-    /// What stands in the way; shown when the goal is missed. Written by hand after profiling.
+    /// Why the goal is missed. Shown only in that case, and written by hand after profiling.
     pub note: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
-    /// Our median time over the least median of these is at most that.
+    /// The maximum of our median time divided by the least median of these contestants.
     TimeAtMost(f64, &'static [&'static str]),
-    /// Our median time passes the least median of these by at most so many nanoseconds.
+    /// The maximum of our median time minus the least median of these contestants, in nanoseconds.
     BeyondAtMost(u64, &'static [&'static str]),
-    /// The least median of these over our median time is at least that.
+    /// The minimum of the least median of these contestants divided by our median time.
     SpeedAtLeast(f64, &'static [&'static str]),
-    /// Peak anonymous memory of the process is at most so many bytes.
+    /// The maximum of the process's peak anonymous memory, in bytes.
     MemoryAtMost(u64),
-    /// Peak anonymous memory of the process is at most so many times the size of the file, which is
-    /// mostly its table of contents.
+    /// The maximum of the process's peak anonymous memory as a multiple of the size of the file, which is mostly its
+    /// table of contents.
     MemoryAtMostFile(f64, Workload),
-    /// Peak anonymous memory of the process is at most so many times that of another.
+    /// The maximum of the process's peak anonymous memory as a multiple of that of another contestant.
     MemoryAtMostOf(f64, &'static str),
-    /// Peak anonymous memory of the process passes that of another by at most so many bytes.
+    /// The maximum of the process's peak anonymous memory minus that of another contestant, in bytes.
     MemoryBeyondAtMost(u64, &'static str),
-    /// The first file is at most so many times as long as the second with so many bytes more.
+    /// The maximum length of the first file as a multiple of the length of the second file plus a number of bytes.
     SizeAtMost(f64, Workload, Workload, u64),
-    /// Bytes written over processor time in seconds are at least that.
+    /// The minimum of bytes written divided by processor time in seconds.
     OutputAtLeast(u64),
-    /// Processor time over wall time and cores is at least that.
+    /// The minimum of processor time divided by wall time and cores.
     BusyAtLeast(f64),
 }
 
@@ -115,7 +115,7 @@ const fn peer(name: &'static str, run: fn(&Context) -> Result<Outcome>) -> Conte
     Contestant { name, kind: Kind::Peer, run }
 }
 
-/// All of them, in the order of the report.
+/// Returns all comparisons, in the order of the report.
 pub fn all() -> Vec<Comparison> {
     [
         open::COMPARISONS,
@@ -139,7 +139,7 @@ pub fn all() -> Vec<Comparison> {
     .concat()
 }
 
-/// The comparison of that name.
+/// Returns the comparison with this name.
 pub fn named(name: &str) -> Result<Comparison> {
     all()
         .into_iter()
@@ -147,7 +147,7 @@ pub fn named(name: &str) -> Result<Comparison> {
         .with_context(|| format!("no comparison `{name}`; --list names them"))
 }
 
-/// Those named, or all.
+/// Returns the named comparisons, or all if there are no names.
 pub fn chosen(names: &[String]) -> Result<Vec<Comparison>> {
     if names.is_empty() {
         return Ok(all());
@@ -155,7 +155,7 @@ pub fn chosen(names: &[String]) -> Result<Vec<Comparison>> {
     names.iter().map(|n| named(n)).collect()
 }
 
-/// Those that can be made here; of the others it is told why not.
+/// Returns the comparisons that can run here, and prints why the others cannot.
 pub fn possible(mut comparisons: Vec<Comparison>, folder: &Path) -> Vec<Comparison> {
     let has_device = LazyLock::new(gpu::is_possible);
     comparisons.retain(|c| {

@@ -1,4 +1,4 @@
-//! Opening a file and listing what is in it.
+//! Opening a file and listing its contents.
 
 use super::Target::{BeyondAtMost, MemoryAtMostFile, TimeAtMost};
 use super::header::header;
@@ -10,11 +10,11 @@ use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::repeated;
 use anyhow::Result;
 
-/// Opening a small table of contents takes microseconds, so a process does it often.
+/// How often a process opens a small table of contents, which takes microseconds.
 const OFTEN: usize = 200;
-/// A large one once more than the warm-up.
+/// How often a process opens a large table of contents, in addition to the warm-up.
 const ONCE: usize = 1;
-/// Many files a few times.
+/// How often a process opens many files.
 const SOME: usize = 5;
 
 pub const COMPARISONS: &[Comparison] = &[
@@ -66,7 +66,7 @@ pub const COMPARISONS: &[Comparison] = &[
     },
 ];
 
-const CLEARED: &str = "A third of ours is the kernel clearing the pages that the index is made in.";
+const CLEARED: &str = "A third of ours is the kernel clearing the pages of the index.";
 
 const PEERS: &[&str] = &["safetensors", "ztensor 1.2", "ztensor 2.1"];
 

@@ -1,4 +1,4 @@
-//! Packages: opened, verified, packed, and one tensor of them.
+//! Packages: opening, verifying and packing them, and reading one tensor.
 
 use super::Target::{MemoryAtMost, SpeedAtLeast, TimeAtMost};
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
@@ -12,7 +12,7 @@ use holdall::Role;
 use holdall::carton::{FileSelection, Package, PackageVerifyOptions, Packer, SymlinkPolicy};
 use std::hint::black_box;
 
-/// How often a process opens; the median counts.
+/// How often a process opens the package. The median counts.
 const TIMES: usize = 9;
 
 pub const COMPARISONS: &[Comparison] = &[
@@ -20,7 +20,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "package-open",
         cache: Cache::Warm,
         rate: false,
-        what: "Open a package of 2 GB and 2,000 files, go over its files, read and check what describes \
+        what: "Open a package of 2 GB and 2,000 files, list its files, read and check the texts that describe \
                it; Python's zipfile and tomllib read the same and check nothing. Warm.",
         files: &[Package2G],
         contestants: OPEN,
@@ -28,7 +28,7 @@ pub const COMPARISONS: &[Comparison] = &[
             Goal {
                 ours: "holdall",
                 target: SpeedAtLeast(15.0, &["python zipfile"]),
-                note: "Every name, length and hash of 2,000 files is read and compared with those of all others; the floor shows what reading and hashing alone take.",
+                note: "Every name, length and hash of 2,000 files is read and compared with those of all others; the floor shows how long reading and hashing alone take.",
             },
             Goal { ours: "holdall", target: MemoryAtMost(20_000_000), note: "" },
         ],
@@ -150,7 +150,7 @@ const PACK: &[Contestant] = &[
         })?;
         let package = Package::open(c.path(Package2G))?;
         let hash = package.hash().context("no MANIFEST")?;
-        ensure!(report.hash == hash, "another hash than that of the package before");
+        ensure!(report.hash == hash, "the hash differs from that of the previous package");
         Ok(outcome)
     }),
     floor("copy into one + fsync, then sha2 on one core", |c| {

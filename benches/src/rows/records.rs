@@ -1,4 +1,4 @@
-//! Members of records by their place, and columns.
+//! Members of records by position, and columns.
 
 use super::Target::TimeAtMost;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours};
@@ -12,24 +12,24 @@ use crate::workload::XorShift;
 use anyhow::{Result, ensure};
 use std::hint::black_box;
 
-/// How often a process goes over all places; the median counts.
+/// How often a process reads all positions. The median counts.
 pub const READS: usize = 9;
-/// Places in one go.
+/// The positions that are read in one pass.
 const COUNT: usize = 1 << 20;
-/// Records that lie in the caches of a core together.
+/// The number of records that fit into the caches of a core.
 const NEAR: usize = 1 << 12;
 
 /// Which records are read.
 #[derive(Debug, Clone, Copy)]
 pub enum Places {
-    /// Any.
+    /// All records.
     All,
-    /// The first few.
+    /// The first few records.
     Near,
 }
 
 impl Places {
-    /// A million of `len` places in no order.
+    /// Returns a million random positions below `len`.
     pub fn draw(self, len: usize) -> Vec<u32> {
         let most = match self {
             Places::All => len,
@@ -55,7 +55,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "record-near",
         cache: Cache::Warm,
         rate: false,
-        what: "The same among the first 4096 records, 256 KB, which the caches hold: what is left is \
+        what: "The same among the first 4096 records, 256 KB, which fit into the caches: the rest is \
                instructions.",
         files: &[Samples],
         contestants: NEARBY,
@@ -65,7 +65,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "column-copy",
         cache: Cache::Warm,
         rate: false,
-        what: "Copy one f32 of each of 1 million records of 64 bytes into memory that is there.",
+        what: "Copy one f32 of each of 1 million records of 64 bytes into existing memory.",
         files: &[Samples],
         contestants: COLUMN,
         goals: &[Goal {
@@ -88,10 +88,10 @@ const NEARBY_GOALS: &[Goal] = &[
     Goal { ours: "holdall, accessor", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
 ];
 
-const STRIDE: &str = "How far records are apart is a number here, so that each read multiplies and checks that nothing overflows; the floor shifts.";
+const STRIDE: &str = "The distance between records is a variable here, so each read multiplies and checks for overflow; the floor shifts.";
 
-const INSTRUCTIONS: &str = "The floor is one bound and one load. Where a member lies, what it is and whether it may be absent are \
-     numbers here, which are looked at each time; where records do not lie in the caches, that hides behind memory.";
+const INSTRUCTIONS: &str = "The floor is one bound and one load. The offset of a member, its type and whether it may be absent are \
+     variables here, which are read each time; if the records are not in the caches, memory takes longer than that.";
 
 const RANDOM: &[Contestant] = &[
     ours("holdall, Values::get", |c| records::member_values(c, Samples, Places::All)),
@@ -151,10 +151,10 @@ fn copied(c: &Context, copy: fn(&[u8], &mut [f32]) -> Result<()>) -> Result<Outc
     Ok(outcome)
 }
 
-/// Bytes as the structs that they hold.
+/// Returns bytes as the structs they consist of.
 fn as_samples(bytes: &[u8]) -> Result<&[Sample]> {
     let count = bytes.len() / size_of::<Sample>();
     ensure!(bytes.as_ptr().cast::<Sample>().is_aligned(), "the records are not aligned");
-    // SAFETY: aligned, that many whole structs, and every field is fine with any bytes.
+    // SAFETY: the bytes are aligned, contain that many whole structs, and are valid for every field.
     Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }

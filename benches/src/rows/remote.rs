@@ -1,4 +1,4 @@
-//! Loading what another machine has, which is this one here: over QUIC, over HTTP, and from the cache of blocks.
+//! Loading from a server, which runs on this machine: over QUIC, over HTTP, and from the block cache.
 
 use super::Target::SpeedAtLeast;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours};
@@ -14,9 +14,10 @@ use holdall::serve::{Files, Identity, Protocols, ServeOptions, Service, Serving}
 use holdall::{Check, LoadOptions, OpenOptions};
 use std::sync::Arc;
 
-/// What stands in the way of each, by samples of where the processors were, without those of the kernel clearing fresh pages.
-const OPENED: &str = "Opening is a seventh of the processor time, and the floor has nothing like it: 5 MB of a table of contents come, which the client decodes while the server waits. The rest takes what one stream of quinn takes.";
-const COPIES: &str = "Nine tenths of ours are the kernel's, as of the floor: copies from the file into the socket and out of it. In all ours takes 5 % more processor time than four bare connections.";
+/// Why goals are missed, according to samples of the processors. Samples of the kernel clearing fresh pages are not
+/// counted.
+const OPENED: &str = "Opening takes a seventh of the processor time, and the floor has no equivalent: the client receives a table of contents of 5 MB and decodes it while the server waits. The rest takes as long as one stream of quinn.";
+const COPIES: &str = "In ours, as in the floor, nine tenths of the time are spent in the kernel: copies from the file into the socket and out of it. Overall, ours takes 5 % more processor time than four bare connections.";
 
 pub const COMPARISONS: &[Comparison] = &[
     Comparison {
@@ -36,7 +37,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "quic-load-10k",
         cache: Cache::Warm,
         rate: false,
-        what: "The same of 10 000 tensors of 10 KB, of a file with 51 000; quinn sends as many bytes.",
+        what: "The same of 10 000 tensors of 10 KB, of a file with 51 000; quinn sends the same number of bytes.",
         files: &[SmallSafetensors],
         contestants: QUIC_SMALL,
         goals: &[Goal {
@@ -68,7 +69,7 @@ pub const COMPARISONS: &[Comparison] = &[
         goals: &[Goal {
             ours: "holdall, from the cache",
             target: SpeedAtLeast(0.9, &["holdall, local file"]),
-            note: "Each block is read by a call of its own and compared with its checksum, which the local file is not.",
+            note: "Each block is read by a separate call and compared with its checksum, unlike the local file.",
         }],
     },
 ];
@@ -97,7 +98,7 @@ const CACHE: &[Contestant] = &[
     ours("holdall, from the cache", |c| {
         let cache = BlockCache::new(c.folder().join("blocks"));
         let options = OpenOptions::new().with_cache(cache);
-        // They are put there: a block is of one address, so by the same server.
+        // Fills the cache from the same server, because a cached block belongs to one address.
         let (_serving, url) = serve(c, LlamaSafetensors, Protocols::Http)?;
         load_from(c, &url, None, options.clone())?;
         let outcome = load_from(c, &url, None, options)?;
@@ -107,14 +108,14 @@ const CACHE: &[Contestant] = &[
     floor("holdall, local file", |c| ours::load(c, LlamaSafetensors, Check::Off)),
 ];
 
-/// Tensors of the row with small ones, and their bytes.
+/// The number of tensors in the comparison of small ones.
 const SMALL: usize = 10_000;
 const SMALL_LEN: u64 = SMALL as u64 * 10_240;
 
-/// A server of one file, in this process.
+/// Starts a server of one file in this process.
 fn serve(c: &Context, file: Workload, over: Protocols) -> Result<(Serving, String)> {
     let path = c.path(file);
-    let name = path.file_name().and_then(|name| name.to_str()).context("it has a name")?;
+    let name = path.file_name().and_then(|name| name.to_str()).context("the file has a name")?;
     let service = Service::new(Arc::new(Files::new([&path])?));
     let options = ServeOptions::new().with_listen("127.0.0.1:0".parse()?).with_over(over);
     let serving = Serving::start(&service, &options.with_identity(Identity::generate()?))?;
@@ -122,11 +123,11 @@ fn serve(c: &Context, file: Workload, over: Protocols) -> Result<(Serving, Strin
         Protocols::Http => serving.http_url(name),
         _ => serving.url(name),
     };
-    let url = url.context("it is served")?;
+    let url = url.context("the file is served")?;
     Ok((serving, url))
 }
 
-/// Opens and loads all tensors, or the first of them.
+/// Opens and loads all tensors, or the first ones.
 fn load(
     c: &Context,
     file: Workload,
@@ -157,7 +158,7 @@ fn load_from(
     Ok(outcome)
 }
 
-/// The file, or the start of it, by quinn alone.
+/// Fetches the file, or the start of it, by quinn alone.
 fn bare(c: &Context, file: Workload, len: Option<u64>, streams: u64) -> Result<Outcome> {
     let path = c.path(file);
     let all = path.metadata()?.len();

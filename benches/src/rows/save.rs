@@ -1,4 +1,4 @@
-//! Writing a model that is in memory to a new file.
+//! Writing a model in memory to a new file.
 
 use super::Target::TimeAtMost;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
@@ -26,7 +26,7 @@ pub const COMPARISONS: &[Comparison] = &[
             Goal {
                 ours: "holdall, crc32c",
                 target: TimeAtMost(1.1, &["fallocate + write"]),
-                note: "The digest reads the bytes once more while the kernel copies them; the floor with a digest shows what that costs.",
+                note: "The digest reads the bytes once more while the kernel copies them; the floor with a digest shows the cost.",
             },
             Goal {
                 ours: "holdall, crc32c",
@@ -46,7 +46,7 @@ pub const COMPARISONS: &[Comparison] = &[
             Goal {
                 ours: "holdall, crc32c",
                 target: TimeAtMost(1.1, &["write + fsync", "O_DIRECT + fsync"]),
-                note: "Bytes are copied into aligned pieces for direct writes, with the digest taken on the way; the floor that copies and sums shows what that costs.",
+                note: "Bytes are copied into aligned pieces for direct writes, with the digest computed on the way; the floor that copies and sums shows the cost.",
             },
             Goal {
                 ours: "holdall, crc32c",
@@ -102,7 +102,7 @@ impl Model {
         Ok(Model { bytes: read::buffered(&c.path(LlamaSafetensors))? })
     }
 
-    /// Its tensors, in no particular order.
+    /// Returns its tensors, in no particular order.
     pub fn views(&self) -> Result<Vec<(String, TensorView<'_>)>> {
         Ok(SafeTensors::deserialize(&self.bytes)?.tensors())
     }

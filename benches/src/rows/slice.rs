@@ -1,4 +1,4 @@
-//! Reading a few rows of a large tensor of a cold file.
+//! Reading rows of a large tensor in a cold file.
 
 use super::Target::TimeAtMost;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
@@ -12,9 +12,9 @@ use crate::worker::Context;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// Rows read at a time: 256 KB of the embedding.
+/// The rows read at a time: 256 KB of the embedding.
 pub const ROWS: u64 = 64;
-/// Runs in a process, each at another place; the median counts.
+/// The runs in a process, each at another position. The median counts.
 const RUNS: u64 = 5;
 
 pub const COMPARISONS: &[Comparison] = &[Comparison {
@@ -31,7 +31,7 @@ pub const COMPARISONS: &[Comparison] = &[Comparison {
                 3.0,
                 &["holdall, raw", "safetensors", "ztensor 1.2, raw", "ztensor 2.1, raw"],
             ),
-            note: "A slice costs decoding the frames of 1 MiB it lies in, which takes longer than reading them raw.",
+            note: "A slice requires decoding its frames of 1 MiB, which takes longer than reading them raw.",
         },
         Goal {
             ours: "holdall, zstd",
@@ -57,7 +57,7 @@ const ROWS_COLD: &[Contestant] = &[
     peer("ztensor 2.1, zstd", |c| zt21::rows(c, LlamaZt21Zstd)),
 ];
 
-/// The frames that the rows lie in, whose places are known beforehand, read and decoded.
+/// Reads and decodes the frames of the rows. Their positions are known in advance.
 fn frames(c: &Context) -> Result<Outcome> {
     let (component, width) = zt12::embedding_stored(&c.path(LlamaSeekable))?;
     let frames = zstd::frames(&c.path(LlamaSeekable), component)?;
@@ -67,7 +67,7 @@ fn frames(c: &Context) -> Result<Outcome> {
     })
 }
 
-/// The places that one process reads, each from a cold file.
+/// The positions that one process reads, each from a cold file.
 pub struct Runs<'a> {
     context: &'a Context,
     path: PathBuf,
@@ -78,8 +78,8 @@ impl<'a> Runs<'a> {
         Runs { context, path: context.path(file) }
     }
 
-    /// Runs `read` with the first of the rows to read and returns the median run. All contestants read
-    /// the same places, another one in each run.
+    /// Calls `read` with the first row of each run and returns the median run. Each run reads another position, the
+    /// same for all contestants.
     pub fn each(&self, mut read: impl FnMut(&Path, u64) -> Result<Vec<u8>>) -> Result<Outcome> {
         let mut check = self.context.check();
         let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! Texts by index.
+//! Reading texts by index.
 
 use super::Target::{SizeAtMost, SpeedAtLeast};
 use super::{Cache, Comparison, Contestant, Goal, ours, peer};
@@ -7,26 +7,26 @@ use crate::ours::records;
 use crate::peers::arrow;
 use crate::workload::XorShift;
 
-/// How often a process goes over all texts; the median counts.
+/// How often a process reads all texts. The median counts.
 pub const READS: usize = 9;
-/// Texts in one go.
+/// The texts that are read in one pass.
 const COUNT: usize = 1 << 20;
-/// Texts that lie in the caches of a core together.
+/// The number of texts that fit into the caches of a core.
 const NEAR: usize = 1 << 11;
-/// What an entry of 16 bytes takes beyond an offset of 8 bytes, for a million texts.
+/// The additional size of entries of 16 bytes compared with offsets of 8 bytes, for a million texts.
 const WIDER: u64 = 8_000_000;
 
 /// Which texts are read.
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// Any, in no order.
+    /// All texts, in random order.
     Random,
-    /// The first few, in no order.
+    /// The first few texts, in random order.
     Near,
 }
 
 impl Order {
-    /// A million of `len` places.
+    /// Returns a million positions below `len`.
     pub fn draw(self, len: usize) -> Vec<u32> {
         let most = match self {
             Order::Random => len,
@@ -37,7 +37,7 @@ impl Order {
     }
 }
 
-/// Looks at a text: its length, its first byte and its last.
+/// Reads the length, the first byte and the last byte of a text.
 #[inline]
 pub fn look(sum: u64, text: &str) -> u64 {
     let bytes = text.as_bytes();
@@ -51,10 +51,10 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "strings",
         cache: Cache::Warm,
         rate: false,
-        what: "Read 1 million random texts of 40 bytes out of a million, and look at the length, the first and \
-               the last byte. Unless it says mapped, they were read from the file into memory before, and checked there, as \
-               Arrow's reader does, and `Texts` has made a table of 16 bytes for each; `Blob::str` and \
-               `Record::string` check each text again. A blob may pass 2 GB, as `LargeUtf8` may: its file is the one \
+        what: "Read 1 million random texts of 40 bytes out of a million, and examine the length, the first and \
+               the last byte. Except for mapped files, the texts were read from the file into memory and checked before, as \
+               Arrow's reader does, and `Texts` has built a table of 16 bytes for each; `Blob::str` and \
+               `Record::string` check each text again. A blob may exceed 2 GB, like `LargeUtf8`, so that is the file \
                whose size is compared.",
         files: &[Texts, TextRecords, TextsArrow, TextsArrowLarge],
         contestants: RANDOM,
@@ -72,7 +72,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "strings-near",
         cache: Cache::Warm,
         rate: false,
-        what: "The same among the first 2048 texts, which the caches hold: what is left is instructions.",
+        what: "The same among the first 2048 texts, which fit into the caches: the rest is instructions.",
         files: &[Texts, TextRecords, TextsArrow, TextsArrowLarge],
         contestants: NEARBY,
         goals: SPEED,

@@ -8,7 +8,7 @@ use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::repeated;
 
-/// How often a process maps and touches; the median counts.
+/// How often a process maps the file and touches it. The median counts.
 pub const TOUCHES: usize = 9;
 
 pub const COMPARISONS: &[Comparison] = &[Comparison {

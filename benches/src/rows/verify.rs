@@ -37,7 +37,7 @@ pub const COMPARISONS: &[Comparison] = &[
         goals: &[Goal {
             ours: "holdall",
             target: SpeedAtLeast(0.9, &["sha2 × cores", "ring × cores"]),
-            note: "The 525 MB embedding is one stream on one core whatever the other does, and the map is touched for the first time.",
+            note: "The 525 MB embedding is one stream on one core regardless of the other, and the map is touched for the first time.",
         }],
     },
 ];

@@ -27,7 +27,7 @@ pub const COMPARISONS: &[Comparison] = &[Comparison {
             1.8,
             &["zstd library, frames of 1 MB", "zstd library, one frame a tensor"],
         ),
-        note: "Decoding into fresh memory pays for its page faults, which the floor does not; 1.8 on two cores leaves a tenth for everything besides zstd.",
+        note: "Decoding into fresh memory pays for its page faults, which the floor does not; 1.8 on two cores leaves a tenth for everything except zstd.",
     }],
 }];
 
@@ -42,7 +42,7 @@ const LOAD_ZSTD: &[Contestant] = &[
     peer("ztensor 2.1", |c| zt21::load(c, LlamaZt21Zstd, false)),
 ];
 
-/// One thread of the zstd library, from memory into memory that is there already.
+/// Decodes with one thread of the zstd library, from memory into existing memory.
 fn one_thread(c: &Context, file: Workload) -> Result<Outcome> {
     let path = c.path(file);
     let parts = zt12::stored(&path)?;

@@ -45,7 +45,7 @@ fn a_small_limit_is_named_with_the_option_that_raises_it() {
 #[test]
 fn a_limit_that_does_not_exist_is_refused() {
     let error = holdall(["formats", "--limit", "header_len=1"]).ends_with(2).err;
-    assert!(error.contains("there is no limit `header_len`"), "{error}");
+    assert!(error.contains("unknown limit `header_len`"), "{error}");
     assert!(error.contains("did you mean `header-len`?"), "{error}");
     let error = holdall(["formats", "--limit", "depth=513"]).ends_with(2).err;
     assert!(error.contains("at most 512"), "{error}");

@@ -187,7 +187,7 @@ fn attributes_that_cannot_be_are_findings() {
     assert_eq!(report["unverified"][0]["reason"], "unsupported");
     assert_eq!((&report["sound"], &report["verdict"]), (&json!(false), &json!("incomplete")));
     assert_eq!(report["finding_count"], 0);
-    let expected = "  not verified  the packing `marlin` is not known [quantized/packing] \
+    let expected = "  not verified  unknown packing `marlin` [quantized/packing] \
         (`experts.gate.weight`)\n";
     let text = text.ends_with(4).out;
     assert!(text.starts_with("not fully verified: ") && text.contains(expected), "{text}");

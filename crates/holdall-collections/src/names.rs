@@ -59,7 +59,7 @@ pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
 mod tests {
     use super::in_order;
 
-    /// The result of sorting the names themselves.
+    /// Returns the result of sorting the names themselves.
     fn expected(names: &[String]) -> Result<Vec<u32>, u32> {
         let mut all: Vec<u32> = (0..names.len() as u32).collect();
         all.sort_by_key(|at| &names[*at as usize]);
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// The result of `in_order`.
+    /// Returns the result of `in_order`.
     fn found(names: &[String]) -> Result<Vec<u32>, u32> {
         in_order(&names.iter().map(String::as_bytes).collect::<Vec<_>>())
     }

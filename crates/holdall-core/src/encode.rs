@@ -1,10 +1,10 @@
-//! The write side, append-only and without I/O: an encoder says where bytes go, the caller puts
-//! them there.
+//! The write side, append-only and without I/O: an encoder decides where bytes go, and the caller writes them.
 //!
-//! A writer calls [`Encode::begin`] and appends what it returns; then, for each component, appends what
-//! [`Encode::before`] returns, [`Encode::place`], zeros up to the offset it answers, the stored bytes, and [`Encode::placed`];
-//! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder, but for components that it
-//! [states](Encode::states) in its own words: those are given to [`Encode::state`].
+//! A writer calls [`Encode::begin`] and appends the bytes that it returns. Then, for each component, it calls
+//! [`Encode::before`] and appends the bytes, calls [`Encode::next_offset`] and appends zeros up to that offset, appends
+//! the stored bytes, and calls [`Encode::placed`]. At the end it calls [`Encode::finish`] and appends the bytes. The
+//! bytes of components do not pass through the encoder, except for components that the encoder [states](Encode::states)
+//! in its header: these are passed to [`Encode::state`].
 
 use crate::error::{Result, Rule};
 use crate::model::{
@@ -15,55 +15,55 @@ use holdall_collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 crate::error::rules! {
-    /// Rules of what callers ask of encoders.
+    /// Rules about requests to encoders.
     pub static RULES;
 
-    /// A version that cannot be written.
+    /// The requested version cannot be written.
     pub UNKNOWN_VERSION: Misuse "format/unknown-version"
-        "The format can be written in the version that is asked for.";
+        "The format can be written in the requested version.";
 }
 
-/// A tensor about to be written.
+/// A tensor to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorSpec {
-    /// Its name.
+    /// The tensor's name.
     pub name: String,
-    /// Its dimensions, in elements.
+    /// The tensor's dimensions, in elements.
     pub shape: Vec<u64>,
-    /// How its components form it.
+    /// How the components form the tensor.
     pub layout: Layout,
-    /// Its attributes.
+    /// The tensor's attributes.
     pub attributes: Attributes,
-    /// Its components, in the order in which they will be written.
+    /// The tensor's components, in the order in which they will be written.
     pub components: Vec<ComponentSpec>,
 }
 
 impl TensorSpec {
-    /// Takes away logical types that say no more than the dtype under them.
+    /// Removes logical types that add nothing to their dtype.
     pub fn with_plain_types(mut self) -> TensorSpec {
         self.components.iter_mut().for_each(ComponentSpec::make_plain);
         self
     }
 
-    /// Checks that the components which the layout needs are there, each once.
+    /// Checks that the tensor has each component that its layout requires, and no role twice.
     ///
     /// # Errors
-    /// `rule`.
+    /// Returns an error of `rule` otherwise.
     pub fn check_roles(&self, rule: &'static Rule) -> Result<()> {
         let TensorSpec { layout, components, .. } = self;
         for role in layout.required_roles() {
             if !components.iter().any(|c| c.role == *role) {
-                return Err(rule.broken(format!("layout `{layout}` needs a component `{role}`")));
+                return Err(rule.broken(format!("layout `{layout}` requires a component `{role}`")));
             }
         }
         let mut roles = HashSet::default();
         match components.iter().find(|c| !roles.insert(&c.role)) {
-            Some(c) => Err(rule.broken("two components of this role").in_component(&c.role)),
+            Some(c) => Err(rule.broken("two components have this role").in_component(&c.role)),
             None => Ok(()),
         }
     }
 
-    /// A dense tensor. `decoded_len` of its one component follows from shape and dtype.
+    /// Creates a dense tensor. The decoded length of its only component follows from shape and dtype.
     pub fn dense(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<u64>>) -> TensorSpec {
         let shape = shape.into();
         let count = crate::model::element_count(&shape).unwrap_or(u64::MAX);
@@ -77,8 +77,8 @@ impl TensorSpec {
         }
     }
 
-    /// What it takes to write `info` as it is: the same shape, layout, attributes and components.
-    /// `None` if a component's decoded length is not known without decoding it.
+    /// Returns the description for writing `info` unchanged: with the same shape, layout, attributes and components.
+    /// Returns `None` if a component's decoded length is unknown without decoding it.
     pub fn from_info(info: &TensorInfo) -> Option<TensorSpec> {
         let components = info
             .components()
@@ -98,24 +98,23 @@ impl TensorSpec {
     }
 }
 
-/// A component about to be written. Its bytes are little-endian and, decoded, exactly this long.
+/// A component to be written. Its decoded bytes are little-endian and have exactly this length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComponentSpec {
-    /// What it is to its tensor.
+    /// The component's role in its tensor.
     pub role: Role,
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// Meaning beyond storage.
+    /// The meaning of the elements beyond their storage type.
     pub logical_type: Option<LogicalType>,
-    /// Bytes before encoding.
+    /// The length in bytes before encoding.
     pub decoded_len: u64,
-    /// An earlier component whose stored bytes are also this one's (tied weights): nothing is
-    /// written for it.
+    /// An earlier component whose stored bytes this one shares (tied weights). Nothing is written for this component.
     pub shares: Option<ComponentRef>,
 }
 
 impl ComponentSpec {
-    /// A component with plain elements and bytes of its own.
+    /// Creates a component without a logical type that shares no bytes.
     pub fn new(role: Role, dtype: DType, decoded_len: u64) -> ComponentSpec {
         ComponentSpec { role, dtype, logical_type: None, decoded_len, shares: None }
     }
@@ -125,7 +124,7 @@ impl ComponentSpec {
     }
 }
 
-/// Names a component of a file being written.
+/// A reference to a component of the file being written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ComponentRef {
     /// The tensor's name.
@@ -134,28 +133,27 @@ pub struct ComponentRef {
     pub role: Role,
 }
 
-/// How a component came to lie in the file.
+/// How a component was stored in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
-    /// Absolute bytes of the file, half-open.
+    /// The byte range in the file, half-open.
     pub range: Range<u64>,
-    /// How the bytes are encoded.
+    /// The encoding of the bytes.
     pub encoding: Encoding,
-    /// Digest of the stored bytes.
+    /// The digest of the stored bytes.
     pub digest: Option<Digest>,
 }
 
-/// What a caller chooses about a file to be written.
+/// Options for a file to be written.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EncodeOptions {
-    /// Version of the format, as the format spells it; `None` for the newest.
+    /// The format's version, as the format spells it; `None` for the newest.
     pub version: Option<String>,
-    /// Version as a file states it that is written again, `1.1.0`: it is written in that version and states
-    /// the same. Comes before `version`.
+    /// The exact version string of a file that is written again, such as `1.1.0`: the file is written in that version,
+    /// with the same string. Takes precedence over `version`.
     pub stated: Option<String>,
-    /// Every component starts at a multiple of this many bytes: a power of two, at least the
-    /// format's own alignment.
+    /// The alignment of components in bytes: a power of two that is at least the format's own alignment.
     pub align: Option<u64>,
     /// Who checks the plain values of a header against the standard keywords of their schema.
     pub values: ValueCheck,
@@ -173,7 +171,7 @@ pub enum ValueCheck {
 }
 
 impl EncodeOptions {
-    /// The newest version at the format's own alignment.
+    /// Returns the default options: the newest version with the format's own alignment.
     pub const fn new() -> EncodeOptions {
         EncodeOptions { version: None, stated: None, align: None, values: ValueCheck::Encoder }
     }
@@ -184,28 +182,28 @@ impl EncodeOptions {
         self
     }
 
-    /// Writes this version.
+    /// Sets the version to write.
     pub fn with_version(mut self, version: impl Into<String>) -> EncodeOptions {
         self.version = Some(version.into());
         self
     }
 
-    /// Writes the version that a file states, and states it the same way.
+    /// Sets the exact version string of a file that is written again.
     pub fn with_stated(mut self, version: impl Into<String>) -> EncodeOptions {
         self.stated = Some(version.into());
         self
     }
 
-    /// Starts every component at a multiple of `align` bytes.
+    /// Sets the alignment of components to `align` bytes.
     pub fn with_align(mut self, align: u64) -> EncodeOptions {
         self.align = Some(align);
         self
     }
 
-    /// The alignment that was asked for: a power of two within these bounds, or an error of that rule.
+    /// Returns the requested alignment, which must be a power of two within `bounds`.
     ///
     /// # Errors
-    /// `rule`.
+    /// Returns an error of `rule` otherwise.
     pub fn align_within(
         &self,
         bounds: RangeInclusive<u64>,
@@ -215,22 +213,22 @@ impl EncodeOptions {
             Some(align) if !align.is_power_of_two() || !bounds.contains(&align) => {
                 let (least, most) = bounds.into_inner();
                 Err(rule.broken(format!(
-                    "an alignment of {align} bytes is not a power of two from {least} to {most}"
+                    "invalid alignment of {align} bytes: expected a power of two from {least} to {most}"
                 )))
             }
             align => Ok(align),
         }
     }
 
-    /// Refuses a version, for a format that has none; `what` says so of it.
+    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has none.
     ///
     /// # Errors
-    /// `format/unknown-version`.
+    /// Returns `format/unknown-version` if a version was requested.
     pub fn check_unversioned(&self, what: &str) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
         Err(UNKNOWN_VERSION
-            .broken(format!("{what}, `{version}` was asked for"))
-            .with_hint("the format has no versions: name none"))
+            .broken(format!("{what}, but version `{version}` was requested"))
+            .with_hint("omit the version: the format has no versions"))
     }
 }
 
@@ -240,9 +238,9 @@ impl Default for EncodeOptions {
     }
 }
 
-/// An encoder for one file. See the module's documentation for the order of calls.
+/// An encoder for one file. The module's documentation describes the order of calls.
 pub trait Encode: Send {
-    /// Whether every tensor must be declared before the first byte is written.
+    /// Returns `true` if every tensor must be declared before the first byte is written.
     fn header_first(&self) -> bool;
 
     /// Returns `true` if components may be stored in this encoding.
@@ -250,127 +248,129 @@ pub trait Encode: Send {
         encoding == Encoding::Raw
     }
 
-    /// Returns `true` if components may be stored compressed, in any way.
+    /// Returns `true` if components may be compressed with any codec.
     fn can_compress(&self) -> bool {
         Encoding::writable().any(|encoding| encoding != Encoding::Raw && self.can_encode(encoding))
     }
 
-    /// Whether the file says how its components are aligned, among its attributes.
+    /// Returns `true` if the file states the alignment of its components in an attribute.
     fn states_align(&self) -> bool {
         false
     }
 
-    /// Whether compressed components end in a seek table even where they are one frame.
+    /// Returns `true` if compressed components must end with a seek table even if they are a single frame.
     fn needs_seek_table(&self) -> bool {
         false
     }
 
-    /// Whether digests are over decoded bytes, whatever the algorithm.
+    /// Returns `true` if digests are over decoded bytes, whatever the algorithm.
     fn digests_decoded(&self) -> bool {
         false
     }
 
-    /// Whether components may carry a digest of that algorithm.
+    /// Returns `true` if components may have a digest of this algorithm.
     fn can_digest(&self, _algorithm: crate::model::Algorithm) -> bool {
         false
     }
 
-    /// The algorithm of a digest that every component needs, whatever else was asked for.
+    /// Returns the algorithm of a digest that every component must have, whatever else was requested.
     fn needs_digest(&self) -> Option<crate::model::Algorithm> {
         None
     }
 
-    /// Whether components may share the bytes of others. Where not, each is written.
+    /// Returns `true` if components may share bytes. Otherwise each is written.
     fn can_share(&self) -> bool {
         true
     }
 
-    /// Whether the file's attributes are those that [`Encode::begin`] is given. Where not, the file has its own.
+    /// Returns `true` if the file's attributes are those passed to [`Encode::begin`], and `false` if the format
+    /// determines them.
     fn writes_attributes(&self) -> bool {
         true
     }
 
-    /// The file attributes of which the encoder writes other values than it is given, because they say how it writes: an alignment
-    /// that was asked for.
+    /// Returns the file attributes whose values the encoder replaces, because they describe how the file is written,
+    /// such as a requested alignment.
     fn own_attributes(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Checks that the format can hold these attributes and this tensor.
+    /// Checks that the format can represent these file attributes.
     ///
     /// # Errors
-    /// Unsupported, naming what cannot be held and the option that helps.
+    /// Returns an error of kind `Unsupported` that names what cannot be represented, and an option that helps.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()>;
 
-    /// The same for one tensor.
+    /// Checks that the format can represent this tensor.
     ///
     /// # Errors
-    /// As [`Encode::check_attributes`].
+    /// Returns an error of kind `Unsupported`, like [`Encode::check_attributes`].
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()>;
 
-    /// Returns what common readers of the format do not take of a tensor that can be held all the same, if there is something.
+    /// Returns a warning if the format can represent the tensor, but common readers of the format do not accept it.
     fn warning(&self, _tensor: &TensorSpec) -> Option<Warning> {
         None
     }
 
-    /// The order in which these tensors are best written, as places in `tensors`. The default keeps
-    /// the caller's.
+    /// Returns the preferred order of writing, as indices in `tensors`. By default the caller's order is kept.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         (0..tensors.len()).collect()
     }
 
-    /// Whether the components of a tensor are best written in the order of the names of their roles.
+    /// Returns `true` if the components of a tensor are best written in the order of the names of their roles.
     fn orders_components(&self) -> bool {
         false
     }
 
-    /// The bytes at the start of the file. A [`Encode::header_first`] format needs all tensors, in
-    /// the order in which they will be written; another may be given an empty list.
+    /// Returns the bytes at the start of the file. A [`Encode::header_first`] format needs all tensors, in the order in
+    /// which they will be written; for other formats the list may be empty.
     ///
     /// # Errors
-    /// Unsupported or Misuse: what the format cannot hold, two tensors of one name.
+    /// Returns an error of kind `Unsupported` or `Misuse` if the format cannot represent a tensor, or if two tensors
+    /// have the same name.
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes>;
 
-    /// Bytes that come before that component and are not zeros; `end` is the file's end so far. Asked for once, right before
-    /// [`Encode::place`].
+    /// Returns bytes other than zeros that precede this component. `end` is the current end of the file. Called once,
+    /// right before [`Encode::next_offset`].
     ///
     /// # Errors
-    /// As [`Encode::place`].
+    /// Returns the errors of [`Encode::next_offset`].
     fn before(&mut self, _end: u64, _tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
         Ok(Bytes::new())
     }
 
-    /// The offset at which the next component starts, at or after `end`, the file's end so far. The
-    /// bytes between are zero.
+    /// Returns the offset at which the next component starts, at or after `end`, the current end of the file. The bytes
+    /// between are zeros.
     ///
     /// # Errors
-    /// Misuse: not the component declared next.
+    /// Returns an error of kind `Misuse` if this is not the next declared component.
     fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64>;
 
-    /// Takes note of where and how that component was stored. For one that
-    /// [shares](ComponentSpec::shares) its bytes this is called without [`Encode::place`].
+    /// Records where and how a component was stored. For a component that [shares](ComponentSpec::shares) its bytes,
+    /// this is called without [`Encode::next_offset`].
     ///
     /// # Errors
-    /// Misuse: it is not what was declared.
+    /// Returns an error of kind `Misuse` if the component differs from its declaration.
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()>;
 
-    /// Whether the file says what is in that component among its own words, and stores no bytes of it. Such a component is
-    /// given to [`Encode::state`] when its turn comes, and shares its bytes with none.
+    /// Returns `true` if the file states this component's values in its header, and stores no bytes of it. Such a
+    /// component is passed to [`Encode::state`] in its turn, and shares its bytes with no other.
     fn states(&self, _tensor: &TensorSpec, _component: usize) -> bool {
         false
     }
 
-    /// Takes all bytes of a component that it [states](Encode::states), decoded.
+    /// Adds all decoded bytes of a component that is [stated](Encode::states).
     ///
     /// # Errors
-    /// As [`Encode::placed`]; Unsupported: there are more than a file can state.
+    /// Returns the errors of [`Encode::placed`], and an error of kind `Unsupported` if there are more bytes than a file
+    /// can state.
     fn state(&mut self, _tensor: &TensorSpec, _component: usize, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    /// The bytes at the end of the file, whose end so far is `end`.
+    /// Returns the bytes at the end of the file. `end` is the current end of the file.
     ///
     /// # Errors
-    /// Misuse: something declared was not written, or two tensors have one name.
+    /// Returns an error of kind `Misuse` if a declared component was not written, or if two tensors have the same name.
     fn finish(&mut self, end: u64) -> Result<Bytes>;
 }

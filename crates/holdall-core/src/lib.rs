@@ -26,7 +26,7 @@ pub use encode::{
     ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec, ValueCheck,
 };
 pub use error::{Error, ErrorKind, Remedy, Result, Rule};
-/// One error type: whose fault, which rule, where, and what to do about it.
+/// Holdall's error type: the broken rule, whose fault it is, where it happened, and what can be done about it.
 pub use holdall_error as error;
 pub use limits::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 pub use model::{
@@ -36,7 +36,7 @@ pub use model::{
 pub use read::{Extent, Plan};
 pub use window::{Stop, Window};
 
-/// The tables of rules of this crate; formats have their own, and those of the codecs are in [`codec::CODECS`].
+/// The tables of rules of this crate. Formats have tables of their own, and those of codecs are in [`codec::CODECS`].
 static TABLES: &[&[&Rule]] = &[
     limits::RULES,
     window::RULES,
@@ -70,7 +70,7 @@ static TABLES: &[&[&Rule]] = &[
     ledger::RULES,
 ];
 
-/// Every rule of this crate and of those below it.
+/// Returns all rules of this crate and of the crates below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = TABLES.iter().copied().flatten().copied();
     own.chain(codec::rules()).chain(holdall_schema::rules())

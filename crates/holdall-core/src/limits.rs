@@ -1,4 +1,4 @@
-//! The limits: what a file may ask of this process. Nothing is decoded or decompressed without them.
+//! Limits on what a file may demand of this process. Nothing is decoded or decompressed without them.
 //!
 //! One table, [`LIMITS`], describes all of them. The struct [`Limits`] and its defaults are made from it, and so are
 //! the options of the command, the keys that Python and JavaScript accept, and the tables in the documentation.
@@ -23,8 +23,8 @@ macro_rules! limits {
     ($(
         $name:ident: $ty:ident = $default:expr, $unit:ident, $help:literal $(, at most $most:expr)?;
     )*) => {
-        /// The most that a file may ask of this process. Numbers in a file are checked against these before
-        /// anything is allocated or decompressed.
+        /// Limits on what a file may demand of this process. Numbers in a file are checked against them before anything
+        /// is allocated or decompressed.
         #[derive(Debug, Clone)]
         #[non_exhaustive]
         pub struct Limits {
@@ -32,10 +32,10 @@ macro_rules! limits {
                 #[doc = $help]
                 pub $name: $ty,
             )*
-            /// Whether a file may have more or less data than its header describes: a tensor of which bytes are missing has a
-            /// [fault](crate::TensorInfo::fault) then. For taking what is sound out of a damaged file.
+            /// Whether a file may have more or less data than its header describes. A tensor whose bytes are missing
+            /// then gets a [fault](crate::TensorInfo::fault). For recovering the undamaged tensors of a damaged file.
             pub salvage: bool,
-            /// Whether values of a pickle that are not in the list of what is known are left out. Without it they are refused.
+            /// Whether unknown values in a pickle are skipped. By default they are refused.
             pub skip_unknown: bool,
         }
 
@@ -45,7 +45,7 @@ macro_rules! limits {
             }
         }
 
-        /// Every limit, in the order in which they are listed.
+        /// All limits, in the order of the documentation.
         pub static LIMITS: &[Limit] = &[$(
             Limit {
                 name: stringify!($name),
@@ -161,7 +161,7 @@ impl Limit {
     /// Returns the limit with this name.
     ///
     /// # Errors
-    /// [`UNKNOWN`], with the nearest name and a list of all.
+    /// Returns [`UNKNOWN`], with the most similar name and a list of all names, if there is no such limit.
     pub fn find(name: &str, case: NameCase) -> Result<&'static Limit> {
         let found = LIMITS.iter().find(|limit| limit.spelled(case) == name);
         found.ok_or_else(|| UNKNOWN.broken(Limit::unknown_name(name, case, &[])))
@@ -179,7 +179,7 @@ impl Limit {
         })
     }
 
-    /// Returns the value that `limits` has.
+    /// Returns the limit's value in `limits`.
     pub fn get(&self, limits: &Limits) -> u64 {
         (self.get)(limits)
     }
@@ -201,7 +201,9 @@ impl Limit {
     pub fn check(&self, value: u64, case: NameCase) -> Result<()> {
         if value > self.most {
             let (name, most) = (self.spelled(case), self.most);
-            return Err(VALUE.broken(format!("the limit `{name}` is at most {most}, not {value}")));
+            return Err(
+                VALUE.broken(format!("the limit `{name}` must be at most {most}, not {value}"))
+            );
         }
         Ok(())
     }
@@ -214,7 +216,7 @@ impl Limit {
         let near = nearest(name, all.iter().map(String::as_str));
         let meant = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
         let (name, all) = (name.shown(), all.join(", "));
-        format!("there is no limit `{name}`; {meant}the limits are {all}")
+        format!("unknown limit `{name}`; {meant}the limits are {all}")
     }
 }
 
@@ -229,7 +231,7 @@ impl Limits {
         limit.set(self, value)
     }
 
-    /// The part of them that is about schemas and records.
+    /// Returns the limits that apply to schemas and records.
     pub fn of_schemas(&self) -> SchemaLimits {
         SchemaLimits::default()
             .with_nodes(self.schema_nodes)

@@ -1,4 +1,4 @@
-//! The bytes of a file that are at hand, and the one door through which decoders reach them.
+//! The window: the available bytes of a file, through which decoders access the file.
 
 use crate::error::Error;
 use bytes::Bytes;
@@ -10,18 +10,17 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A decoder asked for bytes past the end of the file. Formats check bounds first and say more;
-    /// this is the net below them.
+    /// A decoder requested bytes beyond the end of the file. Formats check bounds first, with a more specific error.
     pub OUTSIDE: Malformed "window/outside" "Every byte range lies inside the file.";
 }
 
 /// Why a decoder stopped.
 #[derive(Debug)]
 pub enum Stop {
-    /// It needs these bytes (half-open, inside the file; one range or more, none of them empty). Fetch
-    /// them, add them to the window, and call it again.
+    /// The decoder needs these bytes: one or more non-empty, half-open ranges inside the file. Fetch them, add them to
+    /// the window, and call the decoder again.
     Need(Vec<Range<u64>>),
-    /// The file is bad, or over a limit.
+    /// The file is invalid, or exceeds a limit.
     Fail(Error),
 }
 
@@ -31,51 +30,51 @@ impl From<Error> for Stop {
     }
 }
 
-/// The ranges of one file fetched so far.
+/// The ranges of one file that were fetched so far.
 ///
-/// [`Window::bytes`] hands out a range without copying, or stops with [`Stop::Need`].
+/// [`Window::bytes`] returns a range without copying, or [`Stop::Need`].
 #[derive(Debug, Clone)]
 pub struct Window {
     len: u64,
-    /// In rising order of their starts, and of their ends: none lies inside another.
+    /// The fetched ranges, in ascending order of both starts and ends: none lies inside another.
     parts: Vec<(u64, Bytes)>,
-    /// What [`Window::once`] keeps.
+    /// The value kept by [`Window::once`].
     kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Window {
-    /// Nothing fetched yet of a file of `len` bytes.
+    /// Creates the window of a file of `len` bytes of which nothing was fetched yet.
     pub fn new(len: u64) -> Window {
         Window { len, parts: Vec::new(), kept: OnceLock::new() }
     }
 
-    /// The whole file is at hand.
+    /// Creates a window with the whole file.
     pub fn whole(bytes: Bytes) -> Window {
         let mut window = Window::new(bytes.len() as u64);
         window.add(0, bytes);
         window
     }
 
-    /// Bytes in the file.
+    /// Returns the length of the file in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file has no bytes.
+    /// Returns `true` if the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds the bytes found at `offset`. What lies past the end of the file is ignored.
+    /// Adds the bytes at `offset`. Bytes beyond the end of the file are ignored.
     pub fn add(&mut self, offset: u64, mut bytes: Bytes) {
         let room = self.len.saturating_sub(offset);
         if bytes.len() as u64 > room {
-            // `room` is below a length that fits `usize`.
+            // `room` is less than `bytes.len()`, so it fits `usize`.
             bytes.truncate(room as usize);
         }
         let end = |part: &(u64, Bytes)| part.0 + part.1.len() as u64;
         let new = (offset, bytes);
-        // Those that the new one holds, or that are empty, are behind those that end before it.
+        // Parts inside the new one, and empty ones, follow the parts that start before it.
         let from = self.parts.partition_point(|part| part.0 < offset);
         let to = from + self.parts[from..].partition_point(|part| end(part) <= end(&new));
         let is_held = |part: Option<&(u64, Bytes)>| {
@@ -87,26 +86,26 @@ impl Window {
         self.parts.splice(from..to, [new]);
     }
 
-    /// The bytes of `range`, or the range that must be fetched first.
+    /// Returns the bytes of `range`, if they were fetched.
     ///
     /// # Errors
-    /// [`Stop::Need`] with the whole of `range` when any of it is missing; [`OUTSIDE`] when it
-    /// reaches past the end of the file.
+    /// Returns [`Stop::Need`] with the whole `range` if any of it is missing, and [`OUTSIDE`] if it extends beyond the
+    /// end of the file.
     pub fn bytes(&self, range: Range<u64>) -> Result<Bytes, Stop> {
         if range.start > range.end || range.end > self.len {
             return Err(OUTSIDE
-                .broken(format!("the file has {} bytes", self.len))
+                .broken(format!("bytes beyond the end of the file, which has {} bytes", self.len))
                 .at(range)
                 .into());
         }
         self.part(&range).ok_or_else(|| Stop::Need(vec![range]))
     }
 
-    /// Asks for all of `ranges` at once, where any of them is missing: a decoder that will want them one
-    /// by one is called again once, not as many times.
+    /// Requests all of `ranges` at once if any is missing, so that a decoder that needs them one by one is only called
+    /// again once.
     ///
     /// # Errors
-    /// [`Stop::Need`] with those that are missing. Those past the end of the file are passed over.
+    /// Returns [`Stop::Need`] with the missing ranges. Ranges beyond the end of the file are ignored.
     pub fn all(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> Result<(), Stop> {
         let is_missing = |range: &Range<u64>| {
             range.end <= self.len && !range.is_empty() && self.part(range).is_none()
@@ -115,19 +114,20 @@ impl Window {
         if missing.is_empty() { Ok(()) } else { Err(Stop::Need(missing)) }
     }
 
-    /// The bytes of `range`, which is in the file, if they are at hand.
+    /// Returns the bytes of `range`, which lies inside the file, if they were fetched.
     fn part(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
             return Some(Bytes::new());
         }
-        // Of those that start early enough, the last ends last.
+        // Of the parts that start early enough, the last one ends last.
         let at = self.parts.partition_point(|(offset, _)| *offset <= range.start);
         let (offset, bytes) = self.parts.get(at.checked_sub(1)?)?;
         let (from, to) = (range.start - offset, range.end - offset);
         (to <= bytes.len() as u64).then(|| bytes.slice(from as usize..to as usize))
     }
 
-    /// What is at hand of a part of the file, as a window of that: what it needs counts from the start of the part.
+    /// Returns the window of a part of the file, with what was fetched of it. Its offsets are relative to the start of
+    /// the part.
     pub fn part_of(&self, range: Range<u64>) -> Window {
         let range = range.start.min(self.len)..range.end.min(self.len);
         let mut part = Window::new(range.end.saturating_sub(range.start));
@@ -145,16 +145,17 @@ impl Window {
         part
     }
 
-    /// Up to `len` bytes from the start of the file: all of it when it is shorter.
+    /// Returns up to `len` bytes from the start of the file, or the whole file if it is shorter.
     pub fn head(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(0..len.min(self.len))
     }
 
-    /// What `read` makes of the start of the file, which it is shown `first` bytes of and, as long as it makes nothing of them,
-    /// eight times as many, or as many as it guesses that it takes, up to `most`. Nothing, where that is not enough.
+    /// Parses the start of the file with `read`. It is called with the first `first` bytes and, as long as these are
+    /// too short, with eight times as many or as many as it guessed, up to `most`. Returns `None` if `most` bytes are
+    /// too short.
     ///
     /// # Errors
-    /// [`Stop::Need`]; what `read` fails with.
+    /// Returns [`Stop::Need`] if bytes are missing, and the errors of `read`.
     pub fn growing<T>(
         &self,
         first: u64,
@@ -173,8 +174,9 @@ impl Window {
         }
     }
 
-    /// What `read` makes of the file, which it makes once: a table that several formats look at, and that a decoder looks
-    /// at whenever it is called. One table of a file is kept, the first; `read` makes the same of it at all times.
+    /// Returns the result of `read`, which is computed once and kept: for a table that several formats examine, and
+    /// that a decoder needs each time it is called. Only the first value of a file is kept, so `read` must always
+    /// return the same for a file.
     pub fn once<T: Any + Send + Sync>(
         &self,
         read: impl FnOnce() -> Result<T, Stop>,
@@ -184,24 +186,24 @@ impl Window {
             return Ok(kept);
         }
         let made = Arc::new(read()?);
-        // Another thread may have been quicker: it made the same.
+        // Another thread may have been faster, with the same result.
         let _ = self.kept.set(Arc::<T>::clone(&made));
         Ok(made)
     }
 
-    /// Up to `len` bytes from the end of the file: all of it when it is shorter.
+    /// Returns up to `len` bytes from the end of the file, or the whole file if it is shorter.
     pub fn tail(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(self.len.saturating_sub(len)..self.len)
     }
 }
 
-/// What somebody made of the start of a file, who may have been shown too little of it.
+/// The result of parsing the start of a file that may be incomplete.
 pub enum ParseAttempt<T> {
-    /// It was enough.
+    /// The bytes were enough.
     Read(T),
-    /// It takes more bytes: so many perhaps, or 0 where nothing tells.
+    /// More bytes are needed.
     Short {
-        /// Bytes from the start of the file.
+        /// The estimated number of bytes from the start of the file, or 0 if unknown.
         guess: u64,
     },
 }
@@ -219,7 +221,7 @@ impl<T> From<Option<T>> for ParseAttempt<T> {
 mod tests {
     use super::*;
 
-    /// Bytes that say where they are.
+    /// Returns bytes whose values are their offsets.
     fn part(range: Range<u64>) -> Bytes {
         range.map(|at| at as u8).collect()
     }

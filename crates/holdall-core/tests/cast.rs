@@ -1,5 +1,5 @@
-//! Rounding into other float types, against a reference that knows nothing of bits: the values of all codes, and on
-//! which side of the middle between two of them a number lies.
+//! Rounding to other float types, compared with a reference that does not use bit operations: the values of all codes,
+//! and on which side of the middle between two of them a number lies.
 
 use holdall_core::layout::cast::{Caster, FloatType, Overflow, round_f64};
 use holdall_core::layout::float::decode_f64;
@@ -11,7 +11,7 @@ struct Kind {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
-    /// The largest finite code, and the codes of what is beyond it and of NaN, without a sign.
+    /// The largest finite code, and the codes of larger numbers and of NaN, without a sign.
     largest: u32,
     beyond: u32,
     nan: u32,
@@ -35,7 +35,7 @@ const fn kind(to: FloatType, e: u32, m: u32, bias: i32, codes: [u32; 3]) -> Kind
 }
 
 impl Kind {
-    /// The value of a magnitude.
+    /// Returns the value of a magnitude.
     fn value(&self, code: u32) -> f64 {
         let m = self.mantissa_bits;
         let (exponent, mantissa) = (code >> m, code & ((1 << m) - 1));
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// All finite magnitudes, and one that would come next.
+    /// Returns all finite magnitudes, and one that would come next.
     fn values(&self) -> Vec<f64> {
         let all = (0..=self.largest).map(|code| self.value(code));
         let step = self.value(self.largest) - self.value(self.largest - 1);
@@ -57,7 +57,7 @@ impl Kind {
         self.beyond != self.nan
     }
 
-    /// The code that `x` rounds to, and whether it overflows.
+    /// Returns the code that `x` rounds to, and whether it overflows.
     fn reference(&self, values: &[f64], x: f64, overflow: Overflow) -> (u32, bool) {
         let sign =
             if x.is_sign_negative() { 1 << (self.exponent_bits + self.mantissa_bits) } else { 0 };
@@ -78,7 +78,7 @@ impl Kind {
         } else if above == values.len() {
             above
         } else {
-            // Both, and half of their sum, are exact.
+            // Both numbers, and half of their sum, are exact.
             let middle = (values[above - 1] + values[above]) / 2.0;
             let up = x > middle || (x == middle && above % 2 == 0);
             if up { above } else { above - 1 }
@@ -111,7 +111,7 @@ impl Kind {
     }
 }
 
-/// All 65,536 elements of a type of 16 bits, as numbers.
+/// Returns all 65,536 elements of a 16-bit type as numbers.
 fn all_of(dtype: DType) -> Vec<f64> {
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
     let mut out = Vec::new();
@@ -138,7 +138,7 @@ fn doubles_beside_every_middle_are_rounded_once() {
         for pair in values.windows(2) {
             let middle = (pair[0] + pair[1]) / 2.0;
             inputs.extend([middle, middle.next_up(), middle.next_down(), pair[0]]);
-            // As near as an f32 is, and nearer than one can be.
+            // As close as an f32 can be, and closer than one can be.
             inputs.extend([f64::from((middle as f32).next_up()), middle * (1.0 + 2f64.powi(-40))]);
         }
         let negative: Vec<f64> = inputs.iter().map(|x| -x).collect();
@@ -155,7 +155,7 @@ fn random_doubles_are_rounded_to_nearest() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        // Exponents from 2^-150 to 2^129, where the types have theirs.
+        // Exponents from 2^-150 to 2^129, the range of the types.
         let exponent = 1023 - 150 + (state >> 52) % 280;
         inputs.push(f64::from_bits(state & !(0x7ff << 52) | exponent << 52));
     }

@@ -1,4 +1,4 @@
-//! CBOR read and written: the standard's own examples, and bytes that are none.
+//! CBOR reading and writing: the examples of the standard, and malformed bytes.
 
 use holdall_core::wire::cbor::{Reader, Writer};
 use holdall_core::{Limits, Result, Value};
@@ -26,7 +26,7 @@ fn hex(text: &str) -> Vec<u8> {
 fn code(bytes: &str) -> &'static str {
     let bytes = hex(bytes);
     let e = read(&bytes).unwrap_err();
-    // Skipping finds the same, but for what only reading looks at.
+    // Skipping returns the same errors, except those that only reading detects.
     if e.code() != "cbor/duplicate-key" && e.code() != "cbor/trailing" {
         let mut reader = Reader::new(&bytes, 0, &Limits::default());
         assert_eq!(reader.skip().unwrap_err().code(), e.code());
@@ -34,8 +34,8 @@ fn code(bytes: &str) -> &'static str {
     e.code()
 }
 
-/// RFC 8949, appendix A: bytes and the value in our JSON spelling. All are written back as they
-/// were, save those of indefinite length.
+/// RFC 8949, appendix A: bytes, and the value as lossless JSON. All are written back unchanged, except those of
+/// indefinite length.
 #[test]
 fn the_examples_of_the_standard() {
     let table = [
@@ -114,13 +114,13 @@ fn the_examples_of_the_standard() {
 
 #[test]
 fn floats_keep_their_bits_in_the_shortest_form() {
-    // Wider than need be: written back shorter, with the same bits.
+    // Wider than necessary: written back shorter, with the same bits.
     for (wide, short) in [
         ("fb3ff8000000000000", "f93e00"),
         ("fa3fc00000", "f93e00"),
         ("fb3fb99999a0000000", "fa3dcccccd"),
         ("fb7ff8000000000000", "f97e00"),
-        // Not quiet, with a payload, negative: NaNs that a conversion in hardware would change.
+        // Signalling NaNs, with a payload, negative: a conversion in hardware would change them.
         ("fb7ff0040000000000", "f97c01"),
         ("fbfff0000020000000", "faff800001"),
         ("fb7ff0000000000001", "fb7ff0000000000001"),
@@ -164,7 +164,7 @@ fn bytes_that_are_no_cbor_have_a_code_each() {
     assert_eq!(code("bb800000000000000000"), "cbor/count");
     assert_eq!(code("828100"), "cbor/truncated");
     assert_eq!(code("a201000100"), "cbor/duplicate-key");
-    // 1 is 1, however it is spelled; the number 1 and the float 1 are two values.
+    // 1 is 1, however it is encoded; the integer 1 and the float 1 are different values.
     assert_eq!(code("a20100180100"), "cbor/duplicate-key");
     assert_eq!(code("a2f93c0000fa3f80000000"), "cbor/duplicate-key");
     assert!(read(&hex("a20100f93c0000")).is_ok());
@@ -190,7 +190,7 @@ fn nesting_is_bounded_and_cheap() {
     }
 }
 
-/// Maps as keys of maps, two entries each: comparing keys must not double its work at each level.
+/// Maps as keys of maps, two entries each: comparing keys must not take twice the time for each level.
 #[test]
 fn keys_inside_keys_take_no_exponential_time() {
     let depth = Limits::default().depth - 1;
@@ -227,7 +227,7 @@ fn attribute_values_are_counted() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Any bytes: reading and skipping agree, and what was read is written in one way for good.
+    /// Any bytes: reading and skipping agree, and a value that was read is written in one form from then on.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let mut reader = Reader::new(&bytes, 7, &Limits::default());
@@ -250,7 +250,7 @@ proptest! {
         }
     }
 
-    /// Each cut of a value's bytes is truncated.
+    /// Each prefix of a value's bytes is reported as truncated.
     #[test]
     fn any_cut(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(value) = Reader::new(&bytes, 0, &Limits::default()).value() {

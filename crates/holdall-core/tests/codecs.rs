@@ -1,10 +1,10 @@
-//! What must hold for every codec in the list, whatever it is.
+//! Properties of every codec in the list.
 
 use holdall_core::codec::{CODECS, Codec, Decoder, SeekTable, StreamDecoder};
 use holdall_core::{Encoding, Limits, Result};
 use proptest::prelude::*;
 
-/// A component as writers make it: frames of at most `frame_len` bytes and their table, or all of it at once.
+/// Encodes a component like a writer: as frames of at most `frame_len` bytes with a table, or as a whole.
 fn encoded(encoding: Encoding, width: u64, bytes: &[u8], frame_len: usize) -> Vec<u8> {
     let new = encoding.encoder().expect("it is written");
     let mut encoder = new(None).expect("its own level is one it has");
@@ -23,7 +23,7 @@ fn encoded(encoding: Encoding, width: u64, bytes: &[u8], frame_len: usize) -> Ve
     stored
 }
 
-/// All that `stored` decodes to, given and taken in pieces of at most so many bytes.
+/// Returns what `stored` decodes to, read and written in pieces of at most this many bytes.
 fn streamed(
     mut stream: Box<dyn StreamDecoder>,
     stored: &[u8],
@@ -71,7 +71,7 @@ fn coded() -> impl Iterator<Item = (Encoding, &'static dyn Codec)> {
     CODECS.iter().map(|(name, codec)| (Encoding::from_name(name).unwrap(), *codec))
 }
 
-/// Bytes of which codecs make fewer, and others.
+/// Bytes that codecs can compress, and others.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..3000),
@@ -91,7 +91,7 @@ proptest! {
         (step, room) in (1usize..5000, 1usize..5000),
     ) {
         for encoding in Encoding::writable().filter(|encoding| *encoding != Encoding::Raw) {
-            // Not more frames than one can wait for.
+            // A limited number of frames, so that the test is fast.
             let frame_len = frame_len.max(bytes.len() / 64);
             let stored = encoded(encoding, width, &bytes, frame_len);
             prop_assert!(bytes.len() as u64 <= encoding.most_decoded(stored.len() as u64));
@@ -113,7 +113,7 @@ proptest! {
     #[test]
     fn what_is_cut_short_is_an_error(bytes in bytes(), width in 1u64..9, cut in any::<prop::sample::Index>()) {
         for encoding in Encoding::writable().filter(|encoding| *encoding != Encoding::Raw) {
-            // One frame, for a table may be lost and nothing with it.
+            // A single frame, because a table may be lost without loss of data.
             let mut stored = Vec::new();
             let mut encoder = encoding.encoder().unwrap()(None).unwrap();
             encoder.encode(width, &bytes, &mut stored).unwrap();
@@ -121,7 +121,7 @@ proptest! {
                 continue;
             }
             let cut = &stored[..cut.index(stored.len())];
-            // Nothing is stored as no frame too.
+            // No bytes may also be stored as no frame.
             if bytes.is_empty() && cut.is_empty() {
                 continue;
             }
@@ -129,7 +129,7 @@ proptest! {
             prop_assert!(found.is_err(), "{encoding}: {} of {} bytes", cut.len(), stored.len());
             let stream = encoding.stream(width, &Limits::default()).unwrap();
             let found = streamed(stream, cut, 1000, 1000);
-            // Nothing is no frames, and other lengths are found by whoever knows the length.
+            // No bytes are no frames; other lengths are detected if the length is known.
             let is_short = found.as_ref().is_ok_and(|found| found.len() < bytes.len());
             prop_assert!(found.is_err() || is_short || cut.is_empty(), "{encoding}");
         }
@@ -147,7 +147,7 @@ proptest! {
             let most = codec.decoded_len(stored.len() as u64).most();
             prop_assert!(found.len() as u64 <= most, "{encoding}: {} from {}", found.len(), stored.len());
             let whole = at_once(encoding, width, &stored, found.len());
-            // zstd is stricter at once about blocks that are empty.
+            // zstd is stricter about empty blocks if it decodes at once.
             if encoding != Encoding::ZSTD {
                 prop_assert_eq!(whole.as_ref().ok(), Some(&found), "{}", encoding);
             }
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// As [`streamed`]; that bytes are left over is an error.
+/// Decodes like [`streamed`], but returns an error if bytes are left.
 fn streamed_any(
     mut stream: Box<dyn StreamDecoder>,
     stored: &[u8],
@@ -186,7 +186,7 @@ fn streamed_any(
 
 #[test]
 fn codecs_that_are_read_only_read_what_others_wrote() {
-    // The same text by programs that are known to write it so.
+    // The same text, encoded by other programs.
     let abc = b"abc";
     let deflate = [0x4b, 0x4c, 0x4a, 0x06, 0x00];
     let zlib = [&[0x78, 0x9c][..], &deflate, &[0x02, 0x4d, 0x01, 0x27]].concat();
@@ -208,7 +208,7 @@ fn codecs_that_are_read_only_read_what_others_wrote() {
             abc
         );
     }
-    // Bytes 0 and 1 of each element lie together.
+    // Bytes 0 and 1 of the elements are stored together.
     let shuffle = Encoding::from_name("shuffle").unwrap();
     assert_eq!(at_once(shuffle, 2, &[1, 3, 2, 4], 4).unwrap(), [1, 2, 3, 4]);
     assert_eq!(at_once(shuffle, 1, &[1, 3, 2, 4], 4).unwrap(), [1, 3, 2, 4]);

@@ -1,5 +1,5 @@
-//! The tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall-core --test core
-//! cbor::` runs those of one file.
+//! The tests of this crate as one program, which builds faster than one program per file:
+//! `cargo test -p holdall-core --test core cbor::` runs the tests of one file.
 
 mod cast;
 mod cbor;
@@ -19,7 +19,7 @@ mod zip;
 mod zip_write;
 mod zstd;
 
-// What they share.
+// Shared modules.
 mod zip_files;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A dense tensor that is added at once is what one is that is added step by step, whatever is odd about it.
+//! A dense tensor that is added with `dense` equals one that is added in separate steps, for all kinds of odd tensors.
 
 use holdall_core::{
     ByteOrder, Component, DType, Encoding, Extent, Index, IndexBuilder, Layout, Limits,
@@ -6,10 +6,10 @@ use holdall_core::{
 };
 use std::ops::Range;
 
-/// One tensor: name, shape, element type, and where its bytes are.
+/// One tensor: name, shape, element type, and the location of its bytes.
 type Given<'g> = (&'g str, &'g [u64], DType, Option<LogicalType>, Range<u64>);
 
-/// Tensors of sources of those numbers, of which there are two.
+/// Tensors in sources with these numbers, of which two exist.
 fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<Index, String> {
     let mut builder = IndexBuilder::new("test", "", 1000, 8..900, limits);
     builder.source(60, 4..60).unwrap();
@@ -35,7 +35,7 @@ fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<
     all.and_then(|()| builder.finish()).map_err(|e| format!("{e:?}"))
 }
 
-/// All that an index says.
+/// Returns everything that an index contains.
 fn describe(index: Result<Index, String>) -> String {
     match index {
         Ok(index) => {
@@ -59,8 +59,8 @@ fn a_dense_tensor_is_added_at_once_as_step_by_step() {
         ("empty, at the end", &[0, u64::MAX, 2], DType::F64, None, 1000..1000),
         ("too short", &[2, 3], DType::F32, None, 16..36),
         ("before the data", &[2], DType::F32, None, 0..8),
-        ("behind the data", &[2], DType::F32, None, 896..904),
-        ("behind the file", &[1], DType::F32, None, 1000..1004),
+        ("after the data", &[2], DType::F32, None, 896..904),
+        ("after the file", &[1], DType::F32, None, 1000..1004),
         ("backwards", &[1], DType::F32, None, 20..16),
         ("product", &[u64::MAX, 2], DType::U8, None, 16..24),
         ("bytes", &[u64::MAX], DType::F64, None, 16..24),

@@ -1,11 +1,11 @@
-//! Tensors are found by name, whatever order they came in.
+//! Tensors are found by name, whatever their order.
 
 use holdall_core::{
     ByteOrder, Component, DType, Encoding, IndexBuilder, Layout, Limits, Result, Role,
 };
 use proptest::prelude::*;
 
-/// An index of empty tensors of these names.
+/// Returns an index of empty tensors with these names.
 fn index(names: &[String]) -> Result<holdall_core::Index> {
     let mut builder = IndexBuilder::new("test", "", 8, 0..8, &Limits::default());
     for name in names {
@@ -25,7 +25,7 @@ fn index(names: &[String]) -> Result<holdall_core::Index> {
 }
 
 proptest! {
-    /// Names out of few characters, NUL among them, so that many start alike or are equal.
+    /// Names made of few characters, including NUL, so that many share a prefix or are equal.
     #[test]
     fn names_are_found_and_duplicates_refused(
         names in prop::collection::vec("(layers\\.)?[ab\0é]{0,12}", 0..40),

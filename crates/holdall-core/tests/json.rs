@@ -1,4 +1,4 @@
-//! Attribute values as JSON: read as serde_json reads them, there and back.
+//! Attribute values as JSON: read like serde_json, and written without loss.
 
 use holdall_core::{Attributes, Value};
 use holdall_json::Reader;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 const DEPTH: usize = 64;
 
-/// Texts that catch readers out, right and wrong, one a line.
+/// Texts that are difficult for readers, valid and invalid, one per line.
 const NASTY: &str = include_str!("../../holdall-json/tests/nasty.txt");
 
-/// Those that hold a line end or a control character.
+/// Texts that contain a line end or a control character.
 const NASTY_CONTROL: &[&str] = &[
     "",
     "\"\t\"",
@@ -26,7 +26,7 @@ fn nasty() -> impl Iterator<Item = &'static str> {
     NASTY.lines().chain(NASTY_CONTROL.iter().copied())
 }
 
-/// How our two ways through a text end: built, and skipped.
+/// Returns the results of both ways through a text: reading and skipping.
 fn ours(text: &[u8]) -> [Result<(), String>; 2] {
     let built = std::str::from_utf8(text).map_err(|e| e.to_string()).and_then(|text| {
         Value::from_json(text, DEPTH).map(|_| ()).map_err(|e| e.code().to_string())
@@ -44,7 +44,7 @@ fn check_like_serde(text: &[u8]) -> Result<(), TestCaseError> {
     let theirs = serde_json::from_slice::<serde_json::Value>(text);
     let [built, skipped] = ours(text);
     let shown = String::from_utf8_lossy(text);
-    // Rules of our own, each tested below. Inside a form that stands for a value, types matter.
+    // Rules of Holdall, each tested below. Types matter inside a `$` form.
     let own_rule = |r: &Result<(), String>| {
         let own = ["json/depth", "json/duplicate-key", "json/lossless"];
         let in_form = ["json/type", "json/integer"];
@@ -56,7 +56,7 @@ fn check_like_serde(text: &[u8]) -> Result<(), TestCaseError> {
     if !own_rule(&built) {
         prop_assert_eq!(theirs.is_ok(), built.is_ok(), "{}: {:?} {:?}", shown, theirs, built);
     }
-    // A number beyond a double has sound grammar; only those who want its value refuse it.
+    // A number too large for a double follows the grammar; only reading its value fails.
     let is_range = theirs.as_ref().is_err_and(|e| e.to_string().contains("out of range"));
     if !own_rule(&skipped) && !is_range {
         prop_assert_eq!(theirs.is_ok(), skipped.is_ok(), "{}: {:?} {:?}", shown, theirs, skipped);
@@ -97,7 +97,7 @@ fn depth_is_bounded() {
     let just = format!("{}1{}", "[".repeat(DEPTH), "]".repeat(DEPTH));
     assert!(Value::from_json(&just, DEPTH).is_ok());
     assert_eq!(Value::from_json(&just, DEPTH - 1).unwrap_err().code(), "json/depth");
-    // Depth is given back when a container closes.
+    // Closing a container reduces the depth.
     let wide = format!("[{}]", vec!["[[]]"; 1000].join(","));
     assert!(Value::from_json(&wide, 3).is_ok());
 }
@@ -129,7 +129,7 @@ fn only_known_forms_have_a_dollar() {
     ] {
         assert_eq!(Value::from_json(text, DEPTH).unwrap_err().code(), "json/lossless", "{text}");
     }
-    // At the top of attributes a key is just a key.
+    // At the top level of attributes, a key with `$` is an ordinary key.
     let attributes = Attributes::from_json(r#"{"$what":1}"#, DEPTH).unwrap();
     assert_eq!(attributes.get("$what"), Some(&Value::Integer(1)));
     assert!(Attributes::from_json(r#"{"a":1,"a":2}"#, DEPTH).is_err());
@@ -164,7 +164,7 @@ fn unique_keys(pairs: Vec<(Value, Value)>) -> Value {
     Value::Map(pairs.into_iter().filter(|(k, _)| seen.insert(k.to_json())).collect())
 }
 
-/// JSON text with mistakes: pieces of the grammar in any order.
+/// JSON text with errors: pieces of the grammar in any order.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\"a\"", "\"b\"", "0", "1", "-", ".", "e", "9",

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use holdall_core::layout::dense::{Dense, Element, row_range};
 use holdall_core::{Bytes, DType, LogicalType};
 
-/// The bytes at an address that is a multiple of 64, plus `shift`.
+/// Returns the bytes at an address that is a multiple of 64, plus `shift`.
 fn at_shift(bytes: &[u8], shift: usize) -> Bytes {
     let mut room = vec![0u8; bytes.len() + 128];
     let start = room.as_ptr().align_offset(64) + shift;
@@ -64,7 +64,7 @@ fn only_the_stored_type_is_borrowed() {
     assert_eq!(code(&Dense::new(DType::I32, None, [2], vec![0; 9])), "layout/length");
     assert_eq!(code(&Dense::new(DType::I32, None, [2], vec![0; 4])), "layout/length");
     assert_eq!(code(&Dense::new(DType::I32, None, [u64::MAX, 2], vec![0; 8])), "layout/length");
-    // Pairs only where the type says that they are complex, and of the right width.
+    // Pairs only if the type is complex, and of the right width.
     let pairs = Dense::new(DType::F32, None, [2], vec![0; 8]);
     assert_eq!(pairs.to_vec::<[f32; 2]>().unwrap_err().code(), "layout/element-type");
     let complex = Dense::new(DType::F32, Some(LogicalType::Complex64), [2], vec![0; 16]);
@@ -72,7 +72,7 @@ fn only_the_stored_type_is_borrowed() {
     assert_eq!(complex.to_vec::<f32>().unwrap().len(), 4);
     assert_eq!(complex.to_vec::<[f64; 2]>().unwrap_err().code(), "layout/element-type");
     assert_eq!(complex.to_f32().unwrap_err().code(), "layout/not-a-number");
-    // The storage of a small float, and of a type not known.
+    // The storage of a small float, and of an unknown type.
     let f8 = Dense::new(DType::U8, Some(LogicalType::F8E4M3Fn), [2], vec![0x38, 0xb8]);
     assert_eq!(f8.as_slice::<u8>().unwrap(), [0x38, 0xb8]);
     assert_eq!(f8.to_f32().unwrap(), [1.0, -1.0]);

@@ -1,5 +1,4 @@
-//! Small floats, exhaustively, against another implementation and against the formula; bulk decoding
-//! of every type.
+//! Small floats, exhaustively, against another implementation and against the formula; bulk decoding of every type.
 
 use half::{bf16, f16};
 use holdall_core::layout::float::{check_bools, decode_f32, decode_f64, into_f32};
@@ -21,7 +20,7 @@ fn decode(dtype: DType, logical: Option<&LogicalType>, bytes: &[u8]) -> Vec<f32>
     out
 }
 
-/// Equal bit for bit, but for what a NaN carries.
+/// Equal bit for bit, except for the payload of NaN.
 #[track_caller]
 fn same(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len());
@@ -42,13 +41,13 @@ fn small_floats_equal_another_implementation() {
     check("f8_e4m3fnuz", |b| f8e4m3fnuz::from_bits(b).to_f32());
     check("f8_e5m2fnuz", |b| f8e5m2fnuz::from_bits(b).to_f32());
     check("f8_e8m0", |b| f8e8m0fnu::from_bits(b).to_f32());
-    // Two elements a byte, the low nibble first.
+    // Two elements per byte, low nibble first.
     let nibbles: Vec<f32> = all
         .iter()
         .flat_map(|b| [b & 15, b >> 4].map(|n| f4e2m1fn::from_bits(n).to_f32()))
         .collect();
     same(&decode(DType::U8, Some(&LogicalType::F4E2M1), &all), &nibbles);
-    // Four elements in three bytes, low bits first: every element in every place.
+    // Four elements in three bytes, low bits first: every element in every position.
     let codes: Vec<u8> = (0..256u32).map(|i| ((i * 37 + i / 64) % 64) as u8).collect();
     let mut packed = vec![0u8; codes.len() * 6 / 8];
     for (i, code) in codes.iter().enumerate() {
@@ -165,7 +164,7 @@ fn what_is_no_number_is_refused() {
     };
     let complex = Some(LogicalType::Complex64);
     assert_eq!(fails(DType::F32, complex, &[0; 8]), "layout/not-a-number");
-    // What elements of an unknown type stand for nobody can say, whatever they are stored as.
+    // The values of an unknown type are unknown, whatever its storage type.
     for dtype in [DType::U8, DType::F32, DType::F64, DType::I64] {
         let other = Some(LogicalType::Other("new".into()));
         assert_eq!(fails(dtype, other, &[0; 8]), "layout/unknown-type");

@@ -1,4 +1,4 @@
-//! Quantized groups: against packers written as GPTQ's and AWQ's are, and every length that is wrong.
+//! Quantized groups: compared with packers written like those of GPTQ and AWQ, and every wrong length.
 
 use half::f16;
 use holdall_core::layout::Computed as _;
@@ -32,12 +32,12 @@ fn parts(packed_weight: Decoded, scales: Decoded, zeros: Option<Decoded>) -> Qua
     QuantizedParts { packed_weight, scales, zeros, g_idx: None }
 }
 
-/// Numbers below 2^bits that look random.
+/// Returns pseudo-random numbers below 2^bits.
 fn numbers(count: usize, bits: u32) -> Vec<u32> {
     (0..count as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) & ((1 << bits) - 1)).collect()
 }
 
-/// Numbers one after the other in words, low bits first, no word shared.
+/// Packs numbers one after the other into words, low bits first; no number spans two words.
 fn pack_words(q: &[u32], bits: u32, word_bits: u32) -> Vec<u64> {
     q.chunks((word_bits / bits) as usize)
         .map(|c| c.iter().enumerate().map(|(i, q)| u64::from(*q) << (i as u32 * bits)).sum())
@@ -48,8 +48,8 @@ fn words_as_bytes(words: &[u64], width: usize) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()[..width].to_vec()).collect()
 }
 
-/// GPTQ's packing of one column, as its `pack` does it: 4 and 8 bits word by word; 3 bits 32 values in
-/// 3 words, in which values 10 and 21 straddle two.
+/// Packs one column like GPTQ's `pack`: 4 and 8 bits word by word; 3 bits as 32 values in 3 words, in which values 10
+/// and 21 span two words.
 fn gptq_column(q: &[u32], bits: u32) -> Vec<u32> {
     let mut words = Vec::new();
     let mut i = 0;
@@ -71,7 +71,7 @@ fn gptq_column(q: &[u32], bits: u32) -> Vec<u32> {
     words
 }
 
-/// AutoAWQ's packing of one row: element `order[i]` of eight goes to nibble `i`.
+/// Packs one row like AutoAWQ: element `order[i]` of eight goes to nibble `i`.
 fn awq_row(q: &[u32]) -> Vec<u32> {
     let order = [0, 2, 4, 6, 1, 3, 5, 7];
     q.chunks(8)
@@ -134,7 +134,7 @@ fn symmetric_groups_are_centred() {
     assert_eq!(view.dequantize().unwrap(), [0.0, -0.5, 127.0, -128.0]);
 }
 
-/// A GPTQ layer: columns packed down the rows, zero points less 1 packed along the rows.
+/// A GPTQ layer: columns packed down the rows, zero points minus 1 packed along the rows.
 #[test]
 fn gptq_checkpoints() {
     for (bits, packing) in
@@ -263,7 +263,7 @@ fn what_does_not_fit_is_refused() {
     for bits in [0, -4, i64::MIN] {
         assert_eq!(with("bits", int(bits)), "quantized/attribute");
     }
-    // There is no room for them, whatever they are.
+    // The elements do not fit, whatever the type is.
     for bits in [9, 64, i64::MAX] {
         assert_eq!(with("bits", int(bits)), "quantized/counts");
     }
@@ -291,7 +291,7 @@ fn what_does_not_fit_is_refused() {
     ] {
         assert_eq!(with("packing", text(packing)), "quantized/packing", "{packing}");
     }
-    // They can be read, but not be true.
+    // The attributes are well-formed, but contradict the components.
     for packing in
         ["8_per_i64", "9_per_i32", "0_per_i32", "8_per_0_i32", "18446744073709551615_per_i32"]
     {
@@ -360,7 +360,7 @@ fn empty_and_uneven_shapes() {
         let view = Quantized::new(&shape, &a, none()).unwrap();
         assert_eq!(view.dequantize().unwrap(), [0f32; 0]);
     }
-    // 5 × 3 down the rows: one line of words and one group, both not full.
+    // 5 × 3 down the rows: one line of words and one group, neither of them full.
     let q = numbers(15, 4);
     let words: Vec<u32> =
         (0..3).map(|j| (0..5).fold(0, |w, i| w | (q[i * 3 + j] << (4 * i as u32)))).collect();

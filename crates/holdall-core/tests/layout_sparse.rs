@@ -1,4 +1,4 @@
-//! Sparse views: checks before views, sums of duplicates, the packed forms.
+//! Sparse views: checks, sums of duplicates, the packed layouts.
 
 use half::f16;
 use holdall_core::layout::Decoded;
@@ -57,7 +57,7 @@ fn coordinates() {
     assert_eq!(t.coords(3), [0u64; 0]);
     let d = t.to_dense(&Limits::default()).unwrap();
     assert_eq!(dense(&d), [0.0, 5.0, 0.0, 0.0, 6.0, 0.0, 0.0, 7.0]);
-    // A scalar has no coordinates; its values are summed.
+    // A scalar has no coordinates; its values are added.
     let s = coo(&[], &[], &[1.0, 2.5]).unwrap();
     assert_eq!(dense(&s.to_dense(&Limits::default()).unwrap()), [3.5]);
     let vector = coo(&[4], &[3, 1], &[1.0, 2.0]).unwrap();
@@ -116,7 +116,7 @@ fn indices_may_be_any_integers() {
         Decoded { logical_type: Some(LogicalType::F8E5M2), ..Decoded::new(DType::U8, vec![0]) };
     assert_eq!(code(typed), "sparse/index-dtype");
     assert_eq!(code(Decoded::new(DType::U64, vec![0; 7])), "layout/length");
-    // Aligned u64 are borrowed, others copied, under the limit.
+    // Aligned u64 are borrowed, others are copied, under the limit.
     let room = le(&[0, 0, 1, 0]);
     let at = room.as_ptr().align_offset(8);
     let bytes = holdall_core::Bytes::from(room);
@@ -194,12 +194,12 @@ fn a_dense_copy_is_bounded() {
     assert_eq!(dense(&small.to_dense(&limits).unwrap()), [0.0; 4]);
 }
 
-/// The one component that 0.1's programs write: row pointers, columns, values.
+/// The single component that zTensor 0.1 writes: row pointers, columns, values.
 fn packed_csr(m: &Csr) -> Vec<u8> {
     [le(m.indptr()), le(m.indices()), m.values().bytes().to_vec()].concat()
 }
 
-/// And of coordinates: those of each value before it.
+/// The same for coordinates: those of each value precede it.
 fn packed_coo(t: &Coo) -> Vec<u8> {
     t.entries()
         .flat_map(|e| [le(&e.coords().collect::<Vec<_>>()), e.value.to_vec()].concat())

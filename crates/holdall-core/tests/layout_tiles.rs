@@ -10,13 +10,13 @@ fn u64s(values: &[u64]) -> Decoded {
     Decoded::new(DType::U64, values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// So many values, none of them 0.
+/// Returns this many values, none of them 0.
 fn i32s(count: u64) -> Decoded {
     let values = (1..=count as i32).flat_map(i32::to_le_bytes);
     Decoded::new(DType::I32, values.collect::<Vec<_>>())
 }
 
-/// Whether its elements are these, all at once and from any place to any other.
+/// Checks that the elements are these, all at once and in every range.
 fn is(tiles: &Tiles, wanted: &[i32]) {
     let dense = tiles.to_dense(&Limits::default()).unwrap();
     assert_eq!(dense.shape(), tiles.shape());
@@ -37,11 +37,11 @@ fn is(tiles: &Tiles, wanted: &[i32]) {
 struct Case {
     of: Compressed,
     batch: Vec<u64>,
-    /// Blocks of a matrix.
+    /// The blocks of a matrix.
     grid: [u64; 2],
     block: [u64; 2],
     inner: Vec<u64>,
-    /// For each matrix as many places of blocks.
+    /// The places of blocks, equally many for each matrix.
     entries: Vec<Vec<(u64, u64)>>,
 }
 
@@ -142,7 +142,7 @@ fn in_blocks(
 
 #[test]
 fn entries_without_elements_are_nothing_whatever_their_size() {
-    // Blocks of 2^40 rows, each of which has no elements.
+    // Blocks of 2^40 rows, each without elements.
     let vast = in_blocks(&[1 << 40, 1, 0], [1 << 40, 1], [&[0, 1], &[0]], 0).unwrap();
     assert_eq!(vast.count(), 1);
     is(&vast, &[]);

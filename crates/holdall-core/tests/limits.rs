@@ -51,7 +51,7 @@ fn a_value_without_effect_is_refused() {
     let e = limits.set("zstdWindowLog", NameCase::Camel, 32).unwrap_err();
     assert_eq!(
         (e.code(), e.message()),
-        ("limits/value", "the limit `zstdWindowLog` is at most 31, not 32")
+        ("limits/value", "the limit `zstdWindowLog` must be at most 31, not 32")
     );
     assert_eq!(limits.zstd_window_log, Limits::default().zstd_window_log);
     limits.set("tensors", NameCase::Camel, u64::MAX).unwrap();

@@ -1,9 +1,9 @@
-//! `.npy` headers: as NumPy writes them, read back, and refused when they are something else.
+//! `.npy` headers: written like NumPy, read back, and refused if they are malformed.
 
 use holdall_core::wire::npy::{self, Header};
 use holdall_core::{ByteOrder, DType, LogicalType};
 
-/// A header with this dict, as NumPy frames it.
+/// Returns a header with this dict, framed like NumPy.
 fn framed(dict: &str) -> Vec<u8> {
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     out.extend((dict.len() as u16).to_le_bytes());
@@ -147,7 +147,7 @@ fn broken_headers_name_their_rule() {
     assert_eq!(code(b"\x93NUMPY\x01\x00\x02\x00\xff\xfe"), "npy/header");
 }
 
-/// Types that have no like here are what they are made of, little-endian by name.
+/// Types without an equivalent are read as their parts, with a little-endian name.
 #[test]
 fn types_of_numpy_alone_are_named() {
     let read = |descr: &str| {
@@ -179,7 +179,7 @@ fn fields(descr: &str) -> Result<npy::Fields, &'static str> {
     npy::read_any(&framed(&dict)).map(|header| header.fields.unwrap()).map_err(|e| e.code())
 }
 
-/// Structured types are schemas of records that have no bytes between their members, and say what becomes of stored ones.
+/// Structured types have schemas of packed records, and a codec that converts the stored ones.
 #[test]
 fn fields_are_schemas() {
     let of = fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', 'g')])]");
@@ -202,9 +202,9 @@ fn fields_are_schemas() {
         },
     });
     assert_eq!(kind, expected);
-    // As it stands in other files.
+    // As found in other files.
     assert_eq!(of.kind(), kind.to_string());
-    // Bytes between members are left out, numbers turned.
+    // Bytes between members are removed, and numbers are byte-swapped.
     let of =
         fields("[('', '|V1'), ('a', '>i2'), ('', '|V2'), ('b', [('', '|V1'), ('c', '>c8')], 2)]");
     let members = of.unwrap().members().unwrap();
@@ -236,7 +236,7 @@ fn fields_that_make_no_record_are_refused() {
         ("[]", "npy/dtype"),
         ("[('a', '|S0')]", "npy/dtype"),
         ("[('a', '<f4', (0,))]", "npy/dtype"),
-        // Elements of arrays that take no bytes; one array of none may be.
+        // Elements of arrays without bytes are refused; an array without elements is allowed.
         ("[('a', '<f4'), ('b', '<f4', (2, 0))]", "npy/dtype"),
         ("[('a', '<f4'), ('b', '<f4', (0, 0))]", "npy/dtype"),
         ("[('a', '<f4'), ('b', '|S0', (2,))]", "npy/dtype"),
@@ -265,7 +265,7 @@ fn fields_that_make_no_record_are_refused() {
     }
 }
 
-/// Headers of version 1 and 2 are Latin-1, of version 3 UTF-8; `repr` escapes the rest.
+/// Headers of versions 1 and 2 are Latin-1, of version 3 UTF-8; `repr` escapes the rest.
 #[test]
 fn names_of_fields_are_any_text() {
     let name = |version: u8, name: &[u8]| {

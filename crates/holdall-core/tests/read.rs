@@ -1,4 +1,4 @@
-//! Plans, and what becomes of their bytes, whoever fetches them and in whatever order.
+//! Plans, and the results of executing them, in any order of fetches.
 
 use bytes::Bytes;
 use holdall_core::codec::{FRAME_LEN, zstd};
@@ -12,7 +12,7 @@ use holdall_core::{
 };
 use std::ops::Range;
 
-/// Numbers that look random and are the same in each run.
+/// Pseudo-random numbers that are equal in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -27,7 +27,7 @@ impl Dice {
         self.roll() % n.max(1)
     }
 
-    /// Bytes that compress a little.
+    /// Returns bytes that compress a little.
     fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| (self.roll() >> 24) as u8 & 0x1f).collect()
     }
@@ -39,7 +39,7 @@ impl Dice {
     }
 }
 
-/// Sources, and components in them with what they decode to.
+/// Sources, and components in them with their decoded bytes.
 #[derive(Default)]
 struct World {
     sources: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ fn compressed(bytes: &[u8], seekable: bool) -> Vec<u8> {
 }
 
 impl World {
-    /// Components of every kind, scattered over three sources.
+    /// Components of every kind, distributed over three sources.
     fn new(dice: &mut Dice) -> World {
         let mut world = World { sources: vec![Vec::new(); 3], all: Vec::new() };
         let lens = [0, 1, 8, 1000, 70_000, 600_000, 5 << 20];
@@ -121,7 +121,7 @@ impl World {
         &self.sources[extent.source as usize][extent.start as usize..extent.end as usize]
     }
 
-    /// A want for all of a component, or a range of it.
+    /// Creates a want for all of a component, or a range of it.
     fn want(&self, number: usize, range: Option<Range<u64>>, with_table: bool) -> Want {
         let c = &self.all[number].0;
         let mut want = Want::new(number as u32, c.clone());
@@ -138,7 +138,7 @@ impl World {
     }
 }
 
-/// Hands the bytes of a plan to an assembly in random order and in random pieces.
+/// Passes the bytes of a plan to an assembly in random order and in random pieces.
 fn run(world: &World, plan: Plan, dice: &mut Dice) -> Result<Vec<Vec<(u64, Bytes)>>> {
     let mut out = vec![Vec::new(); plan.wants().len()];
     let mut pieces: Vec<(usize, u64, Bytes)> = Vec::new();
@@ -147,11 +147,11 @@ fn run(world: &World, plan: Plan, dice: &mut Dice) -> Result<Vec<Vec<(u64, Bytes
         let mut at = 0;
         while at < bytes.len() {
             let most = [1, 100, 100_000, 3 << 20][dice.below(4) as usize];
-            // Of large fetches not byte by byte: that is tried with small ones.
+            // Large fetches are not split into single bytes; small ones test that.
             let least = bytes.len() / 40;
             let end = bytes.len().min(at + least + 1 + dice.below(most) as usize);
             pieces.push((number, at as u64, Bytes::copy_from_slice(&bytes[at..end])));
-            // Now and then a byte comes twice.
+            // Sometimes a byte comes twice.
             at = if dice.below(9) == 0 { end - (end - at) / 2 } else { end };
         }
     }
@@ -167,7 +167,7 @@ fn run(world: &World, plan: Plan, dice: &mut Dice) -> Result<Vec<Vec<(u64, Bytes
     Ok(out)
 }
 
-/// The bytes of one want, which are those of `range` and each of which came once.
+/// Returns the bytes of one want, and checks that they are those of `range` and that each came once.
 fn joined(mut parts: Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<u8> {
     parts.sort_by_key(|(offset, _)| *offset);
     let mut at = range.start;
@@ -181,7 +181,7 @@ fn joined(mut parts: Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<u8> {
     out
 }
 
-/// What a component decodes to, in order: the other way.
+/// Returns what a component decodes to, decoded in order: the other implementation.
 fn in_order(world: &World, want: &Want, limits: &Limits) -> Result<Vec<u8>> {
     let mut decoder = want.decoder(limits)?;
     let mut runs = world.read(want.component.stored).chunks(9999);
@@ -230,7 +230,7 @@ fn bytes_in_random_order_and_pieces_give_the_same() {
     }
 }
 
-/// What holds of every plan.
+/// Checks properties that every plan has.
 fn check(world: &World, plan: &Plan, cut: FetchSizing) {
     let mut last: Option<Extent> = None;
     for fetch in plan.fetches() {
@@ -282,10 +282,10 @@ fn the_same_errors_whoever_decodes() {
             }
             (Err(a), Err(b)) => {
                 found += 1;
-                // Which comes first, the broken frame or the wrong digest, is the order's to say.
+                // Whether the broken frame or the wrong digest is found first depends on the order.
                 assert_eq!((&a.1, &a.2), (&b.1, &b.2));
             }
-            // A table that lies is believed by nobody who does not use it, and compared by whoever could.
+            // A wrong table has no effect on code that does not use it, and is detected by code that can compare it.
             (a, b) => panic!("{want:?}: {a:?}, {}", b.is_ok()),
         }
     }
@@ -326,7 +326,7 @@ fn a_plan_over_few_bytes_fetches_no_more() {
     let plan = Plan::new(vec![frames], ReadHints::REMOTE);
     assert_eq!(plan.fetches().len(), 1);
     assert!(plan.len() < whole / 5, "{} of {whole}", plan.len());
-    // Without a table, all of it.
+    // Without a table, the whole component.
     let all = world.want(0, Some(10..20), false);
     assert_eq!(Plan::new(vec![all], ReadHints::REMOTE).len(), whole);
 }

@@ -1,11 +1,11 @@
-//! Directories of zips: many entries, and no more fetched than is wanted.
+//! Directories of zips: many entries, and only the necessary fetches.
 
 use crate::zip_files::zip::{Entry, Zip};
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use holdall_core::{Bytes, Limits, Stop, Window};
 use std::ops::Range;
 
-/// What `of` comes to with nothing at hand but what it asked for, and what that was, each time.
+/// Returns the result of `of` in a window that only contains what it requested, and the requests of each round.
 fn by_ranges<T>(
     bytes: &Bytes,
     of: impl Fn(&Window) -> Result<T, Stop>,
@@ -50,7 +50,7 @@ fn many_entries_are_read_from_the_end_alone() {
     assert!(directory.get("model/").is_none());
     assert!(directory.get("model/100000").is_none());
 
-    // All headers are asked for at once; those with long extra fields a second time, at once too.
+    // All headers are requested at once; those with long extra fields a second time, again at once.
     let entries: Vec<_> = directory.entries().collect();
     let (places, asked) = by_ranges(&bytes, |window| directory.data_of_all(&entries, window));
     assert_eq!((places.len(), asked.len()), (COUNT, 1));
@@ -81,7 +81,7 @@ fn entries_say_what_they_are() {
     let mut link = Entry::new("link", b"target");
     link.mode = 0o120_777;
     let mut dos = Entry::new("dos", b"12345");
-    // What would be a device's mode is none where another system wrote it.
+    // The mode of a device means nothing if another system wrote the entry.
     (dos.system, dos.mode) = (0, 0o020_000);
     dos.deflate();
     zip.entries = vec![Entry::new("folder/", b""), link, dos];
@@ -99,7 +99,7 @@ fn entries_say_what_they_are() {
     assert_eq!(said, expected);
 }
 
-/// What the reader says of a zip that `change` has broken.
+/// Returns the reader's message for a zip that `change` has broken.
 fn error_after(change: impl Fn(&mut Vec<u8>, usize)) -> String {
     let mut zip = Zip { zip64: true, ..Zip::default() };
     zip.entries.push(Entry::new("a", b"content"));
@@ -121,7 +121,7 @@ fn messages_say_what_is_wrong_in_words() {
         let at = bytes.len() - 12;
         bytes[at..at + 2].copy_from_slice(&[7, 0]);
     });
-    assert_eq!(message, "entries in all: the end record says 7, the zip64 one 1");
+    assert_eq!(message, "entries in total: 7 in the end record, but 1 in the zip64 end record");
     let message = error_after(|bytes, directory| bytes[directory + 8] |= 1 << 5);
-    assert_eq!(message, "entry `a`: its bytes are a patch of others (bit 5 of its flags)");
+    assert_eq!(message, "entry `a`: the bytes are a patch of other bytes (bit 5 of the flags)");
 }

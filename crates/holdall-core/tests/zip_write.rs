@@ -1,10 +1,10 @@
-//! What is written of a zip is what is read of it, also where numbers need 64 bits.
+//! Written zips are read back unchanged, even if numbers need 64 bits.
 
 use holdall_core::wire::zip::write::{ALIGN, Entry, directory, local_header};
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use holdall_core::{Limits, Window};
 
-/// A zip with entries of these names and lengths, of which only the records are at hand.
+/// Returns a zip with entries of these names and lengths, of which only the records are available.
 fn read(entries: &[(&str, Method, u64)]) {
     let mut parts = Vec::new();
     let mut all = Vec::new();
@@ -22,7 +22,7 @@ fn read(entries: &[(&str, Method, u64)]) {
             offset: end,
             flags: None,
         };
-        // As long whatever is not known yet.
+        // The length is the same whatever is not known yet.
         let early = local_header(&Entry { crc: 0, stored_len: 0, ..entry.clone() });
         let header = local_header(&entry);
         assert_eq!(early.len(), header.len());
@@ -39,7 +39,7 @@ fn read(entries: &[(&str, Method, u64)]) {
     let limits = Limits::default();
     let found = Directory::read(&window, &limits).unwrap();
     assert_eq!(found.len(), all.len());
-    // Looking at each of very many would take long, and find nothing else.
+    // Checking each of very many would be slow, and find nothing else.
     for (entry, data) in all.into_iter().take(100) {
         let read = found.get(&entry.name).unwrap();
         assert_eq!(
@@ -48,7 +48,7 @@ fn read(entries: &[(&str, Method, u64)]) {
         );
         assert_eq!((read.stored_len(), read.decoded_len()), (entry.stored_len, entry.len));
         let (at, header) = parts.iter().find(|(at, _)| *at == entry.offset).unwrap();
-        // What follows the header is zeros here.
+        // The bytes after the header are zeros here.
         let room = found.header(read).end.min(end).max(data) - at;
         let mut bytes = header.clone();
         bytes.resize(room as usize, 0);

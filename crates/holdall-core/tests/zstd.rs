@@ -1,9 +1,9 @@
-//! Decoding at once and as a stream find the same wrong.
+//! Decoding at once and as a stream detects the same errors.
 
 use holdall_core::codec::zstd::{Decoder, Encoder, Stream};
 use holdall_core::{Limits, Result};
 
-/// What the frames decode to as a stream, `step` bytes at a time.
+/// Returns what the frames decode to as a stream, `step` bytes at a time.
 fn stream(stored: &[u8], step: usize) -> Result<Vec<u8>> {
     let mut stream = Stream::new(&Limits::default());
     let (mut out, mut piece) = (Vec::new(), vec![0; step]);
@@ -19,10 +19,10 @@ fn stream(stored: &[u8], step: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// zstd itself does not look at the stated length where the last block is empty.
+/// zstd itself does not check the stated length if the last block is empty.
 #[test]
 fn a_frame_that_states_another_length_is_broken() {
-    // Magic; one segment, checksum, a length of two bytes (less 256); the last block, of none; checksum.
+    // Magic; one segment, checksum, a length of two bytes (minus 256); the last, empty block; checksum.
     let frame = |stated: u8| {
         [&b"\x28\xb5\x2f\xfd\x24"[..], &[stated], b"\x01\0\0\x99\xe9\xd8\x51"].concat()
     };

@@ -1,4 +1,4 @@
-//! What went wrong: the rule that was broken, where, in which context, and because of what.
+//! Holdall's error: the rule that was broken, where, in which context, and the cause.
 
 use crate::{ErrorKind, Remedy, Rule, Shown as _, cut_message};
 use std::borrow::Cow;
@@ -11,33 +11,33 @@ use std::sync::Arc;
 /// `Result` with Holdall's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The most causes that are followed: no honest chain is longer.
+/// The maximum length of a chain of causes that is followed.
 const CAUSES: usize = 16;
 
-/// What went wrong. Match on [`Error::kind`] and [`Error::code`]; the text may change.
+/// An error. Match on [`Error::kind`] and [`Error::code`]; the text may change.
 ///
-/// An error gains as it rises and loses nothing: [`within`](Error::within) says what was being done,
-/// [`because`](Error::because) keeps the error that this one was made of, and the rest says where it is.
+/// Callers add information as the error propagates: [`within`](Error::within) adds the context,
+/// [`because`](Error::because) the error that caused this one, and the other methods add where it happened.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
 #[derive(Clone)]
 struct Inner {
     rule: &'static Rule,
-    /// What was found.
+    /// What was wrong.
     found: Cow<'static, str>,
-    /// The innermost first.
+    /// The contexts, innermost first.
     contexts: Vec<Cow<'static, str>>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
-    /// Whether the message says what the cause is.
+    /// Whether the message includes the cause.
     is_cause_told: bool,
-    /// Contexts, what was found, and the cause; none where that is only what was found.
+    /// The contexts, what was wrong, and the cause; `None` if the message is `found` alone.
     message: Option<String>,
     source: Option<String>,
     tensor: Option<String>,
     component: Option<String>,
     range: Option<Range<u64>>,
-    /// In place of the rule's.
+    /// Replaces the rule's advice.
     advice: Option<Advice>,
 }
 
@@ -49,8 +49,9 @@ struct Advice {
 }
 
 impl Rule {
-    /// An error for this rule; `message` says what was found, with both numbers where there are two. Names and
-    /// values of files stand in it as [`Shown`](crate::Shown) has them. What is longer than 900 characters is cut.
+    /// Creates an error for this rule. `message` says what was wrong, with both the expected and the actual value where
+    /// there are two. Names and values from files must be formatted with [`Shown`](crate::Shown). Messages are cut
+    /// after 900 characters.
     #[cold]
     pub fn broken(&'static self, message: impl Into<Cow<'static, str>>) -> Error {
         Error(Box::new(Inner {
@@ -70,8 +71,8 @@ impl Rule {
 }
 
 impl Error {
-    /// The error with what it happened in, which is said before what was found: `line 3`, `the member \`x\``.
-    /// Contexts that are added later are said earlier. What is longer than 900 characters is cut.
+    /// Adds a context, which is shown before what was wrong: `line 3`, `the member \`x\``. Contexts that are added
+    /// later are shown earlier. They are cut after 900 characters.
     #[must_use]
     pub fn within(mut self, context: impl Into<Cow<'static, str>>) -> Error {
         self.0.contexts.push(cut_message(context.into()));
@@ -79,9 +80,9 @@ impl Error {
         self
     }
 
-    /// The error with the one that it was made of, which the message tells after what was found. What this
-    /// error does not know is asked of its cause: a hint, the operating system's error, the source, the tensor
-    /// and the component; not the range, which may be one of another text.
+    /// Adds the cause, which the message shows after what was wrong. What this error lacks is taken from its cause:
+    /// hint, operating system's error, source, tensor and component; but not the byte range, which may refer to another
+    /// file.
     #[must_use]
     pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Error {
         self.0.cause = Some(Arc::new(cause));
@@ -90,7 +91,8 @@ impl Error {
         self
     }
 
-    /// As [`because`](Error::because), where what was found says already what the cause is.
+    /// Adds the cause, like [`because`](Error::because), but does not show it in the message, because the message
+    /// already describes it.
     #[must_use]
     pub fn with_cause(mut self, cause: impl StdError + Send + Sync + 'static) -> Error {
         self.0.cause = Some(Arc::new(cause));
@@ -99,8 +101,8 @@ impl Error {
         self
     }
 
-    /// The error as one of another rule, with the same message and place: what is wrong here is something else
-    /// than where it was found. This error is its cause.
+    /// Converts the error to one of another rule, with the same message and location. The original error becomes its
+    /// cause.
     #[must_use]
     pub fn under(self, rule: &'static Rule) -> Error {
         let mut own = Error(Box::new(Inner { rule, ..(*self.0).clone() }));
@@ -112,7 +114,7 @@ impl Error {
         own
     }
 
-    /// The error without its place, for another place that it is true of as well.
+    /// Removes the location, so that the error can be reported for another location.
     #[must_use]
     pub fn unplaced(mut self) -> Error {
         let e = &mut *self.0;
@@ -120,15 +122,15 @@ impl Error {
         self
     }
 
-    /// The error with the name of the file (or other source) it came from, unless it has one.
+    /// Adds the name of the file (or other source) in which the error occurred, unless the error has one.
     #[must_use]
     pub fn in_source(mut self, source: impl fmt::Display) -> Error {
         self.0.source.get_or_insert_with(|| source.to_string());
         self
     }
 
-    /// The error with the name of what the file that it came from was wanted for. The name that it had is said
-    /// before what was found.
+    /// Replaces the source by the source for which the failing file was needed. The previous source name becomes a
+    /// context.
     #[must_use]
     pub fn for_source(mut self, source: impl fmt::Display) -> Error {
         match self.0.source.replace(source.to_string()) {
@@ -137,115 +139,116 @@ impl Error {
         }
     }
 
-    /// The error with the tensor it is about, unless it has one.
+    /// Adds the name of the tensor that the error is about, unless the error has one.
     #[must_use]
     pub fn in_tensor(mut self, name: impl Into<String>) -> Error {
         self.0.tensor.get_or_insert_with(|| name.into());
         self
     }
 
-    /// The error with the component (role) it is about, unless it has one.
+    /// Adds the role of the component that the error is about, unless the error has one.
     #[must_use]
     pub fn in_component(mut self, role: impl fmt::Display) -> Error {
         self.0.component.get_or_insert_with(|| role.to_string());
         self
     }
 
-    /// The error with the byte range of the file it is about, unless it has one.
+    /// Adds the byte range in the file that the error is about, unless the error has one.
     #[must_use]
     pub fn at(mut self, range: Range<u64>) -> Error {
         self.0.range.get_or_insert(range);
         self
     }
 
-    /// The error with what to do about it, in place of the rule's standing advice. It is said on every face:
-    /// an option, an argument or a method is a [`Remedy`].
+    /// Adds a hint, and replaces the rule's advice. The hint is shown as it is in every language, so an option, an
+    /// argument or a method must be a [`Remedy`] instead.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Error {
         self.0.advice.get_or_insert_default().hint = Some(cut_message(hint.into()));
         self
     }
 
-    /// The error with one more thing to do about it, in place of the rule's standing advice.
+    /// Adds a remedy, and replaces the rule's advice.
     #[must_use]
     pub fn with_remedy(mut self, remedy: Remedy) -> Error {
         self.0.advice.get_or_insert_default().remedies.push(remedy);
         self
     }
 
-    /// The error without its own advice: its rule's stands again, unless other advice is given.
+    /// Removes the error's own advice, so that the rule's advice applies again.
     #[must_use]
     pub fn without_advice(mut self) -> Error {
         self.0.advice = None;
         self
     }
 
-    /// Whose fault it is.
+    /// Returns the kind of error: whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.rule.kind
     }
 
-    /// The stable code of the broken rule.
+    /// Returns the stable code of the broken rule.
     pub fn code(&self) -> &'static str {
         self.0.rule.code
     }
 
-    /// The broken rule.
+    /// Returns the broken rule.
     pub fn rule(&self) -> &'static Rule {
         self.0.rule
     }
 
-    /// What was found, behind its contexts and before its cause; without the place.
+    /// Returns the message: the contexts, what was wrong, and the cause, but not the location.
     pub fn message(&self) -> &str {
         self.0.message.as_deref().unwrap_or(&self.0.found)
     }
 
-    /// What was found, alone.
+    /// Returns what was wrong, without contexts and cause.
     pub fn found(&self) -> &str {
         &self.0.found
     }
 
-    /// What it happened in, the widest context first.
+    /// Returns the contexts, outermost first.
     pub fn contexts(&self) -> impl Iterator<Item = &str> {
         self.0.contexts.iter().rev().map(AsRef::as_ref)
     }
 
-    /// The error of Holdall that this one was made of.
+    /// Returns the cause, if it is an error of Holdall.
     pub fn inner(&self) -> Option<&Error> {
         self.0.cause.as_deref()?.downcast_ref()
     }
 
-    /// The file or other source, as the caller named it.
+    /// Returns the file or other source, as the caller named it.
     pub fn source_name(&self) -> Option<&str> {
         self.chain().find_map(|e| e.0.source.as_deref())
     }
 
-    /// The tensor it is about: its whole name, however long.
+    /// Returns the full name of the tensor that the error is about.
     pub fn tensor(&self) -> Option<&str> {
         self.chain().find_map(|e| e.0.tensor.as_deref())
     }
 
-    /// The role of the component it is about.
+    /// Returns the role of the component that the error is about.
     pub fn component(&self) -> Option<&str> {
         self.chain().find_map(|e| e.0.component.as_deref())
     }
 
-    /// The bytes of the file it is about, half-open.
+    /// Returns the half-open byte range in the file that the error is about.
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
     }
 
-    /// What to do about it, besides the remedies.
+    /// Returns the hint: what to do about the error, in addition to the remedies.
     pub fn hint(&self) -> Option<&str> {
         self.own_advice().0
     }
 
-    /// What can be done about it, the best first.
+    /// Returns the remedies, best first.
     pub fn remedies(&self) -> &[Remedy] {
         self.own_advice().1
     }
 
-    /// The hint and the remedies in words, with `; ` between them; each remedy as `spell` has it, if it has it.
+    /// Returns the hint and the remedies as text, separated by `; `. `spell` formats a remedy, or returns `None` to
+    /// omit it.
     pub fn advice(&self, spell: impl Fn(&Remedy) -> Option<String>) -> Option<String> {
         let (hint, remedies) = self.own_advice();
         let all = hint.map(str::to_owned).into_iter().chain(remedies.iter().filter_map(spell));
@@ -253,7 +256,7 @@ impl Error {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Its own advice, else its rule's, else its cause's.
+    /// Returns the advice of this error, or else of its rule, or else of its cause.
     fn own_advice(&self) -> (Option<&str>, &[Remedy]) {
         fn parts(e: &Error) -> Option<(Option<&str>, &[Remedy])> {
             match &e.0.advice {
@@ -268,7 +271,7 @@ impl Error {
         self.chain().find_map(parts).unwrap_or_default()
     }
 
-    /// The operating system's error, where there is one: of the causes the first that is one.
+    /// Returns the operating system's error, if one is among the causes.
     pub fn io(&self) -> Option<&io::Error> {
         let last = self.chain().last().unwrap_or(self);
         let mut next = last.source();
@@ -282,7 +285,7 @@ impl Error {
         None
     }
 
-    /// Whether the same call may succeed later with nothing changed.
+    /// Returns `true` if the same call may succeed later without any change.
     pub fn is_retryable(&self) -> bool {
         use io::ErrorKind as E;
         self.io().is_some_and(|e| {
@@ -290,12 +293,12 @@ impl Error {
         })
     }
 
-    /// This error and those of Holdall behind it.
+    /// Returns this error and its causes, as long as these are errors of Holdall.
     fn chain(&self) -> impl Iterator<Item = &Error> {
         std::iter::successors(Some(self), |e| e.inner()).take(CAUSES)
     }
 
-    /// Where it is, as it stands before a message: ``tensor `w`, bytes 64..128: ``.
+    /// Writes the location, as it is shown before a message: ``tensor `w`, bytes 64..128: ``.
     fn write_location(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let e = &*self.0;
         if let Some(source) = &e.source {
@@ -321,11 +324,11 @@ impl Error {
     }
 }
 
-/// A tensor whose name is empty: of a file that is nothing but one dataset, as a rule.
+/// How a tensor with an empty name is shown; most are the only dataset of a file.
 const NAMELESS: &str = "the tensor with an empty name";
 
 impl Inner {
-    /// Writes the message out, because a context or a cause came.
+    /// Recomputes the message after a context or a cause was added.
     fn compose(&mut self) {
         let mut text = String::new();
         for context in self.contexts.iter().rev() {
@@ -341,8 +344,8 @@ impl Inner {
     }
 }
 
-/// A cause as it stands behind what was found. Of errors of Holdall that is the place, the message and, in
-/// parentheses, the code. What others say is shown as text of files is.
+/// Returns a cause as it is shown after what was wrong: for an error of Holdall its location, its message and, in
+/// parentheses, its code. The text of other errors is escaped like text from files.
 fn describe_cause(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
     let mut text = String::new();
     let Some(e) = cause.downcast_ref::<Error>() else {
@@ -357,8 +360,8 @@ fn describe_cause(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
     text
 }
 
-/// ``file: tensor `w`, component `data`, bytes 64..128: contexts: message: cause [code]``. Control characters in
-/// names that a file declared are escaped, and long names cut.
+/// Writes ``file: tensor `w`, component `data`, bytes 64..128: contexts: message: cause [code]``. Control characters in
+/// names from files are escaped, and long names are cut.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_location(f)?;
@@ -366,7 +369,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// As [`Display`](fmt::Display), and what to do about it on a line of its own: what `main` prints that returns it, and `unwrap`.
+/// Writes the error like [`Display`](fmt::Display), and the advice on a second line. This is what `unwrap` prints, and
+/// `main` if it returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;

@@ -1,4 +1,4 @@
-//! One error type: the rule that was broken, whose fault that is, where it happened, and the remedies.
+//! Holdall's error type: the broken rule, whose fault it is, where it happened, and what can be done about it.
 
 #![forbid(unsafe_code)]
 

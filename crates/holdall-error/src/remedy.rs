@@ -1,5 +1,5 @@
-//! What can be done about an error, as a value: the command spells it as an option, Python as an argument, and
-//! Rust, here, as a method.
+//! Remedies: what can be done about an error, as a value. The command formats a remedy as an option, Python as an
+//! argument, and Rust, in this module, as a method.
 
 use crate::Shown as _;
 use std::fmt;
@@ -9,20 +9,20 @@ use std::fmt;
 pub enum Detail<'a> {
     /// A name.
     Text(&'a str),
-    /// A count, or bytes.
+    /// A count, or a number of bytes.
     Number(u64),
 }
 
-/// Makes the enum, and what needs one line for each variant.
+/// Defines the enum, and the functions that need one line for each variant.
 macro_rules! remedies {
     ($(
         $(#[$doc:meta])*
         $variant:ident $({ $($(#[$about:meta])* $field:ident: $ty:ty = $example:expr),* $(,)? })? $name:literal;
     )*) => {
-        /// What can be done about an error.
+        /// Something that can be done about an error.
         ///
-        /// `Display` says it in words of the Rust library. Whoever speaks to others spells each variant in
-        /// their words, in one table; [`Remedy::examples`] is for the test that the table is whole.
+        /// `Display` formats it in terms of the Rust library. Other interfaces format each variant in their own terms;
+        /// [`Remedy::examples`] lets a test check that all variants are covered.
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Remedy {
@@ -30,14 +30,14 @@ macro_rules! remedies {
         }
 
         impl Remedy {
-            /// The name that JSON has, and Python.
+            /// Returns the remedy's name in JSON and Python.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Remedy::$variant { .. } => $name,)*
                 }
             }
 
-            /// One of each variant.
+            /// Returns an example of each variant.
             pub fn examples() -> Vec<Remedy> {
                 vec![$(Remedy::$variant $({ $($field: $example),* })?,)*]
             }
@@ -50,7 +50,7 @@ remedies! {
     RaiseLimit {
         /// A field of `Limits`.
         limit: &'static str = "decoded_len",
-        /// The least value that would do, where it is known.
+        /// The smallest value that is sufficient, if it is known.
         at_least: Option<u64> = Some(5_000_000_000),
     } "raise_limit";
     /// Give a runner more time.
@@ -59,9 +59,9 @@ remedies! {
     AllowHttp "allow_http";
     /// Allow hosts whose addresses are not public.
     AllowPrivateHosts "allow_private_hosts";
-    /// Use the name that is like the one given.
+    /// Use the name that is similar to the given one.
     DidYouMean {
-        /// The name, as the file has it.
+        /// The similar name, as the file has it.
         name: String = "embed.weight".to_owned(),
     } "did_you_mean";
     /// Look at the names in the file.
@@ -74,7 +74,7 @@ remedies! {
     Overwrite "overwrite";
     /// Say which format to write.
     NameFormat "name_format";
-    /// Write a format and version that can hold it.
+    /// Write a format and version that can represent the value.
     WriteFormat {
         /// The id of the format.
         format: &'static str = "ztensor",
@@ -83,15 +83,15 @@ remedies! {
     } "write_format";
     /// Write without compression and digests.
     StoreRaw "store_raw";
-    /// Do not ask for an encoding.
+    /// Do not request an encoding.
     DefaultEncoding "default_encoding";
-    /// Do not ask for a digest.
+    /// Do not request a digest.
     DefaultDigest "default_digest";
     /// Write sparse and quantized tensors as dense ones.
     MakeDense "make_dense";
-    /// Take what is sound out of a damaged file.
+    /// Recover the undamaged tensors of a damaged file.
     Salvage "salvage";
-    /// Leave out what is not known.
+    /// Skip unknown fields.
     SkipUnknown "skip_unknown";
     /// Leave tensors out.
     LeaveOut "leave_out";
@@ -103,23 +103,23 @@ remedies! {
     RenameTensor "rename_tensor";
     /// Give every tensor bytes of its own.
     CopyShared "copy_shared";
-    /// Have the schema of the file made from its tensors.
+    /// Infer the file's schema from its tensors.
     InferSchema "infer_schema";
-    /// Fetch what the package links to into the cache.
+    /// Fetch the files that the package links to into the cache.
     FetchLinks "fetch_links";
-    /// Write a package that has in it what it links to.
+    /// Write a package that contains the files that it links to.
     FetchWhole "fetch_whole";
-    /// Pack what symbolic links lead to.
+    /// Pack the targets of symbolic links.
     FollowLinks "follow_links";
-    /// Say where the cache is.
+    /// Set the location of the cache.
     SetCache "set_cache";
-    /// Say what runs the model in the folder.
+    /// Name the runner for the model in the folder.
     NameRunner "name_runner";
-    /// Make a dataset of the records in the file.
+    /// Build a dataset from the records in the file.
     BuildDataset "build_dataset";
     /// Open a file in the archive.
     OpenInside "open_inside";
-    /// Open the model by the file that lists its files.
+    /// Open the model through the index that lists its files.
     OpenIndex "open_index";
     /// Open the files of the model without their index.
     NameFiles "name_files";
@@ -129,31 +129,31 @@ remedies! {
     NamePython "name_python";
     /// Read and write through the standard streams.
     UseStreams "use_streams";
-    /// Take `null` for the absence of an optional member.
+    /// Treat `null` as the absence of an optional member.
     NullIsAbsent "null_is_absent";
-    /// Read records that are in one JSON array as one JSON value.
+    /// Read the records of one JSON array as a single JSON value.
     ReadArray "read_array";
-    /// Copy elements out, where they cannot be borrowed.
+    /// Copy elements that cannot be borrowed.
     CopyElements "copy_elements";
-    /// Read both parts of complex elements.
+    /// Read the real and the imaginary part of complex elements.
     ReadPairs "read_pairs";
     /// Declare all tensors before the first is written.
     DeclareTensors "declare_tensors";
     /// Give the file a schema.
     GiveSchema "give_schema";
-    /// Name the model whose graph the weights go into.
+    /// Name the model whose graph receives the weights.
     NameGraph "name_graph";
     /// Open the file with a description of the layout.
     DescribeLayout "describe_layout";
 }
 
 impl Remedy {
-    /// The suggestion of another name.
+    /// Creates the suggestion of a similar name.
     pub fn did_you_mean(name: impl Into<String>) -> Remedy {
         Remedy::DidYouMean { name: name.into() }
     }
 
-    /// What else is known, under the names that JSON has.
+    /// Returns the remedy's fields, under their names in JSON.
     pub fn details(&self) -> Vec<(&'static str, Detail<'_>)> {
         match self {
             Remedy::RaiseLimit { limit, at_least } => {
@@ -169,7 +169,7 @@ impl Remedy {
     }
 }
 
-/// In words of the Rust library.
+/// Formats the remedy in terms of the Rust library.
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -189,39 +189,39 @@ impl fmt::Display for Remedy {
             Remedy::RaiseTimeout => "allow more time with `Settings::with_timeout`",
             Remedy::AllowHttp => "use https, or allow http with `Policy::with_schemes`",
             Remedy::AllowPrivateHosts => "if you mean this host, allow it with `Policy::with_hosts`",
-            Remedy::ListNames => "`File::names` gives the names",
-            Remedy::ListAttributes => "`File::attributes` and `Tensor::attributes` give what there is",
+            Remedy::ListNames => "`File::names` lists the names",
+            Remedy::ListAttributes => "`File::attributes` and `Tensor::attributes` list the attributes",
             Remedy::ListFormats => "`FORMATS` lists the formats that this build reads",
             Remedy::Overwrite => "allow it to be replaced with `with_overwrite(true)`",
             Remedy::NameFormat => "name the format with `WriteOptions::with_format`",
             Remedy::StoreRaw => "write it without `with_zstd` and `with_digest`",
-            Remedy::DefaultEncoding => "leave `with_zstd` out, or write zTensor, which has it",
-            Remedy::DefaultDigest => "leave `with_digest` out, or write zTensor, which has it",
+            Remedy::DefaultEncoding => "omit `with_zstd`, or write zTensor, which supports it",
+            Remedy::DefaultDigest => "omit `with_digest`, or write zTensor, which supports it",
             Remedy::MakeDense => {
                 "`Convert::with_dense` writes sparse, quantized and described tensors as dense ones"
             }
-            Remedy::SkipUnknown => "`Limits::skip_unknown` leaves it out",
-            Remedy::Salvage => "`holdall::salvage` takes out what is sound",
-            Remedy::LeaveOut => "`Convert::with_select` leaves tensors out",
+            Remedy::SkipUnknown => "`Limits::skip_unknown` skips unknown fields",
+            Remedy::Salvage => "`holdall::salvage` recovers the undamaged tensors",
+            Remedy::LeaveOut => "`Convert::with_select` excludes tensors",
             Remedy::DropLogicalTypes => {
                 "`Convert::with_raw_types` writes the storage elements without logical types"
             }
             Remedy::DropAttributes => {
-                "`Convert::with_drop_attributes` leaves out what cannot be kept"
+                "`Convert::with_drop_attributes` omits attributes that cannot be kept"
             }
             Remedy::RenameTensor => "`Convert::with_renames` gives the tensor another name",
             Remedy::CopyShared => "`Sharing::Copy` gives every tensor bytes of its own",
             Remedy::InferSchema => {
-                "without the attribute `metatensor.schema` a schema is made from the tensors"
+                "without the attribute `metatensor.schema` the schema is inferred from the tensors"
             }
-            Remedy::FetchLinks => "`carton::links::fetch` gets what the package links to",
-            Remedy::FetchWhole => "`carton::links::whole` writes a package with everything in it",
-            Remedy::FollowLinks => "`SymlinkPolicy::All` packs what such links lead to",
+            Remedy::FetchLinks => "`carton::links::fetch` fetches the files that the package links to",
+            Remedy::FetchWhole => "`carton::links::whole` writes a package that contains all linked files",
+            Remedy::FollowLinks => "`SymlinkPolicy::All` packs the targets of symbolic links",
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",
             Remedy::BuildDataset => "`records::build` makes a dataset of records",
             Remedy::OpenInside => "`open` opens a file in it as `ARCHIVE!/PATH`; or unpack it",
-            Remedy::OpenIndex => "`open` takes an index under a name that ends in `.index.json`, beside its files",
+            Remedy::OpenIndex => "`open` accepts an index whose name ends in `.index.json`, in the folder of its files",
             Remedy::NameFiles => "`OpenOptions::open_all` opens the files without their index",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
@@ -235,8 +235,8 @@ impl fmt::Display for Remedy {
                 "`as_slice::<[f32; 2]>` or `to_vec::<[f64; 2]>` gives both parts"
             }
             Remedy::DeclareTensors => "call `Writer::declare` with all tensors",
-            Remedy::NameGraph => "`Convert::with_graph` names the model that the weights go into",
-            Remedy::DescribeLayout => "`OpenOptions::with_layouts` takes a description of the layout",
+            Remedy::NameGraph => "`Convert::with_graph` names the model that receives the weights",
+            Remedy::DescribeLayout => "`OpenOptions::with_layouts` accepts a description of the layout",
             Remedy::GiveSchema => "give the file a schema with `with_schema`, or the kind itself",
         })
     }

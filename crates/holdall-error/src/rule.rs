@@ -1,8 +1,8 @@
-//! Rules: what must hold, with a code that never changes.
+//! Rules: what must hold, each with a code that never changes.
 
 use crate::Remedy;
 
-/// Whose fault an error is.
+/// The kind of an error: whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -10,20 +10,20 @@ pub enum ErrorKind {
     Malformed,
     /// The file is well formed, but its bytes are not the ones that were written.
     Integrity,
-    /// The file, or what was asked of it, is outside what this version can do.
+    /// The file, or a request of the caller, is outside what this version supports.
     Unsupported,
-    /// A number in the file is over one of the `Limits`.
+    /// A number in the file exceeds one of the `Limits`.
     Limit,
-    /// There is no tensor, component or attribute of that name.
+    /// No tensor, component or attribute has that name.
     NotFound,
-    /// The caller asked for something that cannot be: a wrong dtype, a range outside the shape.
+    /// The caller requested something impossible: a wrong dtype, a range outside the shape.
     Misuse,
-    /// The operating system refused.
+    /// The operating system returned an error.
     Io,
 }
 
 impl ErrorKind {
-    /// The name that `--json` output uses.
+    /// Returns the kind's name in `--json` output.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Malformed => "malformed",
@@ -37,29 +37,29 @@ impl ErrorKind {
     }
 }
 
-/// One thing that can be wrong, with a code that never changes.
+/// Something that must hold, with a code that never changes.
 ///
-/// Rules are data: each module that can fail has a table of its own, made by [`rules!`](crate::rules), and each
-/// crate gathers its tables in `rules()`. The list of codes in the docs, the corpus of broken files and the
-/// JSON of the command line all come from there.
+/// Rules are data: each module that can fail has a table of rules, made by [`rules!`](crate::rules), and each crate
+/// collects its tables in `rules()`. The list of codes in the documentation, the corpus of broken files and the JSON of
+/// the command are generated from them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// `area/what`, for example `ztensor/manifest-bounds`. Stable.
     pub code: &'static str,
-    /// Whose fault breaking this rule is.
+    /// Whose fault it is if the rule is broken.
     pub kind: ErrorKind,
-    /// The rule itself, as a sentence about a sound file or call.
+    /// The rule, as a sentence about a valid file or call.
     pub says: &'static str,
-    /// What a person can do about it, where that is always the same.
+    /// What to do about it, if the advice is always the same.
     pub hint: Option<&'static str>,
-    /// What else can be done about it, which each face spells in its own words.
+    /// Further remedies, which each interface formats in its own terms.
     pub remedies: &'static [Remedy],
 }
 
-/// The rules of one module: a static for each, and a table of all of them.
+/// Defines the rules of one module: a static for each rule, and a table of all of them.
 ///
-/// An entry is a name, whose fault breaking the rule is (a [`ErrorKind`]), its code, the rule as a sentence, and
-/// where the same advice always helps, a hint, [`Remedy`]s, or both.
+/// An entry consists of a name, an [`ErrorKind`], a code, the rule as a sentence and, if the same advice always helps,
+/// a hint, [`Remedy`]s, or both.
 ///
 /// ```
 /// holdall_error::rules! {

@@ -1,23 +1,23 @@
-//! Text from files as messages show it.
+//! Formatting text from files in messages.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// The most characters of a name or value that a message shows, escapes included.
+/// The maximum number of characters of a name or value in a message, including escapes.
 const NAME: usize = 200;
-/// What needs no escape between backticks.
+/// Quotes, which need no escape between backticks.
 const QUOTES: [char; 2] = ['"', '\''];
-/// The most characters of a message, or of a hint, before what says how long it is.
+/// The maximum number of characters of a message or hint, not counting the note about its length.
 const MESSAGE: usize = 900;
-/// The most items of a list that a message shows.
+/// The maximum number of items of a list in a message.
 const ITEMS: usize = 16;
 
-/// Text that a file declares, as it may stand in a message: control characters escaped, and cut after 200
-/// characters, with its length behind it: `aaa… (1048576 characters)`.
+/// Text from a file, formatted for a message: control characters are escaped, and the text is cut after 200 characters,
+/// followed by its length: `aaa… (1048576 characters)`.
 ///
-/// The one way in which names and values of files come into messages.
+/// All names and values from files must be formatted this way.
 pub trait Shown {
-    /// Prints the text so.
+    /// Returns a value whose `Display` writes the escaped and cut text.
     fn shown(&self) -> EscapedText<'_>;
 }
 
@@ -27,7 +27,7 @@ impl Shown for str {
     }
 }
 
-/// What [`Shown::shown`] gives.
+/// The return value of [`Shown::shown`].
 #[derive(Debug, Clone, Copy)]
 pub struct EscapedText<'a>(&'a str);
 
@@ -49,7 +49,7 @@ impl fmt::Display for EscapedText<'_> {
     }
 }
 
-/// Writes a text with its characters escaped, but for quotes: what stands around it are backticks.
+/// Writes a text with its characters escaped, except for quotes: the text is put between backticks.
 fn escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     text.split_inclusive(QUOTES).try_for_each(|part| {
         let (part, quote) = match part.chars().next_back().filter(|c| QUOTES.contains(c)) {
@@ -61,7 +61,7 @@ fn escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// Items of a list that may be long, with commas: the first 16, and how many there are.
+/// Returns the items of a list, separated by commas: the first 16, and the number of all items if there are more.
 pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut out = String::new();
     let mut count = 0usize;
@@ -78,9 +78,9 @@ pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     out
 }
 
-/// A whole message, cut where so many things came together that nobody would read it.
+/// Returns a message, cut if it is longer than 900 characters.
 pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
-    // So many bytes have no more characters.
+    // A text has at most as many characters as bytes.
     if text.len() <= MESSAGE {
         return text;
     }
@@ -90,7 +90,7 @@ pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
     }
 }
 
-/// The end of a text that was cut.
+/// The note at the end of a text that was cut.
 struct Rest<'a>(&'a str);
 
 impl fmt::Display for Rest<'_> {
@@ -116,7 +116,7 @@ mod tests {
         );
         let long = "x".repeat(201);
         assert_eq!(long.shown().to_string(), format!("{}… (201 characters)", &long[1..]));
-        // An escape is shown whole or not at all.
+        // An escape is shown in full or not at all.
         let escaped = "\u{1b}".repeat(1000).shown().to_string();
         assert_eq!(escaped, format!("{}… (1000 characters)", "\\u{1b}".repeat(33)));
     }

@@ -1,4 +1,4 @@
-//! What errors say, and what they keep.
+//! The messages of errors, and what errors keep.
 
 use holdall_error::{Detail, Error, Remedy};
 use std::collections::BTreeSet;

@@ -1,12 +1,13 @@
-//! How fast a file comes into buffers of the device, against a bare loop that copies the same bytes out of a map.
+//! Measures how fast a file is loaded into buffers of the device, compared with a bare loop that copies the same bytes
+//! from a memory map.
 //!
 //! ```text
 //! cargo run --release -p holdall-gpu --example load -- FILE [ROUNDS]
 //! ```
 //!
-//! Without a file, one of 1 GiB is made. Both ways take their turn in each round, and the quickest of each is told, with
-//! their ratio; then, what the process has in memory beyond the buffers (on an adapter that is a processor, buffers are in
-//! memory too).
+//! Without a file, one of 1 GiB is created. Both methods run in each round, and the fastest time of each is reported,
+//! with their ratio; then the memory of the process beyond the buffers (if the adapter is a CPU, buffers are in memory
+//! too).
 
 use holdall::{DType, File, Io, OpenOptions, Result, TensorSpec, WriteOptions, Writer};
 use holdall_gpu::{LoadOptions, load_model};
@@ -14,7 +15,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes after which a bare loop submits.
+/// Bytes after which the bare loop submits.
 const SUBMIT: u64 = 16 << 20;
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
@@ -58,7 +59,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A buffer for each tensor, filled piece by piece out of the map.
+/// Creates a buffer for each tensor, and fills it piece by piece from the memory map.
 fn bare(device: &wgpu::Device, queue: &wgpu::Queue, file: &File) -> Result<Vec<wgpu::Buffer>> {
     let mut buffers = Vec::new();
     let mut waiting = 0;
@@ -102,7 +103,7 @@ fn bare(device: &wgpu::Device, queue: &wgpu::Queue, file: &File) -> Result<Vec<w
     Ok(buffers)
 }
 
-/// 1 GiB in tensors of 32 MiB.
+/// Writes 1 GiB in tensors of 32 MiB.
 fn make(path: &Path) -> Result<()> {
     let mut writer = Writer::create(path, &WriteOptions::new())?;
     let specs: Vec<TensorSpec> =

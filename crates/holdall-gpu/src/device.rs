@@ -1,4 +1,4 @@
-//! A device to load to, and what it says when something is wrong.
+//! Creating a device, and converting its errors.
 
 use crate::rules::{LOST, MEMORY, NO_ADAPTER, REFUSED};
 use holdall::{Error, Result};
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// The adapter that is best for computing, as wgpu finds it, with all the room for buffers that it has. Where it has no
-/// memory of its own, the device can map buffers of any usage: see [`LoadOptions::in_place`](crate::LoadOptions::in_place). Which adapters are
-/// looked at can be said by wgpu's variables: `WGPU_BACKEND`, `WGPU_ADAPTER_NAME`.
+/// Returns the adapter that wgpu considers fastest, with the adapter's full limits. If the adapter shares the CPU's
+/// memory, the device can map buffers of any usage: see [`LoadOptions::in_place`](crate::LoadOptions::in_place). wgpu's
+/// variables `WGPU_BACKEND` and `WGPU_ADAPTER_NAME` restrict the choice of adapters.
 ///
 /// # Errors
-/// `gpu/no-adapter`.
+/// Returns `gpu/no-adapter` if there is no adapter, or if it returns no device.
 pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
     let instance =
         wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
@@ -21,7 +21,7 @@ pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
         power_preference: wgpu::PowerPreference::HighPerformance,
         ..Default::default()
     }));
-    let adapter = adapter.map_err(|e| NO_ADAPTER.broken("wgpu finds no adapter").with_cause(e))?;
+    let adapter = adapter.map_err(|e| NO_ADAPTER.broken("wgpu found no adapter").with_cause(e))?;
     let name = adapter.get_info().name;
     let device = block_on(adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("holdall"),
@@ -32,21 +32,24 @@ pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
         },
         ..Default::default()
     }));
-    device.map_err(|e| NO_ADAPTER.broken(format!("`{name}` gives no device")).with_cause(e))
+    device.map_err(|e| {
+        NO_ADAPTER.broken(format!("the adapter `{name}` returned no device")).with_cause(e)
+    })
 }
 
-/// Whether the memory of the device is that of the processor.
+/// Returns `true` if the device shares the CPU's memory.
 fn has_our_memory(adapter: &wgpu::AdapterInfo) -> bool {
     matches!(adapter.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu)
 }
 
-/// Whether buffers can be written where they lie, in memory that is ours.
+/// Returns `true` if buffers can be mapped and written in memory that is shared with the CPU.
 pub(crate) fn can_map(device: &wgpu::Device) -> bool {
     device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
         && has_our_memory(&device.adapter_info())
 }
 
-/// Does what may fail on the device, and answers the first error that it tells of. `doing` is what it was asked for.
+/// Runs `what`, and returns the first error that the device reports for it. `doing` describes the operation in the
+/// error.
 pub(crate) fn guarded<T>(
     device: &wgpu::Device,
     doing: fmt::Arguments<'_>,
@@ -66,11 +69,11 @@ pub(crate) fn guarded<T>(
 fn refusal(e: wgpu::Error, doing: fmt::Arguments<'_>) -> Error {
     match e {
         wgpu::Error::OutOfMemory { .. } => {
-            MEMORY.broken(format!("the device has no memory for {doing}"))
+            MEMORY.broken(format!("the device has not enough memory for {doing}"))
         }
         wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
             let says = description.trim().replace('\n', " ");
-            REFUSED.broken(format!("the device refuses {doing}: {says}"))
+            REFUSED.broken(format!("the device refused {doing}: {says}"))
         }
     }
 }
@@ -80,13 +83,14 @@ pub(crate) fn lost() -> Error {
     LOST.broken("the device was lost")
 }
 
-/// Waits until the device has done what was submitted: up to `index`, or everything.
+/// Waits until the device has finished the submission `index`, or all submissions.
 pub(crate) fn done(device: &wgpu::Device, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
     let wait = wgpu::PollType::Wait { submission_index: index, timeout: None };
     device.poll(wait).map(drop).map_err(|e| lost().with_cause(e))
 }
 
-/// Waits for a future on this thread, so that a program without an executor can use those of this crate and of wgpu.
+/// Blocks this thread until a future is ready, so that a program without an executor can use the futures of this crate
+/// and of wgpu.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {

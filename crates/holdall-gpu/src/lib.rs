@@ -1,4 +1,4 @@
-//! Models in buffers of a GPU, by wgpu: loaded whole, or used while they arrive.
+//! Models in buffers of a GPU, through wgpu: loaded as a whole, or used while they are loading.
 //!
 //! ```no_run
 //! # fn main() -> holdall::Result<()> {
@@ -13,9 +13,9 @@
 //! # }
 //! ```
 //!
-//! Bytes go from where they lie in the file (a map, a read, an answer) through wgpu's staging memory, once copied, into
-//! buffers, on several threads and with a bound on what is under way. Nothing is handed out that was not filled and compared
-//! with the file's digests.
+//! Bytes are copied once, from the file's memory (a memory map, a read, an HTTP response) into wgpu's staging memory,
+//! and from there into buffers. Several threads do this, and the amount of staging memory in use is limited. A tensor
+//! is returned only after it was filled and compared with the file's digests.
 #![forbid(unsafe_code)]
 
 mod dense;
@@ -35,10 +35,10 @@ pub use model::{Component, Model, Page, Tensor, View};
 pub use place::Placement;
 pub use rules::RULES;
 pub use stream::{ModelStream, TensorReady, stream_model};
-/// The version of wgpu that devices and buffers are of.
+/// The version of wgpu whose devices and buffers this crate uses.
 pub use wgpu;
 
-/// What the guide shows.
+/// Tests the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/gpu.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! Whole models into buffers.
+//! Loading whole models into buffers.
 
 use crate::device::{can_map, guarded};
 use crate::model::{Component, Model, Page, Tensor};
@@ -13,13 +13,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of staging memory that are under way at most, unless said otherwise.
+/// The default limit of staging memory in use, in bytes.
 const STAGING: u64 = 32 << 20;
 
-/// Who is told of a tensor that is there.
+/// A callback that receives each tensor when it is ready.
 type OnReady = Arc<dyn Fn(&Tensor) + Send + Sync>;
 
-/// What a caller chooses about a load onto a device.
+/// Options for loading tensors onto a device.
 #[derive(Clone)]
 pub struct LoadOptions {
     select: Select,
@@ -50,23 +50,24 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// All tensors in the order of the file, several in one buffer, which can be bound as storage and copied from; the
-    /// digests that the file was opened with; at most 32 MiB of staging memory under way.
+    /// Returns the default options: all tensors in the order of the file, many tensors per buffer, buffers that can be
+    /// bound as storage and copied from, the digests that the file was opened with, and at most 32 MiB of staging
+    /// memory.
     pub fn new() -> LoadOptions {
         LoadOptions::default()
     }
 
-    /// Only these tensors.
+    /// Loads only these tensors.
     pub fn with_select(mut self, select: Select) -> LoadOptions {
         self.select = select;
         self
     }
 
-    /// The order in which tensors are brought: those that match the first pattern, then those that match the second, and
-    /// so on; what matches none comes last. Patterns are as [`Select`] has them.
+    /// Sets the order in which tensors are loaded: those that match the first pattern, then those that match the
+    /// second, and so on; tensors that match no pattern come last. Patterns have the syntax of [`Select`].
     ///
     /// # Errors
-    /// Misuse for a pattern that cannot be read.
+    /// Returns an error of kind `Misuse` if a pattern is invalid.
     pub fn with_order<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -75,41 +76,44 @@ impl LoadOptions {
         Ok(self)
     }
 
-    /// How tensors are put into buffers.
+    /// Sets how tensors are distributed over buffers.
     pub fn with_placement(mut self, placement: Placement) -> LoadOptions {
         self.placement = placement;
         self
     }
 
-    /// What the buffers can be used for, besides being copied to.
+    /// Sets the usages of the buffers, in addition to `COPY_DST`.
     pub fn with_usage(mut self, usage: wgpu::BufferUsages) -> LoadOptions {
         self.usage = usage;
         self
     }
 
-    /// Bytes of staging memory that may be under way: at least 8 MiB. Each thread takes a piece of the file (2 MiB of a
-    /// local one, 8 MiB of one that is far away) on top.
+    /// Sets the limit of staging memory in use, in bytes; at least 8 MiB. In addition, each thread uses one piece of
+    /// the file (2 MiB of a local file, 8 MiB of a remote one).
     pub fn with_staging(mut self, bytes: u64) -> LoadOptions {
         self.staging = bytes;
         self
     }
 
-    /// Stages nothing: [`load_model`] writes into the buffers where they lie, if the device has no memory of its own and the feature
-    /// `MAPPABLE_PRIMARY_BUFFERS`, and nobody is told of tensors on the way (a buffer is mapped until all of it is there). It saves the staging
-    /// memory and the device's copy; wgpu fills such buffers with zeros first, which takes about as long.
+    /// Writes directly into mapped buffers, without staging memory. Only [`load_model`] does this, and only if the
+    /// device shares the CPU's memory, has the feature `MAPPABLE_PRIMARY_BUFFERS`, and no
+    /// [`on_ready`](LoadOptions::on_ready) callback is set (buffers stay mapped until all tensors are loaded). This
+    /// saves the staging memory and the device's copy; but wgpu fills such buffers with zeros first, which takes about
+    /// as long as the copy.
     pub fn in_place(mut self) -> LoadOptions {
         self.is_in_place = true;
         self
     }
 
-    /// Checks these digests.
+    /// Sets which digests are compared.
     pub fn with_check(mut self, check: Check) -> LoadOptions {
         self.check = Some(check);
         self
     }
 
-    /// Calls `tell` with each tensor when it is there: filled, compared with its digests, and copied by the device before
-    /// whatever is submitted to the queue from then on. Any thread may call it; it must return quickly.
+    /// Calls `tell` with each tensor when it is ready: it is filled, compared with its digests, and its copy comes
+    /// before anything that is submitted to the queue from then on. `tell` may be called from any thread, and must
+    /// return quickly.
     pub fn on_ready(mut self, tell: impl Fn(&Tensor) + Send + Sync + 'static) -> LoadOptions {
         self.on_ready = Some(Arc::new(tell));
         self
@@ -133,12 +137,13 @@ impl fmt::Debug for LoadOptions {
     }
 }
 
-/// Brings tensors of a file into buffers of a device, on several threads, in bounded memory, checked on the way. Components
-/// that have the same bytes in the file (tied weights) have the same bytes on the device.
+/// Loads tensors of a file into buffers of a device, on several threads, with limited memory, and compares digests
+/// while loading. Components that share bytes in the file (tied weights) share bytes on the device.
 ///
 /// # Errors
-/// NotFound, Io, Integrity, Malformed and Limit as [`File::load`] has them; `gpu/memory`, `gpu/refused`, `gpu/lost`. Nothing
-/// stays on the device.
+/// Returns the errors of [`File::load`], of the kinds `NotFound`, `Io`, `Integrity`, `Malformed` and `Limit`, and
+/// `gpu/memory`, `gpu/refused` or `gpu/lost` if the device returns an error. After an error nothing stays on the
+/// device.
 pub fn load_model(
     device: &wgpu::Device,
     queue: &wgpu::Queue,
@@ -155,19 +160,19 @@ pub fn load_model(
     Ok(task.model)
 }
 
-/// A load, planned, with its buffers taken.
+/// A planned load with its buffers.
 pub(crate) struct Task {
     file: File,
     plan: Plan,
     places: Places,
     upload: Upload,
-    /// The tensors that each want is for, by their numbers in `tensors`.
+    /// For each want, the indices in `tensors` of the tensors that it belongs to.
     owners: Vec<Vec<usize>>,
     tensors: Vec<Tensor>,
-    /// What nobody may see before all of it is there.
+    /// The model, which must not be returned before it is fully loaded.
     pub(crate) model: Model,
     options: LoadOptions,
-    /// Ends it.
+    /// Cancels the load.
     pub(crate) ended: Cancel,
 }
 
@@ -187,13 +192,13 @@ impl Task {
         tensors.sort_by_cached_key(|t| rank(t.name()));
         let check = options.check.unwrap_or(file.check());
         let mut wants: Vec<Want> = Vec::new();
-        // Which of all components are those of each tensor.
+        // For each tensor, the range of its components in `wants`.
         let mut own = Vec::with_capacity(tensors.len());
         for tensor in &tensors {
             let first = wants.len();
             for c in tensor.sound()?.components() {
                 if c.decoded_len.is_none() {
-                    let e = UNKNOWN_LEN.broken("nothing says how many bytes it decodes to");
+                    let e = UNKNOWN_LEN.broken("the decoded length is unknown");
                     return Err(tensor.in_context(e, &c));
                 }
                 let digest = check.algorithm(&c);
@@ -205,7 +210,7 @@ impl Task {
         let (wants, of_all) = distinct(wants);
         let lens: Vec<u64> =
             wants.iter().map(|w| w.component.decoded_len.unwrap_or_default()).collect();
-        // The want of each component of each tensor, and the tensors of each want.
+        // For each tensor the wants of its components, and for each want its tensors.
         let numbers: Vec<&[usize]> = own.into_iter().map(|own| &of_all[own]).collect();
         let mut owners: Vec<Vec<usize>> = vec![Vec::new(); wants.len()];
         for (at, own) in numbers.iter().enumerate() {
@@ -254,12 +259,12 @@ impl Task {
         Ok(Task { file, plan, places, upload, owners, tensors, model, options, ended })
     }
 
-    /// Tensors in the order in which they are brought.
+    /// Returns the tensors in the order in which they are loaded.
     pub(crate) fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// Brings everything, and tells of each tensor by its number when it is there.
+    /// Loads all tensors, and calls `ready` with the index of each tensor when it is ready.
     pub(crate) fn run(&self, ready: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
         self.bring(ready).map_err(|e| e.in_source(self.file.name()))
     }
@@ -283,7 +288,8 @@ impl Task {
             want.in_context(e).in_tensor(tensor.name())
         };
         self.options.work.begin(self.plan.len());
-        // A device without memory for staging is given up by wgpu: other threads may be told of that first.
+        // If the device has no memory for staging, wgpu may report a lost device to other threads first: the memory
+        // error is returned.
         let full = OnceLock::new();
         let visit = |visit: executor::DecodedBytes<'_>| {
             let number = visit.number as usize;
@@ -293,7 +299,7 @@ impl Task {
                 self.upload.write(&Target { number, spots, len }, visit.at, bytes)
             };
             if self.ended.is_cancelled() {
-                return Err(ENDED.broken("nobody waits for the model any more"));
+                return Err(ENDED.broken("the stream of the model was dropped"));
             }
             visit.decoded.and_then(write).map_err(|e| {
                 let e = place(visit.number, e);
@@ -324,7 +330,7 @@ impl Task {
     }
 }
 
-/// The buffers on the device; which of them could not be had, and why.
+/// Creates the buffers on the device. An error comes with the index of the buffer that could not be created.
 fn take_buffers(
     device: &wgpu::Device,
     places: &Places,

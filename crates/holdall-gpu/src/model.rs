@@ -1,4 +1,4 @@
-//! What a load gives: tensors on a device, by name and by path.
+//! A loaded model: tensors on a device, by name and by path.
 
 use crate::device::{done, guarded, lost};
 use crate::rules::PAGES;
@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes that are read back at a time.
+/// Bytes that are read back in one step.
 const READ_LEN: u64 = 8 << 20;
 
-/// Bytes of a component in a buffer of the device.
+/// Bytes of a component in one buffer of the device.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The buffer, which other tensors may be in too.
+    /// The buffer, which may contain other tensors too.
     pub buffer: wgpu::Buffer,
-    /// Where the bytes start in it: a multiple of 256, and of what the device wants of bindings.
+    /// The offset of the bytes in the buffer: a multiple of 256, and of the device's alignment for bindings.
     pub offset: u64,
-    /// How many there are. The buffer goes on with zeros up to the next multiple of 4.
+    /// The number of bytes. In the buffer they are padded with zeros to the next multiple of 4.
     pub len: u64,
 }
 
 impl Page {
-    /// The page as what a bind group takes.
+    /// Returns the page as a resource for a bind group.
     pub fn binding(&self) -> wgpu::BindingResource<'_> {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding {
             buffer: &self.buffer,
@@ -33,42 +33,42 @@ impl Page {
     }
 }
 
-/// One component of a tensor on the device: its decoded bytes, little-endian, as the file's format lays them out.
+/// One component of a tensor on the device: its decoded bytes, little-endian, laid out as in the file's format.
 #[derive(Debug, Clone)]
 pub struct Component {
-    /// What it is for.
+    /// The component's role in its tensor.
     pub role: Role,
     /// Storage element type.
     pub dtype: DType,
-    /// Meaning beyond storage.
+    /// The meaning of the elements beyond their storage type.
     pub logical_type: Option<LogicalType>,
-    /// Bytes.
+    /// The component's length in bytes.
     pub len: u64,
-    /// Where they are. Several pages where a component is longer than what one binding can hold: all of them are then as
-    /// long as the first, but the last.
+    /// The component's bytes on the device. A component that is longer than one binding allows has several pages; all
+    /// of them but the last have the same length.
     pub pages: Vec<Page>,
 }
 
 impl Component {
-    /// All of it as what a bind group takes.
+    /// Returns the whole component as a resource for a bind group.
     ///
     /// # Errors
-    /// `gpu/pages`, where it is in several pages, or has no bytes and so is nowhere.
+    /// Returns `gpu/pages` if the component has several pages, or no bytes and therefore no page.
     pub fn binding(&self) -> Result<wgpu::BindingResource<'_>> {
         match &self.pages[..] {
             [page] => Ok(page.binding()),
             pages => {
-                let message = format!("it is in {} pages", pages.len());
+                let message = format!("expected one page, found {}", pages.len());
                 Err(PAGES.broken(message).in_component(&self.role))
             }
         }
     }
 
-    /// Its bytes, read back from the device. Buffers that are read back have the usage `COPY_SRC`, which they have unless
-    /// [`LoadOptions::with_usage`](crate::LoadOptions::with_usage) says otherwise.
+    /// Reads the component's bytes back from the device. The buffers must have the usage `COPY_SRC`, which is the
+    /// default, see [`LoadOptions::with_usage`](crate::LoadOptions::with_usage).
     ///
     /// # Errors
-    /// `gpu/refused`, `gpu/memory`, `gpu/lost`.
+    /// Returns `gpu/refused`, `gpu/memory` or `gpu/lost` if the device returns an error.
     pub fn read(&self, device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.len as usize);
         for page in &self.pages {
@@ -84,7 +84,7 @@ impl Component {
     }
 }
 
-/// A tensor on the device. Cloning it copies handles, not elements.
+/// A tensor on the device. Cloning copies handles, not elements.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     pub(crate) info: TensorInfo,
@@ -92,55 +92,56 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// What the file says of it: name, shape, layout, attributes.
+    /// Returns the tensor's description from the file: name, shape, layout, attributes.
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// Its name.
+    /// Returns the tensor's name.
     pub fn name(&self) -> &str {
         self.info.name()
     }
 
-    /// Its dimensions, in elements.
+    /// Returns the tensor's dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         self.info.shape()
     }
 
-    /// Its components, in the file's own order.
+    /// Returns the tensor's components, in the file's order.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
-    /// The component in that role.
+    /// Returns the component with this role.
     ///
     /// # Errors
-    /// NotFound.
+    /// Returns an error of kind `NotFound` if the tensor has no such component.
     pub fn component(&self, role: &Role) -> Result<&Component> {
         self.components.iter().find(|c| c.role == *role).ok_or_else(|| {
-            let message = format!("there is no component `{role}`");
+            let message = format!("the tensor has no component `{role}`");
             NO_COMPONENT.broken(message).in_tensor(self.name())
         })
     }
 
-    /// All of a component as what a bind group takes.
+    /// Returns a whole component as a resource for a bind group.
     ///
     /// # Errors
-    /// NotFound; as [`Component::binding`].
+    /// Returns an error of kind `NotFound` if the tensor has no such component, and the errors of
+    /// [`Component::binding`].
     pub fn binding(&self, role: &Role) -> Result<wgpu::BindingResource<'_>> {
         self.component(role)?.binding().map_err(|e| e.in_tensor(self.name()))
     }
 
-    /// The bytes of a component, read back from the device.
+    /// Reads the bytes of a component back from the device.
     ///
     /// # Errors
-    /// NotFound; as [`Component::read`].
+    /// Returns an error of kind `NotFound` if the tensor has no such component, and the errors of [`Component::read`].
     pub fn read(&self, device: &wgpu::Device, queue: &wgpu::Queue, role: &Role) -> Result<Vec<u8>> {
         self.component(role)?.read(device, queue).map_err(|e| e.in_tensor(self.name()))
     }
 }
 
-/// A few bytes of a buffer, from a multiple of 4 on.
+/// Reads a few bytes of a buffer. `offset` is a multiple of 4.
 fn read(
     device: &wgpu::Device,
     queue: &wgpu::Queue,
@@ -172,7 +173,7 @@ fn read(
     Ok(bytes.get(..len as usize).unwrap_or_default().to_vec())
 }
 
-/// Tensors on a device, all of them filled and, where the file has digests, compared with those.
+/// Tensors on a device, all of them fully loaded and, if the file has digests, compared with them.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub(crate) tensors: BTreeMap<Arc<str>, Tensor>,
@@ -181,25 +182,25 @@ pub struct Model {
 }
 
 impl Model {
-    /// How many tensors there are.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.tensors.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the model has no tensors.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
     }
 
-    /// The tensors, in the order of their names.
+    /// Returns the tensors, sorted by name.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = &Tensor> {
         self.tensors.values()
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor with this name.
     ///
     /// # Errors
-    /// NotFound, with the nearest name there is.
+    /// Returns an error of kind `NotFound`, which suggests the most similar name, if no such tensor was loaded.
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.tensors.get(name).ok_or_else(|| {
             let e = NOT_FOUND.broken("no tensor of this name was loaded").in_tensor(name);
@@ -210,43 +211,43 @@ impl Model {
         })
     }
 
-    /// The part of the model below `path`, as `encoder.layer.0` or, by a schema, `encoder.layers[0]`: tensors whose names go
-    /// on with a `.`, a `/` or a `[`.
+    /// Returns the part of the model below `path`, such as `encoder.layer.0` or, with a schema, `encoder.layers[0]`:
+    /// the tensors whose names continue `path` with a `.`, a `/` or a `[`.
     pub fn view<'m>(&'m self, path: &str) -> View<'m> {
         View { model: self, path: path.to_owned() }
     }
 
-    /// The file's attributes.
+    /// Returns the file's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Bytes of all buffers.
+    /// Returns the length of all buffers in bytes.
     pub fn size(&self) -> u64 {
         self.buffers.iter().map(wgpu::Buffer::size).sum()
     }
 
-    /// All buffers that its tensors are in.
+    /// Returns the buffers that contain the tensors.
     pub fn buffers(&self) -> &[wgpu::Buffer] {
         &self.buffers
     }
 }
 
-/// The tensors of a model below one path.
+/// The tensors of a model below a path.
 #[derive(Debug, Clone)]
 pub struct View<'m> {
     model: &'m Model,
     path: String,
 }
 
-/// What stands between a path and what is below it: names of most files, names of some, elements of arrays in schemas.
+/// Characters that separate a path from what is below it: `.` and `/` in names, `[` for elements of arrays in schemas.
 const MARKS: [char; 3] = ['.', '/', '['];
 
 impl<'m> View<'m> {
-    /// The tensor at `name` below this path: `weight`, or `[0].weight` of an array.
+    /// Returns the tensor at `name` below this path: `weight`, or `[0].weight` for an array.
     ///
     /// # Errors
-    /// NotFound, with the nearest name there is.
+    /// Returns an error of kind `NotFound`, which suggests the most similar name, if there is no such tensor.
     pub fn tensor(&self, name: &str) -> Result<&'m Tensor> {
         let [slashed, dotted] = self.joined(name);
         match self.model.tensors.get(&*slashed) {
@@ -255,7 +256,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// The part of this one below `path`.
+    /// Returns the part of this view below `path`.
     pub fn view(&self, path: &str) -> View<'m> {
         let [slashed, dotted] = self.joined(path).map(|path| View { model: self.model, path });
         match slashed.tensors().next() {
@@ -264,7 +265,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Its tensors with their whole names, in the order of those.
+    /// Returns the view's tensors with their full names, sorted by name.
     pub fn tensors(&self) -> impl Iterator<Item = &'m Tensor> + use<'m> {
         MARKS.into_iter().flat_map({
             let View { model, path } = self.clone();
@@ -277,7 +278,7 @@ impl<'m> View<'m> {
         })
     }
 
-    /// The whole path of what is at `below`, where names have slashes, and where they have dots.
+    /// Returns the full path of `below`, with a slash and with a dot as separator.
     fn joined(&self, below: &str) -> [String; 2] {
         ["/", "."].map(|mark| {
             let mark = if below.starts_with('[') { "" } else { mark };

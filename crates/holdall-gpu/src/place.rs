@@ -1,32 +1,33 @@
-//! Where components go: which buffers there are, and which of their bytes are whose. Nothing here asks a device.
+//! Placement of components: the buffers to create, and the byte ranges of each component. Nothing here accesses a
+//! device.
 
 use crate::rules::LIMITS;
 use holdall::Result;
 
-/// How tensors are put into buffers.
+/// How tensors are distributed over buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Many tensors in one buffer, of up to so many bytes: a model of a thousand tensors is a few buffers. Each component
-    /// starts where a binding may.
+    /// Many tensors per buffer, in buffers of up to this many bytes, so that a model of a thousand tensors needs only a
+    /// few buffers. Each component starts at an offset that a binding may have.
     Arena(u64),
-    /// A buffer for each component.
+    /// One buffer per component.
     Each,
 }
 
 impl Default for Placement {
-    /// Buffers of up to 256 MiB for several tensors.
+    /// Returns buffers of up to 256 MiB for several tensors.
     fn default() -> Placement {
         Placement::Arena(256 << 20)
     }
 }
 
-/// What a device allows.
+/// The device's limits for buffers and bindings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// Bytes of a page at most: a multiple of `align`.
+    /// The maximum length of a page in bytes: a multiple of `align`.
     page: u64,
-    /// Offsets of bindings are multiples of this.
+    /// The alignment of offsets of bindings.
     align: u64,
 }
 
@@ -35,7 +36,7 @@ impl Sizes {
         let align = u64::from(limits.min_storage_buffer_offset_alignment).max(256);
         let most = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         match most / align * align {
-            0 => Err(LIMITS.broken(format!("the device allows {most} bytes"))),
+            0 => Err(LIMITS.broken(format!("the device allows only {most} bytes"))),
             page => Ok(Sizes { page, align }),
         }
     }
@@ -46,28 +47,28 @@ impl Sizes {
 pub(crate) struct Spot {
     pub(crate) buffer: usize,
     pub(crate) offset: u64,
-    /// Bytes of the component; in the buffer they take the next multiple of 4.
+    /// Bytes of the component; the space in the buffer is rounded up to a multiple of 4.
     pub(crate) len: u64,
 }
 
-/// Where everything goes.
+/// The placement of all components.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// How long each buffer is.
+    /// The length of each buffer.
     pub(crate) buffers: Vec<u64>,
     /// The pages of each component, in the order of its bytes.
     pub(crate) spots: Vec<Vec<Spot>>,
 }
 
-/// Finds places for components of these lengths. All pages of one but the last are as long as a page can be, so that a
-/// shader finds the page of a byte by a division.
+/// Places components of these lengths. All pages of a component but the last have the maximum length, so that a shader
+/// finds the page of a byte by a division.
 pub(crate) fn allocate(lens: &[u64], placement: Placement, sizes: Sizes) -> Places {
     let room = match placement {
         Placement::Arena(room) => room.min(sizes.page),
         Placement::Each => 0,
     };
     let mut places = Places::default();
-    // The buffer that still has room.
+    // The last arena buffer, which may have space left.
     let mut open: Option<usize> = None;
     for len in lens {
         let taken = len.next_multiple_of(4);

@@ -1,40 +1,40 @@
-//! What can go wrong on the way to a device. `docs/gpu.md` speaks of every one.
+//! Rules about loading onto a device. `docs/gpu.md` explains each of them.
 
 holdall::error::rules! {
-    /// The rules of loads into buffers of a device.
+    /// The rules about loading into buffers of a device.
     pub static RULES;
 
-    /// There is nothing to compute on.
+    /// There is no usable adapter.
     pub NO_ADAPTER: Unsupported "gpu/no-adapter"
-        "There is an adapter that wgpu can use."
+        "wgpu finds an adapter."
         hint "install a driver for Vulkan, Metal or Direct3D 12; `mesa-vulkan-drivers` has one that needs no graphics card";
-    /// The device is gone.
+    /// The device was lost.
     pub LOST: Io "gpu/lost"
-        "A device is there until all work given to it is done."
-        hint "ask the adapter for a new device, and load again";
-    /// The device has no room.
+        "A device is available until all work submitted to it is done."
+        hint "request a new device from the adapter, and load again";
+    /// The device has not enough memory.
     pub MEMORY: Limit "gpu/memory"
-        "The device has memory for what is loaded."
+        "The device has enough memory for the tensors that are loaded."
         remedies [LeaveOut];
-    /// The device refuses what is asked of it.
+    /// The device refused an operation.
     pub REFUSED: Unsupported "gpu/refused"
-        "The device does what it is asked, within its limits.";
-    /// A limit of the device that leaves no room for anything.
+        "The device accepts every operation within its limits.";
+    /// The device's limits are too small for any buffer.
     pub LIMITS: Unsupported "gpu/limits"
-        "Buffers and bindings of a device have room for at least 256 bytes.";
-    /// A component of which nothing says how long it is.
+        "A device allows buffers and bindings of at least 256 bytes.";
+    /// The decoded length of a component is unknown.
     pub UNKNOWN_LEN: Unsupported "gpu/unknown-length"
         "The decoded length of a component is known before it is loaded."
         remedies [LeaveOut];
-    /// A tensor that one binding cannot hold.
+    /// A component has several pages, so that one binding cannot hold it.
     pub PAGES: Misuse "gpu/pages"
-        "What is bound as a whole lies in one page."
+        "A component that is bound as a whole has one page."
         hint "bind its pages one by one; `shader::paged` writes the function that reads across them";
-    /// A tensor that does not become numbers on the device.
+    /// A tensor cannot be converted on the device.
     pub CONVERSION: Unsupported "gpu/conversion"
-        "Tensors become dense on the device where there is a shader for their elements or blocks."
+        "Only tensors whose elements or blocks have a shader are converted on the device."
         remedies [MakeDense];
-    /// A stream that was ended before a tensor came.
+    /// A stream ended before a tensor was loaded.
     pub ENDED: Misuse "gpu/ended"
-        "A tensor is waited for while the stream that brings it goes on.";
+        "A tensor is loaded before its stream ends.";
 }

@@ -1,13 +1,14 @@
-//! WGSL that reads components where they lie.
+//! WGSL code that reads components in buffers.
 
 use crate::model::Component;
 use std::fmt::Write as _;
 
-/// WGSL that declares the pages of a component as storage bindings of `group`, from `binding` on, and functions that
-/// read across them: `NAME_word(i)` gives word `i` of 32 bits, `NAME_u8(i)`, `NAME_i8(i)` and `NAME_u16(i)` what starts at byte
-/// `i`. A component without bytes reads as 0.
+/// Returns WGSL that declares the pages of a component as storage bindings of `group`, starting at `binding`, and
+/// functions that read across the pages: `NAME_word(i)` returns the 32-bit word `i`; `NAME_u8(i)`, `NAME_i8(i)` and
+/// `NAME_u16(i)` return the number that starts at byte `i`. A component without bytes reads as 0.
 ///
-/// The bindings are read-only; entry `binding + n` of the bind group is [`Page::binding`](crate::Page::binding) of page `n`.
+/// The bindings are read-only. Entry `binding + n` of the bind group is [`Page::binding`](crate::Page::binding) of page
+/// `n`.
 pub fn paged(name: &str, group: u32, binding: u32, component: &Component) -> String {
     let mut out = String::new();
     let count = component.pages.len() as u32;
@@ -18,7 +19,7 @@ pub fn paged(name: &str, group: u32, binding: u32, component: &Component) -> Str
             "@group({group}) @binding({binding}) var<storage, read> {name}_{page}: array<u32>;"
         );
     }
-    // All pages are as long as the first, but the last.
+    // All pages but the last have the same length.
     let words = component.pages.first().map_or(1, |p| p.len.div_ceil(4)).max(1);
     let _ = writeln!(out, "fn {name}_word(i: u32) -> u32 {{");
     match count {

@@ -1,4 +1,4 @@
-//! Models that are used while they arrive.
+//! Models that are used while they are loading.
 
 use crate::load::{LoadOptions, Task};
 use crate::model::{Model, Tensor};
@@ -13,11 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
-/// Begins to bring tensors of a file into buffers of a device, in the order that the options say, and answers at once: each
-/// tensor can be used as soon as it is there, while the rest is on its way. The file may be far away.
+/// Starts loading tensors of a file into buffers of a device, in the order that the options set, and returns
+/// immediately: each tensor can be used as soon as it is ready, while the others are still loading. The file may be
+/// remote.
 ///
 /// # Errors
-/// As [`load_model`](crate::load_model) has them for what is known before anything is read: names, room on the device.
+/// Returns those errors of [`load_model`](crate::load_model) that can be detected before anything is read, such as
+/// unknown names and a lack of memory on the device.
 pub fn stream_model(
     device: &wgpu::Device,
     queue: &wgpu::Queue,
@@ -44,16 +46,17 @@ pub fn stream_model(
         teller.tell(|state| state.end = Some(end.map(|()| task.model)));
     });
     let thread =
-        thread.map_err(|e| holdall::error::IO.broken("no thread can be started").with_cause(e))?;
+        thread.map_err(|e| holdall::error::IO.broken("cannot start a thread").with_cause(e))?;
     Ok(ModelStream { shared, ended, thread: Some(thread), next: 0 })
 }
 
-/// A model on its way to a device. An iterator over its tensors as they come; dropping it ends what brings them.
+/// A model that is loading onto a device. It is an iterator over the tensors in the order in which they become ready.
+/// Dropping it cancels the load.
 pub struct ModelStream {
     shared: Arc<Shared>,
     ended: Cancel,
     thread: Option<JoinHandle<()>>,
-    /// How many tensors the iterator has given.
+    /// The number of tensors that the iterator has returned.
     next: usize,
 }
 
@@ -67,7 +70,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ready: Vec<bool>,
-    /// Tensors that are there, in the order in which they came.
+    /// The tensors that are ready, in the order in which they became ready.
     arrived: Vec<usize>,
     end: Option<Result<Model>>,
     wakers: Vec<Waker>,
@@ -88,7 +91,7 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until `look` finds what it looks for.
+    /// Waits until `look` returns a value.
     fn wait<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
         let mut state = self.state();
         loop {
@@ -101,7 +104,7 @@ impl Shared {
 
     fn number(&self, name: &str) -> Result<usize> {
         self.numbers.get(name).copied().ok_or_else(|| {
-            let e = NOT_FOUND.broken("no tensor of this name is on its way").in_tensor(name);
+            let e = NOT_FOUND.broken("no tensor of this name is being loaded").in_tensor(name);
             match nearest(name, self.numbers.keys().map(|name| &**name)) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e,
@@ -109,7 +112,7 @@ impl Shared {
         })
     }
 
-    /// Tensor number `at` if it is there, or why it will not come.
+    /// Returns the tensor at index `at` if it is ready, or an error if the stream ended without it.
     fn look(&self, state: &State, at: usize) -> Option<Result<Tensor>> {
         if state.ready[at] {
             return Some(Ok(self.tensors[at].clone()));
@@ -118,54 +121,55 @@ impl Shared {
     }
 }
 
-/// Why a tensor that is not there will not come.
+/// Returns the error for a tensor that was not ready when the stream ended.
 #[cold]
 fn ended(end: &Result<Model>) -> Error {
     match end {
         Err(e) => e.clone(),
-        Ok(_) => ENDED.broken("the stream ended without it"),
+        Ok(_) => ENDED.broken("the stream ended before the tensor was loaded"),
     }
 }
 
 impl ModelStream {
-    /// The tensor of that name, once it is there: filled, compared with its digests, and copied by the device before
-    /// whatever is submitted to the queue from then on.
+    /// Waits for the tensor with this name, and returns it when it is ready: it is filled, compared with its digests,
+    /// and its copy comes before anything that is submitted to the queue from then on.
     ///
     /// # Errors
-    /// NotFound; what ended the stream before the tensor came.
+    /// Returns an error of kind `NotFound` if no such tensor is being loaded, or the error that ended the stream before
+    /// the tensor was ready.
     pub fn wait(&self, name: &str) -> Result<Tensor> {
         let at = self.shared.number(name)?;
         self.shared.wait(|state| self.shared.look(state, at))
     }
 
-    /// As [`ModelStream::wait`], as a future.
+    /// Returns a future for the tensor with this name, like [`ModelStream::wait`].
     ///
     /// # Errors
-    /// NotFound.
+    /// Returns an error of kind `NotFound` if no such tensor is being loaded.
     pub fn ready(&self, name: &str) -> Result<TensorReady> {
         Ok(TensorReady { at: self.shared.number(name)?, shared: Arc::clone(&self.shared) })
     }
 
-    /// How many tensors are there, and how many there will be.
+    /// Returns the number of tensors that are ready, and the number of all tensors.
     pub fn progress(&self) -> (usize, usize) {
         (self.shared.state().arrived.len(), self.shared.tensors.len())
     }
 
-    /// Waits for the rest, and answers the whole model.
+    /// Waits for all tensors, and returns the whole model.
     ///
     /// # Errors
-    /// What ended the stream before all of it came.
+    /// Returns the error that ended the stream early.
     pub fn finish(mut self) -> Result<Model> {
         self.join();
         match self.shared.state().end.take() {
             Some(end) => end,
-            None => Err(ENDED.broken("the thread that brings the model ended early")),
+            None => Err(ENDED.broken("the thread that loads the model ended early")),
         }
     }
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // What it panicked with was printed by its thread.
+            // A panic was already printed by the thread itself.
             let _ = thread.join();
         }
     }
@@ -207,7 +211,7 @@ impl fmt::Debug for ModelStream {
     }
 }
 
-/// A tensor on its way: [`ModelStream::ready`].
+/// A future for a tensor: see [`ModelStream::ready`].
 pub struct TensorReady {
     at: usize,
     shared: Arc<Shared>,

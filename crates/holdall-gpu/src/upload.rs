@@ -1,4 +1,4 @@
-//! Decoded bytes on their way into buffers, with a bound on what is under way.
+//! Uploading decoded bytes into buffers, with a limit on the memory in use.
 
 use crate::device::{done, guarded, lost};
 use crate::place::Spot;
@@ -6,20 +6,21 @@ use holdall::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes after which what was written is handed to the device. wgpu frees staging memory only once it is done there.
+/// Bytes after which writes are submitted to the device. wgpu frees staging memory only after the device has executed
+/// them.
 const SUBMIT_LEN: u64 = 4 << 20;
 
-/// How bytes come into buffers.
+/// How bytes are written into buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UploadMode {
     /// Through staging memory, from which the device copies them.
     Staged,
-    /// Where they lie: the buffers are mapped until all is there.
+    /// Directly: the buffers are mapped until all bytes are written.
     Mapped,
 }
 
 impl UploadMode {
-    /// Bytes that are written at a time: starts are multiples of it.
+    /// Returns the bytes of a word, the unit of writing: writes start at multiples of it.
     const fn word(self) -> u64 {
         match self {
             UploadMode::Staged => wgpu::COPY_BUFFER_ALIGNMENT,
@@ -28,37 +29,37 @@ impl UploadMode {
     }
 }
 
-/// A device, its buffers, and bytes on their way to them, from any number of threads.
+/// A device, its buffers, and the writes into them, which may come from any number of threads.
 pub(crate) struct Upload {
     device: wgpu::Device,
     queue: wgpu::Queue,
     buffers: Vec<wgpu::Buffer>,
     way: UploadMode,
-    /// Bytes that may be in staging memory.
+    /// The limit of staging memory in use, in bytes.
     bound: u64,
     staging: Mutex<Staging>,
-    /// Words of which only some bytes have come, by component and number.
+    /// Words of which only some bytes were written yet, by component and number of the word.
     edges: Mutex<HashMap<(usize, u64), Edge>>,
 }
 
 #[derive(Default)]
 struct Staging {
-    /// Bytes that were written and not handed over.
+    /// Bytes that were written and not submitted yet.
     waiting: u64,
-    /// Bytes that the device is copying.
+    /// Submissions that the device is executing, and their bytes.
     sent: VecDeque<(wgpu::SubmissionIndex, u64)>,
     under_way: u64,
 }
 
-/// Some of the bytes that are written at a time.
+/// A partially written word.
 #[derive(Default)]
 struct Edge {
     bytes: [u8; wgpu::MAP_ALIGNMENT as usize],
-    /// How many have come.
+    /// The number of bytes written so far.
     count: u64,
 }
 
-/// A component: its pages and its length.
+/// The component to write to: its pages and its length.
 pub(crate) struct Target<'t> {
     pub(crate) number: usize,
     pub(crate) spots: &'t [Spot],
@@ -88,10 +89,12 @@ impl Upload {
         &self.buffers
     }
 
-    /// Writes bytes of a component, of which `at` come before them. Each byte comes once, in any order.
+    /// Writes bytes of a component, starting at its byte `at`. Each byte must be written once; the order does not
+    /// matter.
     pub(crate) fn write(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
         let (word, end) = (self.way.word(), at + bytes.len() as u64);
-        // Whole words, between what shares its word with bytes that come at another time.
+        // Whole words are written directly; the bytes before and after share a word with bytes that are written at
+        // another time.
         let first = at.next_multiple_of(word).min(end);
         let last = (end / word * word).max(first);
         let (head, rest) = bytes.split_at((first - at) as usize);
@@ -101,7 +104,7 @@ impl Upload {
         self.edge(target, last, tail)
     }
 
-    /// Bytes of one word.
+    /// Writes bytes inside one word, and the word itself once it is complete.
     fn edge(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -120,7 +123,7 @@ impl Upload {
         whole.map_or(Ok(()), |edge| self.words(target, word * len, &edge.bytes[..len as usize]))
     }
 
-    /// Whole words, perhaps across pages.
+    /// Writes whole words, which may span pages.
     fn words(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
         let (mut at, mut left, mut start) = (at, bytes, 0);
         for spot in target.spots {
@@ -140,7 +143,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Copies into the buffer, which is mapped.
+    /// Copies into a mapped buffer.
     fn put(&self, buffer: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = offset..offset + bytes.len() as u64;
         let mut view =
@@ -149,7 +152,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Copies into staging memory, which the device copies on into the buffer.
+    /// Copies into staging memory, from which the device copies into the buffer.
     fn send(&self, buffer: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         for (n, bytes) in bytes.chunks(SUBMIT_LEN as usize).enumerate() {
             let Some(size) = wgpu::BufferSize::new(bytes.len() as u64) else { continue };
@@ -166,7 +169,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Hands over what was written, once it is enough, and waits while too much is under way.
+    /// Submits the writes once there are enough, and waits while too much staging memory is in use.
     fn account(&self, len: u64) -> Result<()> {
         let mut staging = unpoisoned(&self.staging);
         staging.waiting += len;
@@ -177,7 +180,7 @@ impl Upload {
         let sent = std::mem::take(&mut staging.waiting);
         staging.sent.push_back((index, sent));
         staging.under_way += sent;
-        // What other threads write meanwhile comes on top: a piece for each.
+        // Other threads may write one more piece each meanwhile.
         while staging.under_way > self.bound - SUBMIT_LEN {
             let Some((index, len)) = staging.sent.pop_front() else { break };
             done(&self.device, Some(index))?;
@@ -186,7 +189,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Hands over the rest and waits until the device has it all.
+    /// Submits the remaining writes, and waits until the device has executed all of them.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.way == UploadMode::Mapped {
             let unmap = || self.buffers.iter().for_each(wgpu::Buffer::unmap);

@@ -1,4 +1,4 @@
-//! Elements made dense on the device, compared with those of the processor bit for bit.
+//! Tensors converted to dense floats on the device, compared bit for bit with the CPU's.
 
 mod common;
 
@@ -10,7 +10,7 @@ use holdall::{
 use holdall_gpu::{Converter, Float, LoadOptions, load_model};
 use std::path::Path;
 
-/// The tensor `w` of a file as the processor makes it, and as the device does.
+/// Returns the tensor `w` of a file as the CPU converts it, and as the device does.
 fn both(file: &File, device: &wgpu::Device, queue: &wgpu::Queue) -> (Vec<f32>, Vec<f32>, Vec<u16>) {
     let model = load_model(device, queue, file, &LoadOptions::new()).unwrap();
     let converter = Converter::new(device, queue);
@@ -87,7 +87,7 @@ fn every_number_of_16_bits_and_fewer_is_the_same() {
         let file = write(&path, "ztensor", spec, &bytes[..256]);
         compare(logical.as_str(), &file, &device, &queue);
     }
-    // Every way in which a float of 32 bits is rounded to 16.
+    // Every way in which a 32-bit float is rounded to 16 bits.
     let mut bits: Vec<u32> =
         vec![0, 1, 0x7f80_0000, 0x7fc0_0000, 0x7f7f_ffff, 0x477f_efff, 0x477f_f000];
     for exponent in 96..=144u32 {
@@ -112,7 +112,7 @@ fn blocks_are_the_same_wherever_they_are_worked_out() {
         let rows = 5;
         let shape = [rows, 2 * of.elements];
         let mut bytes = any_bytes((rows * 2 * of.bytes) as usize, 3);
-        // Scales of damaged blocks are told apart from numbers elsewhere: here they are finite.
+        // NaN and infinite scales are tested elsewhere: here they are finite.
         for at in 0..bytes.len() / 2 {
             let half = u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]);
             if half >> 10 & 31 == 31 {
@@ -171,7 +171,7 @@ const WAYS: [Packing; 9] = [
     (4, 8, 1, DType::I32, Some("8_per_i32_awq")),
 ];
 
-/// Numbers that have an exact half.
+/// Numbers that 16 bits represent exactly.
 fn halves(count: u64, dtype: DType) -> Vec<u8> {
     let numbers = (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) / 16.0);
     match dtype {
@@ -309,7 +309,7 @@ fn rows_name_their_groups() {
             compare(dtype.as_str(), &file, &device, &queue);
             continue;
         }
-        // What the processor refuses is no number on the device.
+        // Elements that the CPU refuses are NaN on the device.
         assert_eq!(
             file.tensor("w").unwrap().to_dense().unwrap_err().code(),
             "quantized/group-index"

@@ -43,7 +43,7 @@ fn every_byte_is_there_where_buffers_are_written_in_place() {
     };
     assert!(is_mapped(&LoadOptions::new().in_place()));
     assert!(!is_mapped(&LoadOptions::new()));
-    // Who is told of a tensor may use its buffer, which nobody can while it is mapped.
+    // An `on_ready` callback may use the tensor's buffer, which is impossible while it is mapped.
     assert!(!is_mapped(&LoadOptions::new().in_place().on_ready(|_| ())));
     device.destroy();
     let options = LoadOptions::new().in_place();
@@ -149,7 +149,7 @@ fn a_part_of_a_model_is_found_by_its_path() {
     assert_eq!(e.kind(), ErrorKind::NotFound);
     assert!(e.to_string().contains("layer.0.t33"), "{e}");
 
-    // By a schema, with an array of layers.
+    // With a schema that has an array of layers.
     let nested = Path::new(env!("CARGO_MANIFEST_DIR"));
     let nested = open(&nested.join("../../corpus/accept/metatensor/made-nested.mt"));
     let nested = load_model(&device, &queue, &nested, &LoadOptions::new()).unwrap();
@@ -240,7 +240,7 @@ fn every_byte_of_a_gigabyte_is_on_the_device() {
     let specs: Vec<TensorSpec> =
         (0..16).map(|n| TensorSpec::dense(format!("t{n}"), DType::U8, [(64 << 20) + n])).collect();
     let bytes = noise(1 << 20, 7);
-    // No two pieces of the file are the same.
+    // No two pieces of the file are equal.
     let piece = |n: usize, at: usize| {
         let mut piece = bytes.clone();
         piece[..16].copy_from_slice(&((n as u128) << 64 | at as u128).to_le_bytes());

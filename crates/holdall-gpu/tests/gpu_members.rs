@@ -1,4 +1,5 @@
-//! Code that `holdall schema code --lang wgsl` makes, run on the device: it reads members of every kind as the processor does.
+//! Code that `holdall schema code --lang wgsl` generates, run on the device: it reads members of every kind like the
+//! CPU.
 
 mod common;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use wgpu::BufferUsages;
 
-/// Members of every kind with fixed bytes: `align` says whether they lie anywhere, or where they are quick to read.
+/// Members of every kind with a fixed size. `align` says whether they are packed or aligned.
 fn every_kind(align: Value) -> Value {
     let scalars = [
         "Uint8",
@@ -57,14 +58,14 @@ fn every_kind(align: Value) -> Value {
     json!({"TypeDef:Struct": members, "required": required, "properties": properties, "align": align})
 }
 
-/// Where a member of a struct lies, and its type.
+/// The location of a struct's member, and its type.
 fn member(schema: &Schema, of: TypeId, name: &str) -> (usize, TypeId) {
     let Kind::Struct(fields) = &schema.ty(of).kind else { panic!("`{name}` of no struct") };
     let member = &fields.members[fields.index_of(name).unwrap()];
     (member.offset.unwrap() as usize, member.ty)
 }
 
-/// A float of 8 bits with 4 of exponent.
+/// Decodes an 8-bit float with 4 exponent bits.
 fn e4m3(byte: u8) -> f32 {
     let sign = if byte & 0x80 == 0 { 1.0 } else { -1.0 };
     let (exponent, fraction) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
@@ -75,13 +76,13 @@ fn e4m3(byte: u8) -> f32 {
     }
 }
 
-/// A double as a float, where those that are subnormal are 0.
+/// Converts a double to a float, with subnormal results flushed to 0.
 fn narrow(bytes: &[u8]) -> f32 {
     let x = f64::from_le_bytes(bytes.try_into().unwrap()) as f32;
     if x.is_subnormal() { 0f32.copysign(x) } else { x }
 }
 
-/// What functions of the code give for each of so many records: `b` a boolean, everything else four bytes.
+/// Returns the results of generated functions for each of some records: `b` is a boolean, all others have four bytes.
 fn values(
     device: &wgpu::Device,
     queue: &wgpu::Queue,
@@ -126,7 +127,8 @@ fn every_kind_of_member_is_read_where_it_lies() {
         let count = 500;
         let bytes = {
             let mut bytes = any_bytes(stride * count, 7);
-            // Exponents whose bits are all set are rare: NaN and infinity of every width, and numbers between two floats.
+            // Exponents whose bits are all set are rare: NaN and infinity of every width, and numbers between two
+            // floats.
             for (i, (name, value)) in [
                 ("float64", &[0, 0, 0, 0, 0, 0, 0xf0, 0x7f][..]),
                 ("float64", &[1, 0, 0, 0, 0, 0, 0xf0, 0xff]),
@@ -163,7 +165,7 @@ fn every_kind_of_member_is_read_where_it_lies() {
         let (inner, inner_ty) = member(&schema, root, "inner");
         let Kind::Struct(fields) = &schema.ty(root).kind else { panic!() };
         let bit = fields.members[fields.index_of("maybe").unwrap()].presence.unwrap() as usize;
-        // What is called in the shader, as words, and what the processor makes of the bytes there.
+        // The calls in the shader, and the words that the CPU computes from the same bytes.
         type Wanted = Box<dyn Fn(&[u8]) -> Vec<u32>>;
         let float = |of: fn(&[u8]) -> f32| -> Wanted { Box::new(move |b| vec![of(b).to_bits()]) };
         let int = |of: fn(&[u8]) -> i32| -> Wanted { Box::new(move |b| vec![of(b) as u32]) };
@@ -241,7 +243,8 @@ fn every_kind_of_member_is_read_where_it_lies() {
     }
 }
 
-/// Elements of tensors in records, of every type that is whole bytes; of the others it is said that there is no function.
+/// Elements of tensors in records, of every type that has whole bytes; for other types a comment says that there is no
+/// function.
 #[test]
 fn every_element_of_a_tensor_in_a_record_is_read() {
     let Some((device, queue)) = device() else { return };
@@ -296,7 +299,7 @@ fn every_element_of_a_tensor_in_a_record_is_read() {
     }
 }
 
-/// Parts inside of parts, and places in long lists.
+/// Nested members, and positions in long lists.
 #[test]
 fn unions_arrays_of_arrays_and_long_enums_are_read() {
     let Some((device, queue)) = device() else { return };

@@ -1,4 +1,4 @@
-//! Devices without room, and what loads leave in memory: each test in a process of its own, whose memory is its own.
+//! Devices without memory, and the memory that loads leave in use: each test runs in a process of its own.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 
-/// Whether this is a process of its own for the test of that name; if not, there was one and it succeeded.
+/// Returns `true` in the process that runs only this test. Otherwise starts that process, and checks that it succeeded.
 fn is_alone(test: &str) -> bool {
     if std::env::var_os("HOLDALL_GPU_ALONE").is_some() {
         return true;
@@ -27,22 +27,21 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// A line of `/proc/self/status`, in bytes.
+/// Returns a line of `/proc/self/status`, in bytes.
 fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// From now on this process gets so many bytes of memory more, the driver that runs in it among them; no bound without a
-/// number.
+/// Limits this process, including its driver, to this many additional bytes of memory; `None` removes the limit.
 fn bound(more: Option<u64>) {
     let most = getrlimit(Resource::As).maximum;
     let current = more.map(|more| status("VmSize") + more);
     setrlimit(Resource::As, Rlimit { current, maximum: most }).unwrap();
 }
 
-/// Tensors `t0`, `t1`, … of so many bytes, all of them a hole.
+/// Writes tensors `t0`, `t1`, … of this many bytes each, as a sparse file.
 fn holes(path: &Path, count: u64, len: u64) -> File {
     let entry = |n| {
         format!(
@@ -83,18 +82,18 @@ fn a_model_that_the_device_has_no_room_for_is_an_error_and_leaves_nothing() {
         };
         let first = said(load_model(&device, &queue, &file, &all).unwrap_err());
         for _ in 0..50 {
-            // Were anything left from the last time, less could be taken.
+            // If anything was left from the last round, less memory could be used.
             assert_eq!(said(load_model(&device, &queue, &file, &all).unwrap_err()), first);
             assert_eq!(said(stream_model(&device, &queue, &file, &all).unwrap_err()), first);
         }
-        // The device goes on.
+        // The device is still usable.
         let model = load_model(&device, &queue, &file, &one).unwrap();
         assert_eq!(model.size(), 96 * MIB);
         bound(None);
     }
 }
 
-/// Buffers that have all there is where staging memory comes from.
+/// Buffers that use all of the memory that staging memory comes from.
 fn staging(device: &wgpu::Device) -> Vec<wgpu::Buffer> {
     let take = || {
         let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
@@ -120,7 +119,7 @@ fn a_device_without_memory_for_staging_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = holes(&dir.path().join("m.safetensors"), 2, 64 * MIB);
     let was_told = Arc::new(AtomicBool::new(false));
-    // The buffers are there when it is told how much there is to do. What else there is for staging is then taken.
+    // The buffers exist when the work is announced. The rest of the memory for staging is then used.
     let taken = Arc::new(Mutex::new(Vec::new()));
     let work = Work::new().with_threads(1).on_progress({
         let (device, taken) = (device.clone(), Arc::clone(&taken));
@@ -141,7 +140,7 @@ fn a_device_without_memory_for_staging_is_an_error() {
     assert_eq!((e.code(), e.tensor()), ("gpu/memory", Some("t0")), "{e}");
     assert!(e.to_string().contains("staging memory"), "{e}");
     assert!(!was_told.load(Ordering::Relaxed));
-    // wgpu gives such a device up.
+    // wgpu reports such a device as lost.
     let e = load_model(&device, &queue, &file, &LoadOptions::new()).unwrap_err();
     assert_eq!(e.code(), "gpu/lost", "{e}");
     let Some((device, queue)) = common::device() else { panic!("there was one before") };
@@ -170,7 +169,7 @@ fn a_hundred_loads_leave_no_memory_behind() {
             let stream = stream_model(&device, &queue, &file, &LoadOptions::new());
             drop(stream.unwrap().finish().unwrap());
         },
-        // Of which nobody waits for the end.
+        // A stream that nothing waits for.
         &|| drop(stream_model(&device, &queue, &file, &LoadOptions::new()).unwrap()),
     ];
     for load in loads {

@@ -1,4 +1,5 @@
-//! A compute pass over a dataset, with code that `holdall schema code --lang wgsl` makes: it has the sums of the processor.
+//! A compute pass over a dataset, with code that `holdall schema code --lang wgsl` generates: it computes the same sums
+//! as the CPU.
 
 mod common;
 
@@ -10,7 +11,7 @@ use holdall::schema::{Document, Reading, SchemaLimits};
 use holdall_gpu::{LoadOptions, load_model};
 use serde_json::json;
 
-/// A dataset of records is loaded, and a shader comes to the sums of the processor, by functions and by the struct.
+/// Loads a dataset of records; a shader computes the same sums as the CPU, with functions and with the struct.
 #[test]
 fn a_pass_over_a_dataset_has_the_sums_of_the_processor() {
     let Some((device, queue)) = device() else { return };

@@ -1,4 +1,4 @@
-//! Models that are used while they arrive.
+//! Models that are used while they are loading.
 
 mod common;
 #[path = "../../holdall/tests/served/mod.rs"]
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The number of a tensor of [`write`].
+/// Returns the index of a tensor of [`write`].
 fn number(tensor: &Tensor) -> usize {
     tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap()
 }
@@ -43,7 +43,7 @@ fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
             layers.push(i % 3);
         }
         assert_eq!(layers.len(), LENS.len());
-        // Over a network several answers come at once.
+        // Over a network, several responses arrive at once.
         if !file.name().starts_with("http") {
             assert_eq!(layers, [2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0]);
         }
@@ -52,7 +52,7 @@ fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
     }
 }
 
-/// Over QUIC, each read of a tensor a stream; the connection is lost in the middle, and another goes on.
+/// Over QUIC, each read of a tensor is a stream; the connection is lost in the middle, and another one continues.
 #[test]
 fn a_model_that_another_holdall_serves_comes_whole_though_that_is_restarted() {
     let Some((device, queue)) = device() else { return };
@@ -117,7 +117,7 @@ fn damage_is_an_error_for_what_did_not_come() {
     assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Integrity);
 }
 
-/// What came before a stream broke stays; what did not come is nobody's.
+/// Tensors that were ready before a stream failed stay usable; the others return the error.
 fn breaks(stream: &mut ModelStream, device: &wgpu::Device, queue: &wgpu::Queue) -> holdall::Error {
     let mut seen = Vec::new();
     let e = stream.by_ref().find_map(|tensor| match tensor {
@@ -225,7 +225,7 @@ fn a_device_that_is_lost_ends_the_stream() {
 }
 
 #[test]
-fn a_stream_that_nobody_wants_any_more_ends() {
+fn a_dropped_stream_ends() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");

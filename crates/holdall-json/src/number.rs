@@ -1,23 +1,23 @@
-//! Numbers: counts as `u64`, and any other as its text.
+//! Numbers: counts as `u64`, and other numbers as their text.
 
 use crate::error::{Error, Result};
 use crate::reader::{Reader, Token};
 use crate::{INTEGER, NUMBER};
 
-/// So many digits are below 2^64, whatever they are.
+/// A number of digits that always fits in 64 bits.
 const SAFE_DIGITS: usize = 19;
 
-/// A number as it is written.
+/// A number as it is written in the text.
 #[derive(Debug, Clone, Copy)]
 pub struct Number<'a> {
-    /// Its characters, checked against the grammar.
+    /// The number's characters, which follow the grammar.
     pub text: &'a str,
-    /// Whether it has neither point nor exponent.
+    /// Whether the number has neither a point nor an exponent.
     pub is_integer: bool,
 }
 
 impl Number<'_> {
-    /// What it is exactly, where that has no fraction and at most 20 digits: `3`, `3.0`, `30e-1`.
+    /// Returns the exact value if it has no fraction and at most 20 digits: `3`, `3.0`, `30e-1`.
     pub fn integer(&self) -> Option<i128> {
         whole(self.text)
     }
@@ -34,13 +34,13 @@ fn whole(text: &str) -> Option<i128> {
     let after = after.trim_end_matches('0');
     let all = || before.bytes().chain(after.bytes()).map(|b| i128::from(b.wrapping_sub(b'0')));
     let first = all().position(|digit| digit != 0);
-    // Nothing but zeros.
+    // All digits are zeros.
     let Some(first) = first else { return Some(0) };
     let zeros = all().rev().take_while(|digit| *digit == 0).count();
     let len = before.len().checked_add(after.len())?;
     let exponent: i64 = exponent.parse().ok()?;
     let exponent = exponent.checked_sub(i64::try_from(after.len()).ok()?)?;
-    // What is left without zeros at either end, and the power of ten that it is multiplied by.
+    // The number of digits without zeros at either end, and the power of ten that they are multiplied by.
     let left = len.checked_sub(first)?.checked_sub(zeros)?;
     let power = exponent.checked_add(i64::try_from(zeros).ok()?)?;
     if power < 0 || i64::try_from(left).ok()?.checked_add(power)? > DIGITS {
@@ -55,10 +55,11 @@ fn whole(text: &str) -> Option<i128> {
 }
 
 impl<'a> Reader<'a> {
-    /// A whole number from 0 to 2^64 - 1.
+    /// Reads a whole number from 0 to 2^64 - 1.
     ///
     /// # Errors
-    /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER); [`INTEGER`](crate::INTEGER) for any other number.
+    /// Returns [`TYPE`](crate::TYPE) if the next value is not a number, [`NUMBER`](crate::NUMBER) if it does not follow
+    /// the grammar, and [`INTEGER`](crate::INTEGER) if it is any other number.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn u64(&mut self) -> Result<u64> {
         self.expect(Token::Number)?;
@@ -90,10 +91,11 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A number as it is written.
+    /// Reads a number as text.
     ///
     /// # Errors
-    /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER).
+    /// Returns [`TYPE`](crate::TYPE) if the next value is not a number, and [`NUMBER`](crate::NUMBER) if it does not
+    /// follow the grammar.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn number(&mut self) -> Result<Number<'a>> {
         self.expect(Token::Number)?;
@@ -130,7 +132,7 @@ impl<'a> Reader<'a> {
         Ok(Number { text: self.text.get(start..self.at).unwrap_or_default(), is_integer })
     }
 
-    /// Takes digits and tells how many.
+    /// Skips digits, and returns how many there were.
     #[inline]
     fn digits(&mut self) -> usize {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
@@ -146,7 +148,7 @@ impl<'a> Reader<'a> {
         NUMBER.broken(format!("`{}` has {why}", shorten(text))).at(from..self.offset())
     }
 
-    /// The error for a number that [`Reader::u64`] does not take.
+    /// Returns the error for a number that [`Reader::u64`] does not accept.
     #[cold]
     fn not_a_count(&mut self) -> Error {
         let start = self.offset();
@@ -161,7 +163,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number for an error message, cut where it is long.
+/// Returns a number for an error message, cut if it is long.
 fn shorten(digits: &str) -> String {
     match digits.get(..40) {
         Some(head) if digits.len() > 44 => format!("{head}…"),

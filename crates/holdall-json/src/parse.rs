@@ -1,23 +1,24 @@
-//! Whole values.
+//! Parsing whole values.
 
 use crate::error::{Result, Shown as _};
 use crate::{DUPLICATE_KEY, NUMBER, Number, Reader, Token};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
-/// The value of JSON text, nesting at most `max_depth` levels. Keys are unique, and every number
-/// with a point or an exponent, or of more than 64 bits, is the nearest double.
+/// Parses JSON text that nests at most `max_depth` levels deep. Keys must be unique. A number with a point or an
+/// exponent, or of more than 64 bits, becomes the nearest double.
 ///
 /// # Errors
-/// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`NUMBER`] for a number too large for a double.
+/// Returns the errors of [`Reader`], [`DUPLICATE_KEY`] if an object has the same key twice, and [`NUMBER`] if a number
+/// is too large for a double.
 pub fn parse(text: &[u8], max_depth: usize) -> Result<Value> {
     parse_at(text, 0, max_depth)
 }
 
-/// The same of text that lies at `offset` of the file.
+/// Parses JSON text like [`parse`]. Errors give byte ranges for a text that starts at `offset` in the file.
 ///
 /// # Errors
-/// As [`parse`].
+/// Returns the errors of [`parse`].
 pub fn parse_at(text: &[u8], offset: u64, max_depth: usize) -> Result<Value> {
     let mut reader = Reader::new(text, offset, max_depth)?;
     let mut scratch = String::new();
@@ -26,7 +27,7 @@ pub fn parse_at(text: &[u8], offset: u64, max_depth: usize) -> Result<Value> {
     Ok(value)
 }
 
-/// Takes any value; the reader bounds the recursion.
+/// Reads any value. The reader limits the depth of the recursion.
 fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
     match reader.peek()? {
         Token::Null => reader.null().map(|()| Value::Null),
@@ -65,7 +66,7 @@ fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
     }
 }
 
-/// An integer where 64 bits hold it, else the nearest double.
+/// Returns an integer if the number fits in 64 bits, and otherwise the nearest double.
 #[inline]
 fn read_number(number: Number<'_>) -> Result<Value> {
     if number.is_integer && number.text != "-0" {
@@ -77,7 +78,7 @@ fn read_number(number: Number<'_>) -> Result<Value> {
         }
     }
     match number.text.parse::<f64>() {
-        // Finite floats are all that serde_json's numbers hold.
+        // serde_json's numbers can only hold finite floats.
         Ok(x) if x.is_finite() => Ok(x.into()),
         _ => Err(NUMBER.broken("the number is too large for a double")),
     }

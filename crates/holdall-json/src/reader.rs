@@ -1,14 +1,14 @@
-//! The reader, token by token.
+//! The pull reader.
 
 use crate::error::{Error, Result};
 use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
 use holdall_collections::sort;
 use std::ops::Range;
 
-/// Levels beyond which no limit lets JSON nest: values are read, written and dropped recursively.
+/// The maximum nesting depth, whatever the limit: values are read, written and dropped recursively.
 const MAX_DEPTH: usize = 512;
 
-/// What the next value is, told by its first byte.
+/// The type of the next value, which its first byte determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
     /// `{`
@@ -26,7 +26,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// What it is called in messages: `an object`.
+    /// Returns the type's name in messages: `an object`.
     pub fn name(self) -> &'static str {
         match self {
             Token::Object => "an object",
@@ -41,12 +41,13 @@ impl Token {
 
 /// Reads JSON one token at a time.
 ///
-/// A value is taken by the call for its type, or by [`Reader::skip`]. Objects go
-/// `begin_object`, then `next_key` and a value until `None`; arrays `begin_array`, then `next_item`
-/// and a value until `false`. [`Reader::end`] checks that nothing follows.
-/// A copy of the reader reads the same again.
+/// A value is read by the method for its type, or skipped with [`Reader::skip`]. For an object call `begin_object`,
+/// then `next_key` and read a value until it returns `None`; for an array `begin_array`, then `next_item` and read a
+/// value until it returns `false`. [`Reader::end`] checks that nothing follows. A clone of the reader reads the same
+/// tokens again.
 ///
-/// On WebAssembly nothing of it is inlined into other crates: a module has its callers built to be small, and it to be fast.
+/// On WebAssembly no method is inlined into other crates, because there this crate is optimised for speed and its
+/// callers for size.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     pub(crate) text: &'a str,
@@ -55,15 +56,16 @@ pub struct Reader<'a> {
     pub(crate) offset: u64,
     depth: usize,
     max_depth: usize,
-    /// Whether a container was opened and nothing taken from it yet: no comma is due.
+    /// Whether a container was opened and nothing was read from it yet, so that no comma is expected.
     fresh: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `bytes`, which lie at `offset` of the file, nesting at most `max_depth` levels.
+    /// Creates a reader of `bytes`, which lie at `offset` in the file, for values that nest at most `max_depth` levels
+    /// deep.
     ///
     /// # Errors
-    /// [`UTF8`].
+    /// Returns [`UTF8`] if `bytes` are not UTF-8.
     pub fn new(bytes: &'a [u8], offset: u64, max_depth: usize) -> Result<Reader<'a>> {
         let max_depth = max_depth.min(MAX_DEPTH);
         match std::str::from_utf8(bytes) {
@@ -77,10 +79,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type of the next value.
+    /// Returns the type of the next value.
     ///
     /// # Errors
-    /// [`TRUNCATED`]; [`SYNTAX`] where no value starts.
+    /// Returns [`TRUNCATED`] if the text ends, and [`SYNTAX`] if no value starts here.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn peek(&mut self) -> Result<Token> {
         match self.peek_byte() {
@@ -94,31 +96,32 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens an object.
+    /// Reads the start of an object.
     ///
     /// # Errors
-    /// [`TYPE`], [`DEPTH`], and those of [`Reader::peek`].
+    /// Returns [`TYPE`] if the next value is not an object, [`DEPTH`] if it is nested too deeply, and the errors of
+    /// [`Reader::peek`].
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn begin_object(&mut self) -> Result<()> {
         self.expect(Token::Object)?;
         self.open()
     }
 
-    /// Opens an array.
+    /// Reads the start of an array.
     ///
     /// # Errors
-    /// As [`Reader::begin_object`].
+    /// Returns the errors of [`Reader::begin_object`], for an array.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn begin_array(&mut self) -> Result<()> {
         self.expect(Token::Array)?;
         self.open()
     }
 
-    /// The next key of the object opened last, its colon taken; `None` once it is closed.
-    /// `scratch` holds the key when it has escapes.
+    /// Reads the next key of the innermost open object, and the colon after it. Returns `None`, and closes the object,
+    /// if there are no more keys. `scratch` stores a key that has escapes.
     ///
     /// # Errors
-    /// [`SYNTAX`], [`TRUNCATED`], and those of [`Reader::string`].
+    /// Returns [`SYNTAX`], [`TRUNCATED`], and the errors of [`Reader::string`].
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
     where
@@ -147,11 +150,11 @@ impl<'a> Reader<'a> {
         Ok(Some(key))
     }
 
-    /// Whether the array opened last has another item, which must be taken next; `false` once it is
-    /// closed.
+    /// Returns `true` if the innermost open array has another item, which must be read next. Returns `false`, and
+    /// closes the array, if there are no more items.
     ///
     /// # Errors
-    /// [`SYNTAX`], [`TRUNCATED`].
+    /// Returns [`SYNTAX`] or [`TRUNCATED`].
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn next_item(&mut self) -> Result<bool> {
         let fresh = std::mem::take(&mut self.fresh);
@@ -169,10 +172,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     ///
     /// # Errors
-    /// [`TYPE`], [`SYNTAX`].
+    /// Returns [`TYPE`] if the next value is of another type, and [`SYNTAX`] if it is misspelled.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn bool(&mut self) -> Result<bool> {
         self.expect(Token::Bool)?;
@@ -181,22 +184,22 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// `null`.
+    /// Reads `null`.
     ///
     /// # Errors
-    /// [`TYPE`], [`SYNTAX`].
+    /// Returns [`TYPE`] if the next value is of another type, and [`SYNTAX`] if it is misspelled.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn null(&mut self) -> Result<()> {
         self.expect(Token::Null)?;
         self.word("null")
     }
 
-    /// Takes any value, checks its grammar and forgets it. Does not recurse.
+    /// Skips a value of any type, and checks its grammar. Does not recurse.
     ///
     /// # Errors
-    /// Whatever is wrong with the value.
+    /// Returns an error if the value is malformed or nested too deeply.
     pub fn skip(&mut self) -> Result<()> {
-        // The containers open around the current place: whether each is an object.
+        // The open containers that enclose the current position: whether each is an object.
         let mut open: Vec<bool> = Vec::new();
         let mut scratch = String::new();
         loop {
@@ -237,7 +240,7 @@ impl<'a> Reader<'a> {
     /// Checks that only whitespace is left.
     ///
     /// # Errors
-    /// [`TRAILING`].
+    /// Returns [`TRAILING`] if anything else follows.
     pub fn end(&mut self) -> Result<()> {
         match self.peek_byte() {
             None => Ok(()),
@@ -248,20 +251,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text from `start`, an earlier [`Reader::offset`], up to here.
+    /// Returns the text from `start`, an earlier [`Reader::offset`], up to the current position.
     #[inline]
     pub fn text_from(&self, start: u64) -> &'a str {
         let start = usize::try_from(start.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The offset in the file of the next byte.
+    /// Returns the offset of the next byte in the file.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.offset.saturating_add(self.at as u64)
     }
 
-    /// The one byte at hand, as a range of the file.
+    /// Returns the range of the next byte in the file.
     #[inline]
     pub fn here(&self) -> Range<u64> {
         self.offset()..self.offset().saturating_add(1)
@@ -272,7 +275,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is not whitespace.
+    /// Skips whitespace, and returns the next byte without reading it.
     #[inline]
     fn peek_byte(&mut self) -> Option<u8> {
         loop {
@@ -290,7 +293,7 @@ impl<'a> Reader<'a> {
 
     #[inline(always)]
     pub(crate) fn expect(&mut self, wanted: Token) -> Result<()> {
-        // Most have no whitespace before them.
+        // Most values have no whitespace before them.
         match (wanted, self.byte()) {
             (Token::Object, Some(b'{'))
             | (Token::Array, Some(b'['))
@@ -356,7 +359,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A key that appears more than once. Takes time n·log n.
+/// Returns a key that occurs more than once. Takes time n·log n.
 pub fn duplicate<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let mut sorted: Vec<&str> = keys.into_iter().collect();
     sort(&mut sorted);

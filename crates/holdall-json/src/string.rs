@@ -1,14 +1,16 @@
-//! Strings: borrowed where they are plain, unescaped where they are not.
+//! Strings: borrowed from the text if they have no escapes, and otherwise unescaped into a buffer.
 
 use crate::error::Result;
 use crate::reader::{Reader, Token};
 use crate::{STRING, SURROGATE};
 
 impl<'a> Reader<'a> {
-    /// A string, borrowed from the text or, when it has escapes, unescaped into `scratch`.
+    /// Reads a string. It is borrowed from the text or, if it has escapes, unescaped into `scratch`.
     ///
     /// # Errors
-    /// [`TYPE`](crate::TYPE), [`STRING`](crate::STRING), [`SURROGATE`](crate::SURROGATE), [`TRUNCATED`](crate::TRUNCATED).
+    /// Returns [`TYPE`](crate::TYPE) if the next value is not a string, [`STRING`](crate::STRING) or
+    /// [`SURROGATE`](crate::SURROGATE) if it is malformed, and [`TRUNCATED`](crate::TRUNCATED) if the text ends inside
+    /// it.
     #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where
@@ -27,17 +29,17 @@ impl<'a> Reader<'a> {
         Ok(scratch)
     }
 
-    /// Takes the characters of a string up to a quote, an escape or a control character.
+    /// Reads the characters of a string up to a quote, an escape or a control character.
     #[inline]
     fn take_plain(&mut self) -> &'a str {
         let start = self.at;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
         self.bump(plain_len(rest));
-        // Both ends lie next to ASCII, so on character boundaries.
+        // Both ends are next to ASCII bytes, so they are character boundaries.
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Takes the rest of a string into `out`, from its first escape to its closing quote.
+    /// Appends the rest of a string to `out`, from its first escape to its closing quote.
     fn unescape(&mut self, out: &mut String) -> Result<()> {
         loop {
             match self.byte() {
@@ -60,7 +62,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The character of an escape whose backslash is taken.
+    /// Reads an escape after its backslash, and returns the character.
     fn escape(&mut self) -> Result<char> {
         let c = match self.byte() {
             Some(b @ (b'"' | b'\\' | b'/')) => char::from(b),
@@ -83,7 +85,7 @@ impl<'a> Reader<'a> {
         Ok(c)
     }
 
-    /// The character of an escape whose `\u` is taken.
+    /// Reads an escape after its `\u`, and returns the character.
     fn unicode_escape(&mut self) -> Result<char> {
         let start = self.offset().saturating_sub(2);
         let high = self.hex4()?;
@@ -123,12 +125,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes before the first quote, backslash or control character.
+/// Returns the number of bytes before the first quote, backslash or control character.
 #[inline]
 fn plain_len(bytes: &[u8]) -> usize {
     let stops = |b: &u8| *b == b'"' || *b == b'\\' || *b < 0x20;
-    // Eight bytes at a time. In `x - 1 & !x` the top bit of a byte is set where the byte is 0, and
-    // perhaps where it comes after one that is: the lowest is right, and the lowest is looked for.
+    // Eight bytes at a time. In `x - 1 & !x` the top bit of a byte is set if the byte is 0, and perhaps if it follows a
+    // byte that is 0. The lowest such bit is always right, and only the lowest is used.
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
     const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
@@ -142,7 +144,7 @@ fn plain_len(bytes: &[u8]) -> usize {
         let control = x.wrapping_sub(SPACES) & !x;
         let found = (zeros(x ^ QUOTES) | zeros(x ^ BACKSLASHES) | control) & TOPS;
         if found != 0 {
-            // At most 7: it fits any integer.
+            // At most 7, which fits in any integer.
             return len.saturating_add((found.trailing_zeros() / 8) as usize);
         }
         len = len.saturating_add(8);
@@ -150,7 +152,7 @@ fn plain_len(bytes: &[u8]) -> usize {
     len.saturating_add(rest.iter().position(stops).unwrap_or(rest.len()))
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 pub fn hex_digit(b: u8) -> Option<u8> {
     char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }

@@ -1,9 +1,9 @@
-//! Writing strings; the rest of JSON is `push_str`.
+//! Writing strings. The rest of JSON can be written with `push_str`.
 
 use std::fmt::Write as _;
 
-/// Appends `s` as a JSON string, with the fewest escapes the grammar allows: the bytes that most
-/// other writers write, so that files can be equal to theirs.
+/// Appends `s` as a JSON string with the fewest escapes that the grammar allows. Most other writers do the same, so
+/// files can be equal to theirs byte by byte.
 #[inline]
 pub fn write_string(s: &str, out: &mut String) {
     out.push('"');

@@ -1,4 +1,4 @@
-//! The reader against serde_json; what it says where, and what is written.
+//! The reader compared with serde_json; the positions of its errors, and the output of the writer.
 
 use holdall_error::ErrorKind;
 use holdall_json::{Reader, duplicate, parse, write_string};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 const DEPTH: usize = 64;
 
-/// Texts that catch readers out, right and wrong, one a line.
+/// Texts that are difficult for readers, valid and invalid, one per line.
 const NASTY: &str = include_str!("nasty.txt");
 
-/// How a text ends that is only looked at.
+/// Returns the result of skipping a text.
 fn skip(text: &[u8]) -> holdall_error::Result<()> {
     let mut reader = Reader::new(text, 0, DEPTH)?;
     reader.skip()?;
@@ -29,12 +29,12 @@ fn values_are_those_of_serde_json() {
                     assert_eq!(Some(&ours), theirs.as_ref().ok(), "{text}");
                     compared += 1;
                 }
-                // They take the last of a key that is there twice.
+                // serde_json uses the last value of a repeated key.
                 Err(e) => {
                     assert!(theirs.is_err() || e.code() == "json/duplicate-key", "{text}: {e}")
                 }
             }
-            // A number beyond a double has sound grammar; only those who want its value refuse it.
+            // A number too large for a double follows the grammar; only reading its value fails.
             let is_sound = theirs.is_ok() || is_range;
             assert_eq!(skip(text.as_bytes()).is_ok(), is_sound, "{text}");
         }
@@ -105,7 +105,7 @@ fn strings_without_escapes_are_borrowed() {
     reader.end().unwrap();
 }
 
-/// Strings are scanned eight bytes at a time: each byte that ends a run, in every place of one.
+/// Strings are scanned eight bytes at a time: each byte that ends a run, in every position.
 #[test]
 fn strings_end_anywhere() {
     for len in 0..20 {

@@ -309,7 +309,7 @@ def test_limits_that_do_not_exist_are_refused(zt):
         assert all(known in str(e.value) for known in holdall.Limits.__annotations__ if known != "skip_unknown")
     with pytest.raises(holdall.UsageError, match="did you mean `decoded_len`"):
         holdall.open(zt, limits={"decodedLen": 1})
-    with pytest.raises(holdall.UsageError, match="`depth` is at most 512, not 513"):
+    with pytest.raises(holdall.UsageError, match="`depth` must be at most 512, not 513"):
         holdall.open(zt, limits={"depth": 513})
     with pytest.raises(TypeError):
         holdall.open(zt, limits={"tensors": "many"})

@@ -1,5 +1,5 @@
-//! Bytes of a plan in any order and in any pieces give what decoding each component in order gives, or fail where that
-//! fails.
+//! Executing a plan with bytes in any order and in any pieces gives the same result as decoding each component in
+//! order, or the same failure.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
@@ -7,12 +7,12 @@ use holdall::read::{Assembly, Decoded, FetchSizing, Want};
 use holdall::{Bytes, Digest, Error, Limits, Plan, ReadHints, Window, formats};
 use std::sync::Arc;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     let limits = limits::tight();
     let Ok(index) = formats::decode(&Window::whole(bytes.clone()), &limits) else { return };
-    // Which way, is up to the bytes too, and the same each time.
+    // The order is derived from the bytes, so it is the same each time.
     let mut state = data.iter().fold(0x9e37_79b9_7f4a_7c15u64, |state, b| {
         (state ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -42,8 +42,8 @@ pub fn run(data: &[u8]) {
                     is_of_the_file(&one);
                     is_of_the_file(&other);
                 }
-                // zstd takes more where it decodes a frame at once: it needs no window beside the bytes, and matches may
-                // lie beyond it.
+                // zstd accepts more if it decodes a frame at once: it needs no window in addition to the bytes, and
+                // matches may reach beyond it.
                 (Err(one), Ok(_)) if one.code().starts_with("zstd/") => {}
                 (one, other) => panic!("in order {one:?}, in any order {other:?}"),
             }

@@ -1,5 +1,5 @@
-//! The texts of a package, without hashes that would keep most changes out: what they say holds together,
-//! or is an error of the file; what is read and written reads as the same.
+//! The texts of a package, without hashes that would reject most mutations: their contents are consistent, or an error
+//! of the file is returned; texts that are read and written are read back unchanged.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
@@ -9,8 +9,8 @@ use holdall_package::{
     write,
 };
 
-/// Panics where it does not hold. The texts stand one after the other with a NUL between: `carton.toml`,
-/// `tensor_data/index.toml`, `LINKS`, `MANIFEST`, and lines of paths, perhaps with ` -> ` and a target.
+/// Panics if the property does not hold. The texts are separated by NUL: `carton.toml`, `tensor_data/index.toml`,
+/// `LINKS`, `MANIFEST`, and lines of paths, optionally with ` -> ` and a target.
 pub fn run(data: &[u8]) {
     let mut parts = data.splitn(5, |&b| b == 0);
     let mut part = || parts.next().unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
         let back = Links::parse(write::links(&found).as_bytes(), &limits);
         let mut own = found.urls.clone();
         own.sort();
-        // Written with escapes it may be longer than is read.
+        // With escapes it may be longer than the reader's limit.
         assert!(back.is_err() || back.is_ok_and(|back| back.urls == own));
     }
     if let Ok((found, _)) = Description::parse(description, &limits)
@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What must hold of a package.
+/// Checks the properties of a package.
 fn whole(contents: &PackageContents) {
     assert!(contents.files.windows(2).all(|pair| pair[0].path < pair[1].path));
     for file in &contents.files {
@@ -87,7 +87,7 @@ fn whole(contents: &PackageContents) {
     }
 }
 
-/// The texts of a package of the corpus.
+/// Returns the texts of a package of the corpus.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     use holdall::Window;
     use holdall_core::wire::zip::Directory;

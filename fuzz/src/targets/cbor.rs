@@ -1,10 +1,10 @@
-//! What CBOR can be read can be written, and reads as the same; skipping it takes the same bytes.
+//! CBOR that can be read can be written, and is read back unchanged; skipping it reads the same bytes.
 
 use crate::limits;
 use holdall::Value;
 use holdall_core::wire::cbor::{Reader, Writer};
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let mut reader = Reader::new(data, 0, &limits);
@@ -13,7 +13,7 @@ pub fn run(data: &[u8]) {
     let value = match reader.value() {
         Ok(value) => value,
         Err(e) => {
-            // What skipping does not look at: inside of text, keys, and how many values there are.
+            // Errors that skipping does not detect: inside text, keys, and the number of values.
             let unseen = ["cbor/utf8", "cbor/duplicate-key", "cbor/too-many-values"];
             assert!(skipped.is_err() || unseen.contains(&e.code()), "{e}");
             return;
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     again.end().expect("there is nothing else");
     assert_eq!(back.to_json(), value.to_json());
     assert_eq!(write(&back), written);
-    // JSON nests deeper: some values are objects with arrays in them.
+    // JSON nests more deeply: some values become objects with arrays.
     let json = Value::from_json(&value.to_json(), 512).expect("what was written can be read");
     assert_eq!(write(&json), written, "JSON is without loss");
 }
@@ -39,7 +39,7 @@ fn write(value: &Value) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The manifest.
+/// Returns the manifest.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let is_new = file.ends_with(b"ZTEN1000");
     let footer = if is_new { 16 } else { 8 };

@@ -7,7 +7,7 @@ use holdall_formats::pytorch::{FORMAT, checkpoint::Checkpoint};
 
 const ITEM: &[u8] = include_bytes!("../../../corpus/accept/pytorch/torch_alone.pt");
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let checkpoint = match Checkpoint::read(data, &limits) {

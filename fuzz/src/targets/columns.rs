@@ -1,7 +1,7 @@
-//! Whatever bytes are read as a Parquet or an Arrow file, they end in rows or in an error of the file's: each row is a record
-//! of the kind that the file says, or a finding, and a second reading is the same.
+//! Reading any bytes as a Parquet or an Arrow file returns rows, or an error of the file. Each row is a record of the
+//! kind that the file states, or a finding, and a second reading gives the same result.
 //!
-//! Where the decoders of others panic, that is caught, and is an error as well.
+//! Panics in the decoders of other crates are caught, and count as errors.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
@@ -10,13 +10,13 @@ use holdall::records::{FillOptions, RecordForm, Rows, RowsOptions, check_rows};
 use holdall::schema::{Document, Reading, SchemaLimits};
 use std::io::Cursor;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let first = read(data);
     assert_eq!(first, read(data), "another answer the second time");
 }
 
-/// How many rows there are and what is wrong with them; or the code of what is wrong with the file.
+/// Returns the number of rows and their errors, or the code of the file's error.
 fn read(data: &[u8]) -> Result<(u64, Vec<&'static str>), &'static str> {
     let rows = open(data).map_err(code)?;
     let kind = rows.kind().map_err(code)?.expect("columns say what they are");
@@ -26,7 +26,8 @@ fn read(data: &[u8]) -> Result<(u64, Vec<&'static str>), &'static str> {
     Ok((report.records, report.findings.into_iter().map(|f| code(f.error)).collect()))
 }
 
-/// The code of an error that is the file's. Columns and rows that are not records break the same rules as those of a caller.
+/// Returns the code of an error of the file. Columns and rows that are not records break the same rules as those of a
+/// caller.
 fn code(e: Error) -> &'static str {
     if e.code() != "records/arrow" && !e.code().starts_with("record/") {
         is_of_the_file(&e);

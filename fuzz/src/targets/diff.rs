@@ -1,10 +1,10 @@
-//! Comparing two files tells the same from both sides, and a file is the same as itself.
+//! Comparing two files gives the same result from both sides, and a file equals itself.
 
 use crate::limits;
 use crate::take::Take;
 use holdall::{Bytes, DiffOptions, File, OpenOptions, Work, diff};
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let len = take.u32() as usize;
@@ -18,8 +18,8 @@ pub fn run(data: &[u8]) {
     let (there, back) = match (diff(&a, &b, &options), diff(&b, &a, &options)) {
         (Ok(there), Ok(back)) => (there, back),
         (Err(_), Err(_)) => return,
-        // Of two things that are wrong, the one found first is told: an error of one side ends the
-        // comparison, a limit on the other does not.
+        // If two things are wrong, the first one found is returned: an error of one side ends the comparison, a limit
+        // on the other does not.
         (Ok(found), Err(_)) | (Err(_), Ok(found))
             if found.changed.iter().any(|t| t.incomparable.is_some()) =>
         {
@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// No difference, but where something cannot be compared at all.
+/// Checks that a file has no difference from itself, except where values cannot be compared.
 fn is_itself(file: &File) {
     let Ok(found) = diff(file, file, &DiffOptions::new().with_work(Work::new().with_threads(1)))
     else {
@@ -64,7 +64,7 @@ fn is_itself(file: &File) {
     }
 }
 
-/// A file twice; those of the corpus have tensors of the same names.
+/// Returns a file twice; those of the corpus have tensors of the same names.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     if crate::is_description(file) || file.len() > 8 << 10 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Whatever is done with a file that opens ends in an answer or in an error, and all the ways to the
-//! bytes of a component give the same.
+//! Every operation on a file that opens returns a result or an error, and all ways to read the bytes of a component
+//! give the same bytes.
 
 use crate::frames::is_wide_block;
 use crate::limits;
@@ -9,7 +9,7 @@ use holdall::{
     Tensor, VerifyOptions, Work, stats, verify,
 };
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let options = OpenOptions::new().with_limits(limits::tight()).with_check(Check::All);
     let file = match options.open_bytes(Bytes::copy_from_slice(data), "input") {
@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
         }
         let _ = stats(&t, &StatsOptions::new().with_work(Work::new().with_threads(1)).with_bins(4));
     }
-    // A limit may keep a stream from being verified, which is told, and is not found to be wrong then.
+    // A limit may keep a stream from being verified. That is reported, and is not a finding.
     let is_verified = report.is_sound() && report.unverified_for(Reason::Unsupported) == 0;
     load(&file, is_verified);
 }
@@ -48,14 +48,14 @@ fn component(t: &Tensor, c: &Component, len: usize) {
         })
     });
     let Ok(whole) = whole else {
-        // What is wrong may be no more than the digest, which a range is not checked against.
+        // The only error may be the digest, which is not compared for a range.
         let _ = t.bytes_range(&c.role, 0..1);
         return;
     };
     if let Some(len) = c.decoded_len {
         assert_eq!(whole.len() as u64, len);
     }
-    // A window is needed for pieces only.
+    // A window is only needed for pieces.
     let of_stream = |e: &Error| e.kind() == ErrorKind::Limit || is_wide_block(e, &stored);
     match end {
         Ok(()) => assert!(pieced == whole, "other bytes in pieces"),
@@ -71,7 +71,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
             Err(e) => assert!(of_stream(&e), "{range:?}: {e}"),
         }
     }
-    t.bytes_range(&c.role, 0..len + 1).expect_err("there are not so many");
+    t.bytes_range(&c.role, 0..len + 1).expect_err("the range is outside the component");
     let mut out = vec![0; whole.len()];
     match t.read_into(&c.role, &mut out) {
         Ok(()) => assert!(out == whole, "other bytes read into memory"),
@@ -84,10 +84,10 @@ fn load(file: &File, is_verified: bool) {
     match file.load(names, &LoadOptions::new().with_work(Work::new().with_threads(1))) {
         Ok(loaded) => {
             for t in file.tensors() {
-                let own = loaded.get(t.name()).expect("it was asked for");
+                let own = loaded.get(t.name()).expect("it was requested");
                 for c in t.components() {
                     let found = own.bytes(&c.role).expect("it was loaded");
-                    // Big tensors may be above a limit together and not each; never the other way.
+                    // Large tensors may exceed a limit together and not individually; never the other way round.
                     let whole = t.bytes(&c.role).expect("what can be loaded can be read");
                     assert!(whole == *found, "other bytes loaded");
                 }

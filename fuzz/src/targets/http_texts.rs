@@ -1,9 +1,9 @@
-//! Addresses on the web and values of headers, as links and servers have them: what is read is printed without
-//! secrets, leads nowhere unasked, and reads as the same.
+//! URLs and header values, as in links and responses: a URL that is read is printed without secrets, does not lead to
+//! other hosts, and is read back unchanged.
 
 use holdall::http::{ContentRange, Url, retry_after};
 
-/// Panics where it does not hold. The lines are an address, the target of a redirect from there, and values of
+/// Panics if the property does not hold. The lines are a URL, the target of a redirect from it, and values of
 /// `Content-Range` and `Retry-After`.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
             Err(e) => refused(&e),
         }
     }
-    // Every text that comes may be an address.
+    // Every text may be a URL.
     read(location);
     if let Some(found) = ContentRange::parse(range) {
         let total = found.total.map_or("*".to_owned(), |total| total.to_string());
@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The address, where it is one.
+/// Parses the URL, if it is valid.
 fn read(text: &str) -> Option<Url> {
     match Url::parse(text) {
         Ok(url) => {
@@ -53,7 +53,7 @@ fn read(text: &str) -> Option<Url> {
     }
 }
 
-/// What must hold of an address.
+/// Checks the properties of a URL.
 fn sound(url: &Url) {
     let host = url.host();
     assert!(!host.is_empty() && host.is_ascii() && host.to_lowercase() == host, "{host:?}");
@@ -74,7 +74,7 @@ fn refused(e: &holdall::Error) {
     assert!(matches!(e.code(), "http/url" | "http/scheme"), "{e}");
 }
 
-/// A seed is a file of lines, as it is.
+/// Returns a file of lines unchanged.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     vec![file.to_vec()]
 }

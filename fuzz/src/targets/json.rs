@@ -1,11 +1,11 @@
-//! JSON that is read is JSON to others too, and the other way around; what is written reads as the
-//! same.
+//! JSON that is read is also accepted by serde_json, and the other way round; JSON that is written is read back
+//! unchanged.
 
 use crate::limits;
 use holdall::Value;
 use holdall::json::Reader;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let depth = limits::tight().depth;
     let all = |take: fn(&mut Reader<'_>) -> holdall::Result<Option<Value>>| {
@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
     match (&read, &skipped) {
         (Ok(_), Err(e)) => panic!("it can be read, but not skipped: {e}"),
         (Err(e), Ok(_)) => {
-            // What skipping does not look at.
+            // Errors that skipping does not detect.
             let unseen = ["json/duplicate-key", "json/lossless", "json/number"];
             let inside = ["json/string", "json/surrogate", "json/type", "json/integer"];
             assert!(unseen.contains(&e.code()) || inside.contains(&e.code()), "{e}");
@@ -49,7 +49,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A header of safetensors, or a description up to 4 KiB.
+/// Returns a header of safetensors, or a description of up to 4 KiB.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     if crate::is_description(file) {
         return if file.len() <= 4 << 10 { vec![file.to_vec()] } else { Vec::new() };

@@ -1,8 +1,8 @@
-//! A file of a header and data, whatever both say: it is the same by ranges, its records and blobs are
-//! JSON where verification finds nothing, and it comes back from what is written of it.
+//! A file with any header and data: reading it by ranges gives the same result, its records and blobs are valid JSON if
+//! verification finds nothing, and a converted file contains the same.
 //!
-//! The bytes are the text of a header, a byte of 0, and the data: the length of the header, and spaces after
-//! it, are added here, so that most changes do more than break those.
+//! The input is the text of a header, a NUL byte, and the data. The length of the header and its padding are added
+//! here, so that most mutations affect more than those.
 
 use crate::limits;
 use crate::walk::describe;
@@ -13,7 +13,7 @@ use holdall::{
     VerifyOptions, Work, WriteOptions, convert_to, diff, formats, verify,
 };
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let bytes = file(data);
     super::windowed::run(&bytes);
@@ -54,7 +54,7 @@ fn open(bytes: Vec<u8>) -> holdall::Result<File> {
     options.open_bytes(Bytes::from(bytes), "input")
 }
 
-/// Records as a batch of Arrow, and its rows as records.
+/// Checks records as an Arrow batch, and its rows as records.
 fn columns(records: &Records, is_sound: bool) {
     let Ok(arrow) = records.arrow(&[] as &[&str]) else { return };
     let some = 0..records.len().min(64);
@@ -77,7 +77,7 @@ fn columns(records: &Records, is_sound: bool) {
     }
 }
 
-/// Records and entries one by one.
+/// Checks records and entries one by one.
 fn values(file: &File, is_sound: bool) {
     for t in file.tensors() {
         match t.layout().as_str() {
@@ -115,7 +115,7 @@ fn values(file: &File, is_sound: bool) {
     }
 }
 
-/// The same tensors in a file of that format, if it can hold them.
+/// Returns the same tensors in a file of this format, if it can represent them.
 fn converted(file: &File, format: &str) -> Option<File> {
     let options = WriteOptions::new()
         .with_work(Work::new().with_threads(1))
@@ -130,7 +130,7 @@ fn converted(file: &File, format: &str) -> Option<File> {
 }
 
 fn is_same(a: &File, b: &File) {
-    // An error of the bytes that were given.
+    // An error of the given bytes.
     let Ok(found) = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))) else {
         return;
     };
@@ -141,7 +141,7 @@ fn is_same(a: &File, b: &File) {
     }
 }
 
-/// The header of a file, and its data.
+/// Returns the header of a file, and its data.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let len = file.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
     let end = usize::try_from(len).ok().and_then(|len| len.checked_add(8));

@@ -1,5 +1,5 @@
-//! The targets that are written by hand: what formats are made of, and what is done with tensors. Those that decode a format follow from
-//! the list of formats: [`decode`].
+//! The hand-written targets: the encodings of formats, and operations on tensors. Targets that decode a format follow
+//! from the list of formats: [`decode`].
 
 pub mod assembly;
 pub mod carton_texts;
@@ -34,7 +34,7 @@ use crate::limits;
 use crate::walk::{is_of_the_file, walk};
 use holdall::{Bytes, Format, Stop, Window};
 
-/// Decodes a whole file as one of `format`, whatever it says it is, and walks what was decoded.
+/// Decodes a whole file as `format`, whatever its contents, and walks the result.
 pub(crate) fn decode(format: &Format, data: &[u8]) {
     let window = Window::whole(Bytes::copy_from_slice(data));
     match (format.decode)(&window, &limits::tight()) {

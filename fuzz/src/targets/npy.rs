@@ -1,9 +1,9 @@
-//! Headers of `.npy` files: what is read can be written, and reads as the same.
+//! Headers of `.npy` files: a header that is read can be written, and is read back unchanged.
 
 use holdall::ByteOrder;
 use holdall::npy;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let found = match npy::read(data) {
         Ok(found) => found,
@@ -22,13 +22,13 @@ pub fn run(data: &[u8]) {
     };
     match npy::read(&written) {
         Ok(back) => assert_eq!(back, own),
-        // Written numbers may be longer than they were.
+        // Written numbers may be longer than the original ones.
         Err(e) => assert!(written.len() as u64 > npy::HEADER_MAX, "{e}"),
     }
     assert!(written.len().is_multiple_of(64));
 }
 
-/// The headers of all tensors.
+/// Returns the headers of all tensors.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let header = |t: holdall::Tensor| npy::header(t.dtype()?, None, t.shape()).ok();

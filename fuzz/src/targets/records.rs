@@ -1,11 +1,11 @@
-//! A value of a schema comes back from its bytes, and bytes that are a record come back from its JSON.
+//! A value of a schema is read back from its bytes, and bytes that are a record are read back from its JSON.
 
 use crate::schemas::{compile, limits, of_hex, of_vectors, taken, value};
 use crate::take::{Put, Take};
 use holdall::json::parse;
 use holdall::schema::{Checker, Encoder, Schema, Segment, TypeId};
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let json = taken(&mut take);
@@ -37,10 +37,10 @@ pub fn run(data: &[u8]) {
     accessors(&schema, ty, &record, heap);
 }
 
-/// The bytes of JSON text that is known to be a value, which are the same by its value; nothing if it has an integer that its kind would
-/// round.
+/// Returns the bytes of JSON text that is a valid value, encoded as text and by value, which must agree. Returns `None`
+/// if it has an integer that its kind would round.
 fn encode(schema: &Schema, ty: TypeId, text: &str) -> Option<(Vec<u8>, Vec<u8>)> {
-    // An object in a record may be as deep as a record, and lies deeper.
+    // An object in a record may nest as deeply as a record, and starts deeper.
     let limits = limits().with_depth(256);
     let mut encoder = Encoder::new(schema, ty, &limits).expect("it has a size");
     let (mut record, mut heap) = (vec![0xff; encoder.size()], Vec::new());
@@ -53,7 +53,7 @@ fn encode(schema: &Schema, ty: TypeId, text: &str) -> Option<(Vec<u8>, Vec<u8>)>
     let value = parse(text.as_bytes(), 256).expect("it is JSON");
     let (mut by_value, mut other) = (vec![0x55; encoder.size()], Vec::new());
     encoder.value(&value, &mut by_value, &mut other).expect("it is the same as text");
-    // Members come in another order, so the heap may be another. What it says is not.
+    // Members come in another order, so the heap may differ; the values do not.
     let values = [(&record, &heap), (&by_value, &other)].map(|(record, heap)| {
         let mut out = String::new();
         schema.record_text(ty, record, heap, &limits, &mut out).expect("it was written here");
@@ -63,7 +63,7 @@ fn encode(schema: &Schema, ty: TypeId, text: &str) -> Option<(Vec<u8>, Vec<u8>)>
     Some((record, heap))
 }
 
-/// The JSON of bytes that are sound, however one looks at them.
+/// Returns the JSON of valid bytes, whatever way they are read.
 fn there_and_back(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) -> Option<String> {
     let limits = limits();
     let checked = schema.check_record(ty, record, heap, &limits);
@@ -80,7 +80,7 @@ fn there_and_back(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) -> Op
     }
 }
 
-/// Every part of a record is its bytes, or breaks a rule.
+/// Checks that every part of a record has its bytes, or breaks a rule.
 fn accessors(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) {
     let limits = limits();
     for item in schema.layout(ty, &limits).expect("it has one").map_while(Result::ok) {
@@ -97,7 +97,7 @@ fn accessors(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) {
     }
 }
 
-/// Vectors of records: their schemas, and bytes.
+/// Returns vectors of records: their schemas, and bytes.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let dice: Vec<u8> = (0..64u8).map(|n| n.wrapping_mul(37)).collect();
     let mut all = Vec::new();
@@ -110,7 +110,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     }
     for (at, parts) in of_vectors(file, &["schema"]).into_iter().enumerate() {
         let mut put = Put::default();
-        // Beside it, one that is made up from the same text.
+        // In addition, one that is derived from the same text.
         let rotated: Vec<u8> = parts[0].iter().rev().map(|b| b.wrapping_mul(59)).collect();
         put.run(if at % 2 == 0 { &parts[0] } else { &rotated });
         put.run(&dice[..16]);

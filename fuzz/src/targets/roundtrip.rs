@@ -1,5 +1,5 @@
-//! What can be written in a version of a format reads as it was, and files of two versions that hold the
-//! same do not differ.
+//! Tensors that can be written in a version of a format are read back unchanged, and files of two versions with the
+//! same contents do not differ.
 
 use crate::take::Take;
 use holdall::{
@@ -14,7 +14,7 @@ struct Made {
     bytes: Vec<Vec<u8>>,
 }
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let wanted = wanted(&mut take);
@@ -44,18 +44,18 @@ pub fn run(data: &[u8]) {
     for other in &files[1..] {
         is_same(first, other);
     }
-    // What the target cannot hold is refused before.
+    // What the target cannot represent is refused before.
     let format = written[take.below(written.len())];
     let version = format.versions.get(take.below(format.versions.len())).copied();
     let options = in_version(&wanted, format, version.unwrap_or_default());
     match convert_to(first, Vec::new(), &Convert::new(options)) {
         Ok((_, bytes)) => is_same(first, &open(bytes)),
-        // Sparse tensors of other forms in the target are written from checked indices.
+        // Sparse tensors with other layouts in the target are written from checked indices.
         Err(e) => assert!(is_meaningless(&e) || is_refusal(&e), "{e}"),
     }
 }
 
-/// What is asked of every version that has it.
+/// Options that are requested from every version that supports them.
 struct Wanted {
     digest: Option<Algorithm>,
     is_compressed: bool,
@@ -81,7 +81,7 @@ fn in_version(wanted: &Wanted, format: &'static Format, version: &str) -> WriteO
     options
 }
 
-/// The file, unless its format cannot hold the tensors.
+/// Writes the file, unless its format cannot represent the tensors.
 fn write(options: &WriteOptions, tensors: &[Made]) -> Option<File> {
     let mut writer = Writer::stream(Vec::new(), options).expect("the version is there");
     let specs: Vec<TensorSpec> = tensors.iter().map(|t| t.spec.clone()).collect();
@@ -97,7 +97,7 @@ fn write(options: &WriteOptions, tensors: &[Made]) -> Option<File> {
     }
     match writer.finish() {
         Ok(bytes) => Some(open(bytes)),
-        // 0.1 keeps them with the first tensor.
+        // 0.1 stores them with the first tensor.
         Err(e) if e.code() == "ztensor/file-attributes" && tensors.is_empty() => None,
         Err(e) => panic!("it was written, but cannot be finished: {e}"),
     }
@@ -107,7 +107,7 @@ fn is_refusal(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Misuse | ErrorKind::Limit)
 }
 
-/// Whether bytes mean nothing in their layout. Those that are written here are any.
+/// Returns `true` if bytes are invalid in their layout. The bytes that are written here are arbitrary.
 fn is_meaningless(e: &Error) -> bool {
     matches!(e.code().split('/').next(), Some("layout" | "sparse" | "quantized"))
 }
@@ -116,7 +116,7 @@ fn open(bytes: Vec<u8>) -> File {
     OpenOptions::new().open_bytes(bytes, "written").expect("what was written can be read")
 }
 
-/// The file holds what was written.
+/// Checks that the file contains what was written.
 fn check(file: &File, attributes: &Attributes, tensors: &[Made]) {
     assert_eq!(file.len(), tensors.len());
     assert_eq!(by_key(file.attributes()), by_key(attributes));
@@ -138,12 +138,12 @@ fn check(file: &File, attributes: &Attributes, tensors: &[Made]) {
     let report = verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(1)))
         .expect("it is in memory");
     for finding in report.findings {
-        // All else is the writer's doing.
+        // Any other finding is an error of the writer.
         assert!(is_meaningless(&finding), "{finding}");
     }
 }
 
-/// Attributes in the order of their keys: safetensors keeps no other, and zTensor 2 none of maps in them.
+/// Returns attributes sorted by key: safetensors keeps no other order, and zTensor 2 keeps none in nested maps.
 fn by_key(attributes: &Attributes) -> Vec<(&str, String)> {
     let told = |value: &Value| sorted(value).to_json();
     let mut all: Vec<_> = attributes.iter().map(|(key, value)| (key, told(value))).collect();
@@ -151,7 +151,7 @@ fn by_key(attributes: &Attributes) -> Vec<(&str, String)> {
     all
 }
 
-/// The value with its maps in the order of their keys.
+/// Returns the value with its maps sorted by key.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
@@ -166,7 +166,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 fn is_same(a: &File, b: &File) {
-    // An error of the bytes that were given.
+    // An error of the given bytes.
     let Ok(found) = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))) else {
         return;
     };
@@ -266,7 +266,7 @@ fn value(take: &mut Take<'_>, depth: usize) -> Value {
     }
 }
 
-/// Text that may be any, short.
+/// Returns a short, arbitrary text.
 fn text(take: &mut Take<'_>) -> String {
     const WORDS: [&str; 8] =
         ["", "a", "data", "dtype", "__metadata__", "shape", "bits", "holdall.attributes"];
@@ -277,7 +277,7 @@ fn text(take: &mut Take<'_>) -> String {
     }
 }
 
-/// Files are as good as other bytes; those that compress badly are better.
+/// Returns files as seeds; bytes that compress badly are better.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     if crate::is_description(file) || !file.len().is_multiple_of(3) {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Frames of a runner, as they come from a process that may be anything: what is read and written reads as the
-//! same, in bounded memory.
+//! Frames of a runner, from a process that may send anything: a frame that is read and written is read back unchanged,
+//! in bounded memory.
 
 use crate::walk::is_of_the_file;
 use holdall::Bytes;
@@ -9,10 +9,10 @@ use holdall_run::process::frame::{DATA_MAX, Frame, HEADER_MAX, Kind, PREFIX_LEN,
 use holdall_run::process::values;
 use serde_json::json;
 
-/// The longest file of shared memory that is there.
+/// The maximum length of the shared memory file.
 const SHARED_MAX: u64 = 1 << 16;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let Some((first, rest)) = data.split_first_chunk::<PREFIX_LEN>() else { return };
     let prefix = match Prefix::decode(first) {
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
         Err(e) => return is_of_the_file(&e),
     };
     assert!(prefix.header_len <= HEADER_MAX as usize && prefix.data_len <= DATA_MAX as usize);
-    // What lengths promise need not come.
+    // The announced bytes need not arrive.
     let (header, rest) = rest.split_at(prefix.header_len.min(rest.len()));
     let elements = rest[..prefix.data_len.min(rest.len())].to_vec();
     let frame = match prefix.frame(header, elements) {
@@ -59,7 +59,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(back.expect("it was written"), found);
 }
 
-/// A whole frame that was written.
+/// Reads a whole frame that was written.
 fn read(bytes: &[u8]) -> Frame {
     let (first, rest) = bytes.split_first_chunk::<PREFIX_LEN>().expect("it has a prefix");
     let prefix = Prefix::decode(first).expect("it was written");
@@ -68,7 +68,7 @@ fn read(bytes: &[u8]) -> Frame {
     prefix.frame(header, data.to_vec()).expect("it was written")
 }
 
-/// A value has as many elements as its shape says.
+/// Checks that a value has as many elements as its shape requires.
 fn holds(value: &TensorValue) {
     match value {
         TensorValue::Numbers { ty, shape, data } => {
@@ -85,7 +85,7 @@ fn holds(value: &TensorValue) {
     }
 }
 
-/// A call with all tensors of a file that a model may take, and the frames around it.
+/// Returns a call with all tensors of a file that a model may take, and the frames around it.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut named: NamedValues = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     frames.iter().filter_map(|frame| frame.encode().ok()).collect()
 }
 
-/// The name that `carton.toml` has for a type; of others one that it has not.
+/// Returns the name of a type in `carton.toml`; for other types an unknown name.
 fn long_name(dtype: holdall::DType) -> &'static str {
     use holdall::DType as D;
     match dtype {

@@ -1,4 +1,4 @@
-//! Two schemas are compared, and what the comparison says is what a reader meets (specification, 8.4.6).
+//! Compares two schemas, and checks that the result matches what a reader of such files finds (specification, 8.4.6).
 
 use crate::schemas::{compile, edited, limits, of_vectors, taken, value};
 use crate::take::{Put, Take};
@@ -8,7 +8,7 @@ use holdall::schema::{
 };
 use serde_json::{Value, json};
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let old = taken(&mut take);
@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
         };
         let said = changes.iter().all(is_read);
         changes_json(changes);
-        // How many elements there may be, and what keywords say, is about values: bytes are read all the same.
+        // Differences of element counts and keywords concern values: the bytes can be read anyway.
         let of_bytes = diff(&writer, &reader, &limits).unwrap_or_default();
         let is_resolved = |c: &holdall::schema::Change| {
             is_read(c) || matches!(c.what, ChangeKind::Bounds | ChangeKind::Length)
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
         match &found {
             Ok(_) => assert!(of_bytes.iter().all(is_resolved), "{old}\n{new}\n{changes:?}"),
             Err(e) if e.code().starts_with("evolve/") => assert!(!said, "{old}\n{new}\n{e}"),
-            // An invalid default, or a limit.
+            // An invalid default, or an exceeded limit.
             Err(e) => assert!(!e.to_string().is_empty()),
         }
     }
@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
     if changes.is_ok_and(|c| c.is_empty()) {
         assert_eq!(writer.record_value(from, &record, &heap, &limits).expect("it is sound"), shown);
     }
-    // Any bytes.
+    // Arbitrary bytes.
     let some = take.run();
     let record: Vec<u8> = some.iter().copied().chain([0]).cycle().take(record.len()).collect();
     let heap = take.run();
@@ -79,7 +79,7 @@ fn migrate(
     Ok((out, entries))
 }
 
-/// The schemas of headers: themselves, and with such records in several places.
+/// Checks the schemas as headers: alone, and with such records in several places.
 fn headers(old: &Value, new: &Value) {
     let limits = limits();
     let around = |record: &Value| {
@@ -93,13 +93,13 @@ fn headers(old: &Value, new: &Value) {
         assert_eq!(diff((old, *old_json), (old, *old_json), &limits).unwrap_or_default(), []);
         for (new, new_json) in &all {
             let _ = diff((old, *old_json), (new, *new_json), &limits);
-            // The JSON of another schema leads nowhere, and no further.
+            // The JSON of another schema must not cause a panic.
             let _ = diff((old, *new_json), (new, *old_json), &limits);
         }
     }
 }
 
-/// Vectors of comparisons and of resolutions.
+/// Returns the vectors of comparisons and of resolutions.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let pairs = [["old", "new"], ["writer", "reader"]].into_iter();

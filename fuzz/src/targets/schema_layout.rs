@@ -1,12 +1,12 @@
-//! Any JSON is a schema or breaks a rule; what a schema lays out lies inside of the record, apart from
-//! what is beside it, and where its alignment says.
+//! Any JSON is a schema or violates a rule. The items that a schema lays out are inside the record, do not overlap, and
+//! are aligned.
 
 use crate::schemas::{limits, of_vectors};
 use crate::walk::is_of_the_file;
 use holdall::json::parse;
 use holdall::schema::{Checker, Kind, LayoutItem, Root, Schema, Segment, TypeId, diff};
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits();
     let Ok(json) = parse(data, limits.depth) else { return };
@@ -45,7 +45,7 @@ fn record(schema: &Schema, ty: TypeId) {
         if depth > 0 {
             let parent = items[..at].iter().rev().find(|p| p.path.0.len() == depth - 1);
             inside(schema, parent.expect("parents come before"), item);
-            // Those between it and its parent: itself, and what is beside it.
+            // The items between this one and its parent: this one, and its siblings.
             let beside = items[..at].iter().rev().take_while(|p| p.path.0.len() >= depth);
             let is_struct = matches!(schema.ty(parent.expect("one").ty).kind, Kind::Struct(_));
             for other in beside.filter(|o| is_struct && o.path.0.len() == depth) {
@@ -61,7 +61,7 @@ fn record(schema: &Schema, ty: TypeId) {
                 assert_eq!(accessor.offset() as u64, item.range.start);
                 assert_eq!(accessor.size() as u64, len);
             }
-            // Elements in the heap, which are not laid out here, are of a size that is not known.
+            // The size of elements in the heap is unknown, as they are not laid out here.
             Err(e) => assert_eq!(e.code(), "schema/open-shape", "{}", item.path),
         }
     }
@@ -88,11 +88,11 @@ fn inside(schema: &Schema, parent: &LayoutItem, item: &LayoutItem) {
             assert!(start >= u64::from(union.width.bytes()));
         }
         Kind::Array(_) => assert_eq!(start, 0),
-        other => panic!("there is nothing in a {}", other.as_str()),
+        other => panic!("a {} contains no items", other.as_str()),
     }
 }
 
-/// The schemas of vectors.
+/// Returns the schemas of vectors.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let keys: [&[&str]; 3] = [&["schema"], &["new"], &["reader"]];
     keys.iter().flat_map(|keys| of_vectors(file, keys)).flatten().collect()

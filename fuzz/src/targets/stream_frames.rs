@@ -1,6 +1,6 @@
-//! What the other side of a connection says, whichever side that is: read in bounded memory, the same however it is cut, and
-//! written as it was read.
-#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
+//! The frames of each side of a connection: they are read in bounded memory, independently of how they are split, and
+//! encode to the bytes they were decoded from.
+#![allow(clippy::single_range_in_vec_init)] // A slice of one range, not of its numbers.
 
 use crate::take::Take;
 use holdall::Error;
@@ -13,7 +13,7 @@ use holdall_net::protocol::{
 use holdall_net::{ServerLimits, Tokens};
 use std::ops::Range;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let (side, cut) = (take.u8() % 6, usize::from(take.u8()) + 1);
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// However it is cut, the same comes of it; what came before an error may be told or not.
+/// Checks that the results do not depend on how the input is split. Results before an error may be missing.
 fn same<T: PartialEq + std::fmt::Debug>(
     cut: (Vec<T>, Option<Error>),
     whole: (Vec<T>, Option<Error>),
@@ -45,7 +45,7 @@ fn same<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// What is read is written as it was.
+/// Checks that decoded frames encode to the same bytes.
 fn frames(mut said: &[u8]) {
     let any = |kind| {
         let both = [ClientFrame::most_of_control(kind), ClientFrame::most_of_request(kind)];
@@ -85,7 +85,7 @@ fn control_of_server(said: &[u8], cut: usize) -> (Vec<ServerAction>, Option<Erro
         for order in &orders {
             if let ServerAction::Open { file, .. } = order {
                 let found = (FileId([1; 32]), 1000, vec![0..10]);
-                // Where it was closed meanwhile, there is no answer.
+                // If the file was closed in the meantime, there is no answer.
                 let told = server.opened(*file, Ok(found));
                 assert!(told.is_none_or(|(_, mut index)| index.next(u64::MAX).len() <= 8));
             }
@@ -127,7 +127,7 @@ fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     let (mut client, hello) = Client::new("");
     let (_, open) = client.open("x", None, None).expect("the name is short");
-    server.control(&[hello, open].concat()).expect("it is well said");
+    server.control(&[hello, open].concat()).expect("the frames are valid");
     server.opened(0, Ok((FileId([1; 32]), 1 << 20, Vec::new())));
     let Ok(mut answering) = server.admit(&request) else { return (Vec::new(), None) };
     let due = total(&request.ranges).expect("it was admitted");
@@ -165,15 +165,15 @@ fn answer(said: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     (came, failed)
 }
 
-/// A file of three groups and a bit, and its tree.
+/// Returns a file of three full groups and part of another, and its tree.
 fn hashed() -> (Vec<u8>, Tree) {
     let file: Vec<u8> = (0..50_000u32).map(|at| (at / 7) as u8).collect();
     let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
-    let tree = Tree::new(file.len() as u64, &read).expect("it is at hand");
+    let tree = Tree::new(file.len() as u64, &read).expect("the bytes are available");
     (file, tree)
 }
 
-/// What is handed out of a proof is in the file, whatever comes.
+/// Checks that only bytes of the file are delivered from a proof, whatever the input.
 fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     let (file, tree) = hashed();
     let range = 16_000..40_000;
@@ -192,7 +192,8 @@ fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     (vec![came.len() as u64], None.or(failed))
 }
 
-/// A proof of any range of any file has the stated length and is right; one in which a bit is changed is not.
+/// Checks that a proof of any range of any file has the stated length and is accepted, and that a proof with a changed
+/// bit is not.
 fn proof(said: &[u8], cut: usize) {
     let mut take = Take::new(said);
     let (len, start, end, bit) = (take.u32(), take.u32(), take.u32(), take.u32());
@@ -201,14 +202,14 @@ fn proof(said: &[u8], cut: usize) {
     let file: Vec<u8> = (0..len).map(|at| (at / 11 * 5) as u8).collect();
     let (len, range) = (u64::from(len), u64::from(start)..u64::from(end.max(start)));
     let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
-    let tree = Tree::new(len, &read).expect("it is at hand");
+    let tree = Tree::new(len, &read).expect("the bytes are available");
     let root = tree.root();
     let mut arrival = PendingResponse::proven(vec![range.clone()], len, root);
     let Some(request) = arrival.request(0, 0) else { return };
     let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     let (mut client, hello) = Client::new("");
     let (_, open) = client.open("x", None, Some(Root([0; 32]))).expect("the name is short");
-    server.control(&[hello, open].concat()).expect("it is well said");
+    server.control(&[hello, open].concat()).expect("the frames are valid");
     server.opened(0, Ok((FileId([1; 32]), len, Vec::new())));
     let mut requesting = PendingRequest::default();
     requesting.push(&request).expect("it is a request");
@@ -221,7 +222,7 @@ fn proof(said: &[u8], cut: usize) {
         if steps.is_empty() {
             break;
         }
-        sent.extend(prover.spell(&steps, &read).expect("it is at hand"));
+        sent.extend(prover.spell(&steps, &read).expect("the bytes are available"));
     }
     let head = 13;
     assert_eq!((sent.len() - head) as u64, proven_len(len, &range));
@@ -242,7 +243,7 @@ fn proof(said: &[u8], cut: usize) {
     assert_eq!(arrival.push(&sent, |_| Ok(())).expect_err("it is wrong").code(), "net/proof");
 }
 
-/// Frames of both sides, as they are sent.
+/// Returns frames of both sides, as they are sent.
 pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let (mut client, hello) = Client::new("token");
     let (file, open) = client.open("models/m.zt", None, None).expect("the name is short");
@@ -260,7 +261,7 @@ pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let group = |at: u64| Step::Bytes(at * 16_384..(at + 1) * 16_384);
     let steps = [pair(0..4), pair(0..2), group(0), group(1), pair(2..4), group(2)];
     let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
-    let bytes = Prover::new(tree.into()).spell(&steps, &read).expect("it is at hand");
+    let bytes = Prover::new(tree.into()).spell(&steps, &read).expect("the bytes are available");
     vec![
         [vec![4, 250], head, bytes.to_vec()].concat(),
         [vec![5, 99], vec![7; 16]].concat(),

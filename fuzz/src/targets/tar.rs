@@ -1,11 +1,11 @@
-//! Files of tar archives lie in them, apart from each other, under names that lead nowhere else.
+//! The files in a tar archive are inside it, do not overlap, and have names that stay inside the archive's folder.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::{Bytes, Stop, Window};
 use holdall_core::wire::tar;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let window = Window::whole(Bytes::copy_from_slice(data));
     let members = match tar::read(&window, &limits::tight()) {

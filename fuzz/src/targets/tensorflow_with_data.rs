@@ -1,18 +1,18 @@
-//! Decoding anything as the index of a TensorFlow checkpoint, with files of data beside it, gives an index that can be walked, or an error
-//! of the file.
+//! Decoding any bytes as the index of a TensorFlow checkpoint, with data files next to it, gives an index that can be
+//! walked, or an error of the file.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::{Bytes, Stop, Window};
 use holdall_formats::tensorflow::FORMAT;
 
-/// Bytes of each file of data.
+/// The length of each data file in bytes.
 const LEN: u64 = 4096;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let (window, limits) = (Window::whole(Bytes::copy_from_slice(data)), limits::tight());
-    let Some(beside) = FORMAT.beside else { panic!("a checkpoint has files beside it") };
+    let Some(beside) = FORMAT.beside else { panic!("a checkpoint has files next to it") };
     let Ok(names) = (beside.names)(&window, &limits) else { return };
     let files: Vec<(String, u64)> = names.into_iter().take(8).map(|name| (name, LEN)).collect();
     match (beside.decode)(&window, &limits, &files) {

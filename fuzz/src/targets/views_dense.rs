@@ -1,13 +1,13 @@
-//! A dense view never hands out more than there is, and all the ways to its elements agree.
+//! A dense view never returns more than it holds, and all ways to read its elements agree.
 
 use crate::take::{Put, Take};
 use holdall::layout::{Dense, Element, decode_f32, decode_f64, into_f32, row_range};
 use holdall::{DType, Layout, Role, element_count, stored_size};
 
-/// Bytes of an input that are repeated until there are as many as the shape takes.
+/// The bytes of the input are repeated to fill the shape, up to this many.
 const MOST: u64 = 64 << 10;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let shape = take.shape();
@@ -33,7 +33,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(f32s.len() as u64, count);
         }
         assert_eq!(f32s.len(), f64s.len());
-        // An integer of 64 bits may be rounded twice on the way to f32 by f64.
+        // A 64-bit integer may be rounded twice when it is converted to f32 through f64.
         let is_wide = matches!(dtype, DType::I64 | DType::U64);
         for (x, y) in f32s.iter().zip(f64s) {
             let near = is_wide && (f64::from(*x) - y).abs() <= y.abs() / f64::from(1 << 23);
@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
         into_f32(dtype, logical.as_ref(), &bytes, &mut out).expect("they could be decoded");
         assert!(same(&out, f32s));
         into_f32(dtype, logical.as_ref(), &bytes, &mut vec![0.0; out.len() + 1])
-            .expect_err("there are not so many");
+            .expect_err("the range is outside the view");
     }
     each_type(&dense);
     let rows = row_range(&shape, dtype, logical.as_ref(), from..to);
@@ -58,19 +58,19 @@ pub fn run(data: &[u8]) {
             assert!(rows.is_empty() || found.is_some_and(|found| same(found, &rows)));
         }
     }
-    // Whatever bytes there are: a mistake in the shape is found before.
+    // This holds for any bytes: errors in the shape are found first.
     let (mut singles, mut doubles) = (0, 0);
     let a = decode_f32(dtype, logical.as_ref(), &bytes, |c| singles += c.len());
     let b = decode_f64(dtype, logical.as_ref(), &bytes, |c| doubles += c.len());
     assert_eq!((a.is_ok(), singles), (b.is_ok(), doubles));
 }
 
-/// The same bits.
+/// Returns whether both have the same bits.
 fn same(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Borrows and copies the elements as every type there is.
+/// Borrows and copies the elements as every element type.
 fn each_type(dense: &Dense) {
     let all = [
         elements::<f64>(dense),
@@ -91,7 +91,7 @@ fn each_type(dense: &Dense) {
     assert!(types <= 2, "elements of {types} types at once");
 }
 
-/// How many elements there are as `T`, where they are that.
+/// Returns the number of elements as `T`, or `None` if they are of another type.
 fn elements<T: Element>(dense: &Dense) -> Option<usize> {
     let copied = dense.to_vec::<T>();
     let borrowed = dense.as_slice::<T>();
@@ -105,7 +105,7 @@ fn elements<T: Element>(dense: &Dense) -> Option<usize> {
     Some(count)
 }
 
-/// Every dense tensor, and its first two rows.
+/// Returns every dense tensor, and its first two rows.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut out = Vec::new();

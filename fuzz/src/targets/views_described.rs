@@ -1,4 +1,5 @@
-//! A description and components, whatever they are, give elements or an error, and ranges of elements are those of the whole.
+//! Any description with any components gives elements or an error, and a range of elements equals that part of all
+//! elements.
 
 use crate::limits;
 use crate::take::{Put, Take};
@@ -6,7 +7,7 @@ use holdall::layout::{Decoded, Described};
 use holdall::{Component, DType, Encoding, Extent, IndexBuilder, Layout, Layouts, Role};
 use std::collections::HashMap;
 
-/// Layouts of several kinds, where the input has none of its own.
+/// Layouts of several kinds, for inputs that have none.
 const DESCRIPTIONS: [&str; 2] = [
     "[layouts.x]\nshape=['r','c']\nindex=['i','j']\nvalue='(a[i,j]-b[i])*d[i]'\n[layouts.x.components]\n\
      a={bits=4,shape=['r','c']}\nb={shape=['r'],default=8}\nd={read_as='f32',shape=['r']}\n",
@@ -14,7 +15,7 @@ const DESCRIPTIONS: [&str; 2] = [
      [layouts.x.components]\na={shape=['count']}\nb={shape=[1],default=0}\nd={shape=['(count+1)//2'],default=1}\n",
 ];
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let mut take = Take::new(data);
@@ -59,15 +60,15 @@ pub fn run(data: &[u8]) {
         while at < end {
             let to = view.count().min(at + step);
             let mut out = Vec::new();
-            view.elements(at..to, &mut out).expect("it is inside");
+            view.elements(at..to, &mut out).expect("the range is inside");
             let all = dense.bytes().slice((at * width) as usize..(to * width) as usize);
-            assert_eq!(out, all, "elements {at}..{to} by themselves are others");
+            assert_eq!(out, all, "elements {at}..{to} differ when read alone");
             at = to;
         }
     }
 }
 
-/// A tensor with these components, one after the other.
+/// Returns an index with a tensor that has these components, one after the other.
 fn index(
     shape: &[u64],
     parts: &HashMap<Role, Decoded>,
@@ -91,7 +92,7 @@ fn index(
     builder.finish().ok()
 }
 
-/// The description as it is, and those that are always there, with components that fit.
+/// Returns the given description, and the constant ones, with components that fit.
 pub(crate) fn seeds(text: &[u8]) -> Vec<Vec<u8>> {
     let one = |own: u8, has_all: bool| {
         let mut put = Put::default();

@@ -1,4 +1,4 @@
-//! All ways to the elements of a quantized tensor agree, and there are as many as the shape says.
+//! All ways to read the elements of a quantized tensor agree, and their count is that of the shape.
 
 use crate::limits;
 use crate::take::{Put, Take};
@@ -7,10 +7,10 @@ use holdall::layout::{Decoded, Quantized, QuantizedParts};
 use holdall::{Attributes, Bytes, DType, Layout, Role, Value};
 use holdall_core::wire::cbor::{Reader, Writer};
 
-/// Elements of shapes for which components of the right length are made.
+/// Components are resized to fit shapes of up to this many elements.
 const MOST: u64 = 16 << 10;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let mut take = Take::new(data);
@@ -27,7 +27,8 @@ pub fn run(data: &[u8]) {
     }
     let view = match Quantized::new(&shape, &attributes, parts) {
         Ok(view) => view,
-        // Such elements are never read as numbers, such lengths never get so far.
+        // These errors occur earlier: such elements cannot be read as numbers, and lengths are checked when the file is
+        // opened.
         Err(e) if ["layout/length", "layout/not-a-number"].contains(&e.code()) => return,
         Err(e) => return crate::walk::is_of_the_file(&e),
     };
@@ -40,32 +41,32 @@ pub fn run(data: &[u8]) {
     assert_eq!(all.len() as u64, view.count());
     let dense = view.to_dense(&limits).expect("it is below the limit");
     assert!(same(&dense.to_f32().expect("they are f32"), &all));
-    // In pieces, of other lengths than anything in the tensor has.
+    // Reads pieces whose lengths do not occur in the tensor.
     for step in [1, 3, 7, 64, 1000] {
         let mut at = 0;
-        // Single elements of the first few only.
+        // Single elements are read only at the start.
         let end = if step < 64 { all.len().min(300) } else { all.len() };
         let mut out = Vec::new();
         while at < end {
             let to = all.len().min(at + step);
             out.resize(to - at, 0.0);
-            view.dequantize_range(at as u64..to as u64, &mut out).expect("it is inside");
-            assert!(same(&out, &all[at..to]), "elements {at}..{to} by themselves are others");
+            view.dequantize_range(at as u64..to as u64, &mut out).expect("the range is inside");
+            assert!(same(&out, &all[at..to]), "elements {at}..{to} differ when read alone");
             at = to;
         }
     }
     let past = view.count()..view.count() + 1;
-    view.dequantize_range(past, &mut [0.0]).expect_err("there are not so many");
+    view.dequantize_range(past, &mut [0.0]).expect_err("the range is outside the view");
 }
 
-/// The same bits, or both no number.
+/// Returns whether both have the same bits, or are both NaN.
 fn same(a: &[f32], b: &[f32]) -> bool {
     let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
-/// Repeats the bytes of components until there are as many as a tensor with these attributes has in
-/// most cases: so that what comes after the check of lengths is reached.
+/// Repeats the bytes of components up to the length that a tensor with these attributes usually has, so that the code
+/// after the check of lengths is reached.
 fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
     let integer = |key| attributes.get(key).and_then(Value::as_integer);
     let word = parts.packed_weight.dtype.width();
@@ -108,7 +109,7 @@ fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
     let width = width(&parts.scales);
     repeat(&mut parts.scales, groups.checked_mul(width));
     if let Some(zeros) = &mut parts.zeros {
-        // One each where they are floats or there is one group for each byte; else packed.
+        // Floats, and groups of one byte each, have one zero point each; others are packed.
         let is_float = matches!(zeros.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         let each = groups.checked_mul(self::width(zeros));
         let in_words = packed(groups.saturating_sub(1)).map(|n| n.saturating_mul(word));
@@ -120,7 +121,7 @@ fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
     }
 }
 
-/// Bytes of an element, or 1.
+/// Returns the bytes of an element, at least 1.
 fn width(part: &Decoded) -> u64 {
     let bits = part.logical_type.as_ref().and_then(|t| t.bits());
     bits.map_or(part.dtype.width(), |bits| (bits / 8).max(1))
@@ -133,7 +134,7 @@ fn repeat(part: &mut Decoded, len: Option<u64>) {
     }
 }
 
-/// Every quantized tensor as it is, and with lengths made to fit; some that real files do not have.
+/// Returns every quantized tensor unchanged and with fitting lengths, and some tensors that do not occur in real files.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! What a sparse view hands out lies inside its shape, and its dense form is what its entries say.
+//! The entries of a sparse view are inside its shape, and its dense form matches its entries.
 
 use crate::limits;
 use crate::take::{Put, Take};
@@ -7,10 +7,10 @@ use holdall::{Layout, Limits, Result, Role, Tensor, Value, element_count};
 use holdall_core::layout::sparse::tiles::{Compressed, blocks, hybrid};
 use std::collections::BTreeMap;
 
-/// A place, one number for each dimension, and the bytes of the value there.
+/// An entry: its position, one number for each dimension, and the bytes of its value.
 type Entry<'a> = (Vec<u64>, &'a [u8]);
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let mut take = Take::new(data);
@@ -42,7 +42,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The dense form is what its parts are, wherever it is cut.
+/// Checks that the dense form does not depend on how it is split into parts.
 fn tiles(view: Result<Tiles>, limits: &Limits) {
     let Ok(view) = view.map_err(|e| check(&e)) else { return };
     let Ok(dense) = view.to_dense(limits).map_err(|e| check(&e)) else { return };
@@ -50,16 +50,16 @@ fn tiles(view: Result<Tiles>, limits: &Limits) {
     let (len, values) = (dense.bytes().len(), view.values());
     assert!(len as u64 <= limits::DECODED_LEN);
     let there = |bytes: &[u8]| bytes.iter().any(|b| *b != 0);
-    assert!(there(values.bytes()) || !there(dense.bytes()), "there is something where no value is");
+    assert!(there(values.bytes()) || !there(dense.bytes()), "a nonzero element without a value");
     let count = element_count(view.shape()).unwrap_or_default();
     let width = len as u64 / count.max(1);
     let mut out = Vec::new();
     for part in [0..count / 3, count / 3..count / 3 + count.min(1), count / 3 + count.min(1)..count]
     {
-        view.elements(part.clone(), &mut out).expect("what can be dense at once can be in parts");
+        view.elements(part.clone(), &mut out).expect("the dense form can be read in parts");
         assert_eq!(out.len() as u64, part.end * width);
     }
-    assert!(out[..] == dense.bytes()[..], "parts are not what the whole is");
+    assert!(out[..] == dense.bytes()[..], "the parts differ from the whole");
 }
 
 fn csr(view: Result<Csr>, limits: &Limits) {
@@ -83,7 +83,7 @@ fn csr(view: Result<Csr>, limits: &Limits) {
     bytes.extend_from_slice(view.values().bytes());
     let packed = Decoded { bytes: bytes.into(), ..decoded(view.values()) };
     let back = Csr::from_packed(&[rows, columns], packed, limits);
-    assert_eq!(back.expect("what was packed can be unpacked"), view);
+    assert_eq!(back.expect("packed entries can be unpacked"), view);
 }
 
 fn coo(view: Result<Coo>, limits: &Limits) {
@@ -107,9 +107,9 @@ fn coo(view: Result<Coo>, limits: &Limits) {
     assert_eq!(back, view);
 }
 
-/// Errors of a view of whatever bytes are those of the bytes.
+/// Checks that the error of a view concerns the bytes it was given.
 fn check(e: &holdall::Error) {
-    // Bytes that are not whole elements are found when a file is opened.
+    // This error occurs when a file is opened: the bytes are not whole elements.
     assert!(e.code() == "layout/length" || !e.to_string().is_empty());
     if e.code() != "layout/length" {
         crate::walk::is_of_the_file(e);
@@ -121,7 +121,7 @@ fn decoded(values: &Dense) -> Decoded {
     Decoded { dtype, logical_type, bytes: Default::default() }
 }
 
-/// The dense form has each value at its place, where no two share one, and zeros elsewhere.
+/// Checks that the dense form has each value at its position, unless several values share one, and zeros elsewhere.
 fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
     let Ok(dense) = dense.map_err(|e| check(&e)) else { return };
     assert_eq!(dense.shape(), shape);
@@ -132,7 +132,7 @@ fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
     let mut places: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
     for (place, value) in entries {
         let at = place.iter().zip(shape).fold(0, |at, (p, size)| at * size + p) as usize;
-        // Two values of one place are summed.
+        // Values at the same position are summed.
         places.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
     }
     let mut filled = 0;
@@ -142,10 +142,10 @@ fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
         assert!(value.is_none_or(|value| value == found));
     }
     let all = dense.bytes().chunks_exact(width).filter(|v| v.iter().any(|b| *b != 0)).count();
-    assert_eq!(all, filled, "there is something where no value is");
+    assert_eq!(all, filled, "a nonzero element without a value");
 }
 
-/// Every sparse tensor.
+/// Returns every sparse tensor.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut out = Vec::new();
@@ -177,7 +177,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     out
 }
 
-/// What the attributes of a tensor say of its entries.
+/// Writes the attributes of a tensor that concern its entries.
 fn attributes(t: &Tensor, put: &mut Put) {
     let number = |value: Option<&Value>| {
         value.and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)

@@ -1,13 +1,13 @@
-//! Decoding a range at a time gives the index of the whole file, or its error.
+//! Decoding a file range by range gives the same index as decoding the whole file, or the same error.
 
 use crate::limits;
 use crate::walk::describe;
 use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
 
-/// How often a decoder may ask. Each time is a round trip; packages in zips take the most.
+/// The most requests that a decoder may make. Each is a round trip; packages in zips need the most.
 const MOST_ROUNDS: usize = 10;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     let limits = limits::tight();
@@ -31,12 +31,12 @@ fn by_ranges(bytes: &Bytes, limits: &Limits) -> Result<Index, Error> {
             Err(Stop::Fail(e)) => return Err(e),
             Err(Stop::Need(ranges)) => {
                 for range in ranges {
-                    assert!(!range.is_empty(), "it asks for nothing");
-                    assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
+                    assert!(!range.is_empty(), "the requested range is empty");
+                    assert!(range.end <= bytes.len() as u64, "it requests {range:?}");
                     window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
                 }
             }
         }
     }
-    panic!("it asks more than {MOST_ROUNDS} times");
+    panic!("more than {MOST_ROUNDS} requests");
 }

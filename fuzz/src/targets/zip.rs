@@ -1,5 +1,5 @@
-//! The directory of a zip: read a range at a time it is that of the whole file, and what it says of its
-//! entries holds: they lie in the file, apart from each other, and decode to what they declare.
+//! The directory of a zip file: reading it range by range gives the same result as reading the whole file, and its
+//! entries are inside the file, do not overlap, and decode to the declared bytes.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
@@ -8,10 +8,10 @@ use holdall_core::codec::crc::Crc32;
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use std::sync::Arc;
 
-/// How often reading a directory may ask: the end, more of it, the zip64 end, the directory.
+/// The most requests for reading a directory: the end, more of the end, the zip64 end, the directory.
 const MOST_ROUNDS: usize = 5;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     let window = Window::whole(bytes.clone());
@@ -79,7 +79,7 @@ fn by_ranges(bytes: &Bytes) -> Result<Arc<Directory>, Error> {
             }
         }
     }
-    panic!("it asks more than {MOST_ROUNDS} times");
+    panic!("more than {MOST_ROUNDS} requests");
 }
 
 fn describe(directory: &Directory) -> String {

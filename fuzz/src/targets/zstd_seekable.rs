@@ -1,5 +1,5 @@
-//! A component of zstd frames decodes to the same bytes at once, from its start piece by piece, and by
-//! its seek table; or not at all.
+//! A component of zstd frames decodes to the same bytes at once, as a stream in pieces, and by its seek table, or in
+//! none of these ways.
 
 use crate::frames::{is_wide_block, may_have_empty_block};
 use crate::limits;
@@ -7,10 +7,10 @@ use crate::take::{Put, Take};
 use holdall::{Encoding, ErrorKind, Result};
 use holdall_core::codec::zstd::{Decoder, FOOTER_LEN, Stream, read_table, table_len};
 
-/// Bytes that are declared at most, less 1.
+/// The most bytes that are declared, less 1.
 const MOST: u32 = 1 << 20;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
     let declared = (take.u32() % MOST) as usize;
@@ -22,9 +22,9 @@ pub fn run(data: &[u8]) {
     let at_once = decoder.decode_into(stored, &mut whole);
     let streamed = stream(stored, declared, input_step, output_step);
     match (&at_once, streamed) {
-        (Ok(()), Ok(Some(bytes))) => assert!(bytes == whole, "other bytes from a stream"),
+        (Ok(()), Ok(Some(bytes))) => assert!(bytes == whole, "the stream gives other bytes"),
         (Ok(()), Ok(None)) => panic!("decodes to {declared} bytes at once, not as a stream"),
-        // Decoding at once needs no window.
+        // Decoding at once requires no window.
         (Ok(()), Err(e)) => {
             assert!(e.kind() == ErrorKind::Limit || is_wide_block(&e, stored), "{e}");
         }
@@ -34,11 +34,11 @@ pub fn run(data: &[u8]) {
     }
     if let Some(bytes) = by_table(&mut decoder, stored, declared) {
         assert!(at_once.is_ok(), "decodes by its table, not at once");
-        assert!(bytes == whole, "other bytes by the table");
+        assert!(bytes == whole, "the seek table gives other bytes");
     }
 }
 
-/// The decoded bytes, where there are as many as were declared and the last frame is whole.
+/// Returns the decoded bytes if their count is as declared and the last frame is complete.
 fn stream(stored: &[u8], declared: usize, step: usize, room: usize) -> Result<Option<Vec<u8>>> {
     let mut stream = Stream::new(&limits::tight());
     let mut out = Vec::new();
@@ -61,7 +61,8 @@ fn stream(stored: &[u8], declared: usize, step: usize, room: usize) -> Result<Op
     Ok((at == stored.len() && stream.is_whole() && out.len() == declared).then_some(out))
 }
 
-/// All frames of the seek table, where there is one and each decodes to its share.
+/// Decodes all frames of the seek table. Returns `None` if there is no table, or if a frame does not decode to its
+/// share.
 fn by_table(decoder: &mut Decoder, stored: &[u8], declared: usize) -> Option<Vec<u8>> {
     let footer = stored.get(stored.len().checked_sub(FOOTER_LEN as usize)?..)?;
     let len = table_len(footer, stored.len() as u64)? as usize;
@@ -82,7 +83,7 @@ fn by_table(decoder: &mut Decoder, stored: &[u8], declared: usize) -> Option<Vec
     Some(out)
 }
 
-/// Every compressed component.
+/// Returns every compressed component.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut out = Vec::new();
@@ -102,7 +103,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     out
 }
 
-/// Small frames with a seek table, which Holdall writes for long components only.
+/// Returns small frames with a seek table, which Holdall writes only for long components.
 fn seekable() -> Option<Vec<u8>> {
     let mut encoder = holdall_core::codec::zstd::Encoder::new(1).ok()?;
     let (mut frames, mut frame, mut stored, mut len) = (Vec::new(), Vec::new(), Vec::new(), 0u32);

@@ -1,9 +1,9 @@
-//! Decoding anything as zTensor 2 whose manifest has the right digest gives an index that can be walked, or an error of the file. The
-//! digest is computed here, because hardly any change leaves it right.
+//! Decoding any bytes as zTensor 2 with a manifest that has the correct digest gives an index that can be walked, or an
+//! error of the file. The digest is computed here, as almost any change of the bytes invalidates it.
 
 use holdall::Algorithm;
 
-/// Panics where it does not hold.
+/// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let mut data = data.to_vec();
     let end = data.len();

@@ -162,7 +162,7 @@ mod tests {
         assert!(unknown.contains("did you mean `decoded-len`?"), "{unknown}");
         assert!(unknown.contains("zstd-window-log") && unknown.contains(STDIN), "{unknown}");
         assert!(wrong("decoded_len=1").contains("`decoded-len`"));
-        assert_eq!(wrong("depth=513"), "the limit `depth` is at most 512, not 513");
+        assert_eq!(wrong("depth=513"), "the limit `depth` must be at most 512, not 513");
         assert_eq!(wrong("rank=x"), "`x` is not a whole number; write for example `rank=64`");
         assert!(wrong("text-len=x").contains("KiB"));
         assert!(wrong("tensors").contains("NAME=N"));

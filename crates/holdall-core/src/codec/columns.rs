@@ -1,4 +1,4 @@
-//! Elements of an array whose first dimension varies fastest, put row by row.
+//! Converting arrays from column-major to row-major order.
 
 use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
@@ -6,17 +6,17 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use std::sync::Arc;
 
-/// Elements in column-major order.
+/// A codec for elements in column-major order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
-    /// Dimensions of the whole array, none of them 0.
+    /// The dimensions of the whole array, none of which is 0.
     shape: Arc<[u64]>,
     /// Bytes of an element.
     width: u64,
 }
 
 impl Columns {
-    /// Elements of `width` bytes of an array of `shape`, in which no dimension is 0.
+    /// Creates the codec for elements of `width` bytes, in an array of `shape`, in which no dimension may be 0.
     pub fn new(shape: &[u64], width: u64) -> Columns {
         Columns { shape: shape.into(), width }
     }
@@ -45,7 +45,7 @@ impl Codec for Columns {
     }
 }
 
-/// Elements that are stored column by column, row by row.
+/// Returns elements that are stored column by column in row-major order.
 fn by_rows(bytes: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
     let count = bytes.len() / width.max(1);
     let element = |row: usize| {

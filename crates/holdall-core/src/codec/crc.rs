@@ -1,6 +1,6 @@
 //! CRC-32C, and the CRC-32 of zip and gzip.
 
-/// A CRC of 32 bits over bytes that come in parts.
+/// Computes a 32-bit CRC incrementally.
 pub struct Crc32(Inner);
 
 #[cfg(all(feature = "digests", not(target_family = "wasm")))]
@@ -9,7 +9,7 @@ type Inner = crc_fast::Digest;
 type Inner = tables::Digest;
 
 impl Crc32 {
-    /// CRC-32C (Castagnoli, iSCSI) of no bytes.
+    /// Starts a CRC-32C (Castagnoli, iSCSI).
     pub fn castagnoli() -> Crc32 {
         #[cfg(all(feature = "digests", not(target_family = "wasm")))]
         return Crc32(Inner::new(crc_fast::CrcAlgorithm::Crc32Iscsi));
@@ -17,7 +17,7 @@ impl Crc32 {
         Crc32(Inner::new(&tables::CASTAGNOLI))
     }
 
-    /// CRC-32 as zip has it (IEEE 802.3, reflected) of no bytes.
+    /// Starts a CRC-32 as zip uses it (IEEE 802.3, reflected).
     pub fn zip() -> Crc32 {
         #[cfg(all(feature = "digests", not(target_family = "wasm")))]
         return Crc32(Inner::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc));
@@ -25,7 +25,7 @@ impl Crc32 {
         Crc32(Inner::new(&tables::ZIP))
     }
 
-    /// The CRC-32 of zip of `bytes`.
+    /// Returns the CRC-32 (of zip) of `bytes`.
     pub fn of_zip(bytes: &[u8]) -> u32 {
         let mut sum = Crc32::zip();
         sum.update(bytes);
@@ -37,28 +37,28 @@ impl Crc32 {
         self.0.update(bytes);
     }
 
-    /// The sum so far.
+    /// Returns the CRC of all bytes added so far.
     pub fn value(&self) -> u32 {
         // The crate returns every width as u64; these are 32 bits wide.
         u32::try_from(self.0.finalize()).unwrap_or(u32::MAX)
     }
 }
 
-/// By tables, four bytes at a time, where a build has no digests to be quick with. In WebAssembly `crc-fast` is no faster, and its tables for every CRC that there is are
-/// as large as everything else together.
+/// Computes CRCs with tables, four bytes at a time, in builds without the feature `digests`. In WebAssembly `crc-fast`
+/// is no faster, and its tables for every kind of CRC are as large as everything else together.
 #[cfg(any(not(feature = "digests"), target_family = "wasm", test))]
 #[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 mod tables {
     use std::sync::LazyLock;
 
-    /// What each byte does, by how many bytes follow it.
+    /// The effect of each byte, by the number of bytes that follow it.
     pub(super) type Tables = [[u32; 256]; 4];
 
-    // Made when they are first used: in a module that is fetched they would be bytes that nothing makes smaller.
+    // Computed on first use: in a module that is downloaded, they would be bytes that do not compress.
     pub(super) static CASTAGNOLI: LazyLock<Tables> = LazyLock::new(|| tables(0x82f6_3b78));
     pub(super) static ZIP: LazyLock<Tables> = LazyLock::new(|| tables(0xedb8_8320));
 
-    /// For a polynomial without its x^32, the coefficient of x^31 in bit 0.
+    /// Computes the tables for a polynomial without its x^32, the coefficient of x^31 in bit 0.
     fn tables(polynomial: u32) -> Tables {
         let mut out = [[0; 256]; 4];
         let mut at = 0;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_standards() {
-        // The check values of both, over the digits 1 to 9.
+        // The check values of both standards, for the digits 1 to 9.
         for (mut sum, wanted) in [(Crc32::castagnoli(), 0xe306_9283), (Crc32::zip(), 0xcbf4_3926)] {
             sum.update(b"123456789");
             assert_eq!(sum.value(), wanted);

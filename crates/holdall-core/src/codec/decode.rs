@@ -1,84 +1,86 @@
-//! Stored bytes to decoded ones: piece by piece, and at once.
+//! Decoding: incrementally, and at once.
 
 use super::{Codec, CodecId, Encoding, check_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
-/// Decodes one component, or one frame, in bounded memory if its codec can.
+/// Decodes one component, or one frame, with limited memory if its codec allows.
 ///
-/// A caller passes the stored bytes to [`StreamDecoder::decode`], in order and in pieces of any length; when all were given and
-/// it returns `(0, 0)`, to [`StreamDecoder::flush`] until that returns 0, and then [`StreamDecoder::end`] says whether they were
-/// all there.
+/// Pass the stored bytes to [`StreamDecoder::decode`], in order and in pieces of any length. When all were passed and
+/// it returns `(0, 0)`, call [`StreamDecoder::flush`] until it returns 0. Then [`StreamDecoder::end`] checks that the
+/// stored bytes were complete.
 pub trait StreamDecoder: Send {
-    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written and
-    /// nothing read means more input is needed.
+    /// Decodes from `input` into `out`, and returns how many bytes of each were used. `(0, 0)` means that more input is
+    /// needed.
     ///
     /// # Errors
-    /// What the codec finds wrong.
+    /// Returns an error if the stored bytes are malformed.
     fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)>;
 
-    /// Decodes what had to wait for the last stored byte; returns how many bytes were written, 0 at the end.
+    /// Decodes what could only be decoded after the last stored byte. Returns the number of bytes written, or 0 at the
+    /// end.
     ///
     /// # Errors
-    /// What the codec finds wrong.
+    /// Returns an error if the stored bytes are malformed.
     fn flush(&mut self, _out: &mut [u8]) -> Result<usize> {
         Ok(0)
     }
 
-    /// Returns an error unless the stored bytes may end here.
+    /// Checks that the stored bytes may end here.
     ///
     /// # Errors
-    /// [`Codec::broken_rule`].
+    /// Returns [`Codec::broken_rule`] if they are incomplete.
     fn end(&self) -> Result<()>;
 }
 
-/// Decodes whole components and whole frames; keeps its memory from one to the next.
+/// Decodes whole components and whole frames, and reuses its memory.
 pub trait BlockDecoder: Send {
     /// Decodes all of `stored` into exactly `out`. Elements have `width` bytes each.
     ///
     /// # Errors
-    /// [`Codec::broken_rule`]; [`Codec::length_rule`] if it decodes to more or fewer bytes.
+    /// Returns [`Codec::broken_rule`] if the stored bytes are malformed, and [`Codec::length_rule`] if they do not
+    /// decode to the length of `out`.
     fn decode_into(&mut self, width: u64, stored: &[u8], out: &mut [u8]) -> Result<()>;
 
-    /// Says what is done with the checksums in what is decoded, if the codec has some.
+    /// Sets whether the codec's own checksums are compared, if it has any.
     fn set_checksums(&mut self, _checksums: Checksums) {}
 }
 
-/// What is done with the checksums that a codec puts into what it stores.
+/// Whether checksums that a codec stores with the data are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// They are compared.
+    /// Compares the checksums.
     Compare,
-    /// They are passed over.
+    /// Ignores the checksums.
     Ignore,
 }
 
-/// Decodes whole components and whole frames of any encoding; keeps the decoder of each from one to the next.
+/// Decodes whole components and whole frames of any encoding, and reuses the decoder of each codec.
 pub struct Decoder {
     limits: Limits,
     checksums: Checksums,
-    /// Of the codecs that were used and have one.
+    /// The decoders of the codecs that were used and have a block decoder.
     blocks: Vec<(CodecId, Box<dyn BlockDecoder>)>,
 }
 
 impl Decoder {
-    /// A decoder that holds what it decodes to `limits`.
+    /// Creates a decoder that limits decoded lengths.
     pub fn new(limits: &Limits) -> Decoder {
         Decoder { limits: limits.clone(), checksums: Checksums::Compare, blocks: Vec::new() }
     }
 
-    /// Says what is done with the checksums in what is decoded. Ignoring them is right where a digest of the stored bytes is
-    /// checked anyway, or where the caller wants no checks.
+    /// Sets whether the codecs' own checksums are compared. They can be ignored if a digest of the stored bytes is
+    /// compared anyway, or if the caller wants no checks.
     pub fn set_checksums(&mut self, checksums: Checksums) {
         self.checksums = checksums;
         self.blocks.iter_mut().for_each(|(_, block)| block.set_checksums(checksums));
     }
 
-    /// Decodes all of `stored` into exactly `out`. Elements have `width` bytes each; 1 if the bytes are no elements. Raw bytes are
-    /// copied.
+    /// Decodes all of `stored` into exactly `out`. Elements have `width` bytes each; 1 if the bytes are no elements.
+    /// Raw bytes are copied.
     ///
     /// # Errors
-    /// What the codec finds wrong, and other lengths.
+    /// Returns an error if the stored bytes are malformed, or do not decode to the length of `out`.
     pub fn decode_into(
         &mut self,
         encoding: Encoding,
@@ -94,7 +96,7 @@ impl Decoder {
             }
             _ => {
                 let (found, wanted) = (stored.len(), out.len());
-                let message = format!("{found} raw bytes for {wanted}");
+                let message = format!("expected {wanted} raw bytes, found {found}");
                 return Err(crate::window::OUTSIDE.broken(message));
             }
         };
@@ -111,10 +113,11 @@ impl Decoder {
     }
 }
 
-/// Decodes all of `stored` by `stream`, which is a new one of `codec`, into exactly `out`.
+/// Decodes all of `stored` with `stream`, a new stream of `codec`, into exactly `out`.
 ///
 /// # Errors
-/// What the codec finds wrong; [`Codec::broken_rule`] if bytes follow; [`Codec::length_rule`] if it decodes to more or fewer bytes.
+/// Returns the errors of the stream, [`Codec::broken_rule`] if bytes follow its end, and [`Codec::length_rule`] if it
+/// does not decode to the length of `out`.
 pub fn decode_stream(
     codec: &dyn Codec,
     mut stream: Box<dyn StreamDecoder>,
@@ -126,7 +129,7 @@ pub fn decode_stream(
     let mut beyond = [0u8];
     loop {
         let input = stored.get(read..).unwrap_or_default();
-        // When the buffer is full, the end of the stream may still have to be read.
+        // If the buffer is full, the end of the stream may still have to be read.
         let room = match out.get_mut(written..) {
             Some(room) if !room.is_empty() => room,
             _ => &mut beyond,
@@ -147,7 +150,9 @@ pub fn decode_stream(
     stream.end()?;
     if read < stored.len() {
         let left = stored.len().saturating_sub(read);
-        return Err(codec.broken_rule().broken(format!("{left} bytes are left over")));
+        return Err(codec
+            .broken_rule()
+            .broken(format!("{left} bytes follow the end of the compressed data")));
     }
     if written != wanted {
         let message = format!("decodes to {written} bytes, declared {wanted}");
@@ -156,21 +161,21 @@ pub fn decode_stream(
     Ok(())
 }
 
-/// Decodes all stored bytes to at most so many.
+/// Decodes all stored bytes to at most the given number of bytes.
 type DecodeAll = Box<dyn FnMut(&[u8], usize) -> Result<Vec<u8>> + Send>;
 
-/// A [`StreamDecoder`] of a codec that needs all stored bytes at once: it collects them, so its memory is what is stored and
-/// what that decodes to.
+/// A [`StreamDecoder`] for codecs that need all stored bytes at once. It collects them, so its memory is the stored and
+/// the decoded bytes.
 pub struct Collected {
     stored: Vec<u8>,
     decode_all: DecodeAll,
     limits: Limits,
-    /// What was decoded, and how much of it was handed out; `None` before the end.
+    /// The decoded bytes, and how many of them were returned; `None` before the end.
     decoded: Option<(Vec<u8>, usize)>,
 }
 
 impl Collected {
-    /// Returns a stream that decodes by `decode_all`, which is given all stored bytes and the most that they may decode to.
+    /// Returns a stream that decodes with `decode_all`, which receives all stored bytes and the maximum decoded length.
     pub fn stream(
         limits: &Limits,
         decode_all: impl FnMut(&[u8], usize) -> Result<Vec<u8>> + Send + 'static,

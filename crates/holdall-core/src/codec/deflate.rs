@@ -1,7 +1,7 @@
-//! Deflate under a limit: one stream, without a header.
+//! Deflate without a header, under a limit.
 //!
-//! A stream says where it ends, but not how long it is when decoded, so nothing is decoded without a
-//! length that somebody declared, and the stream must end exactly there, with its last stored byte.
+//! A stream marks its end, but does not state its decoded length. So nothing is decoded without a declared length, and
+//! the stream must end exactly there, with its last stored byte.
 
 use super::{Codec, DecodedLen, Encoding, StreamDecoder};
 use crate::error::{Error, Result, Rule};
@@ -13,19 +13,19 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// The stored bytes are not Deflate, or more or less than one stream.
+    /// The stored bytes are not exactly one Deflate stream.
     pub BROKEN: Malformed "deflate/broken" "A Deflate component is one complete stream.";
-    /// More or fewer bytes than declared.
+    /// The decoded length differs from the declared one.
     pub LENGTH: Malformed "deflate/length"
         "A Deflate component decodes to exactly the length that the file or the shape declares.";
 }
 
-/// One stream of Deflate, without a header.
+/// The codec for one Deflate stream without a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deflate;
 
 impl Encoding {
-    /// One stream of Deflate, without a header.
+    /// One Deflate stream without a header.
     pub const DEFLATE: Encoding = Encoding::listed("deflate");
 }
 
@@ -51,12 +51,12 @@ impl Codec for Deflate {
     }
 }
 
-/// The most that Deflate can express: 258 bytes take at least two bits.
+/// Returns the maximum decoded length: 258 bytes take at least two bits.
 pub(super) fn most_decoded(stored_len: u64) -> DecodedLen {
     DecodedLen::AtMost(stored_len.saturating_mul(1032))
 }
 
-/// A stream being decoded piece by piece; memory is the 32 KiB that Deflate looks back.
+/// Decodes a stream incrementally. Memory is Deflate's window of 32 KiB.
 pub struct Stream {
     #[cfg(feature = "deflate")]
     inflate: Decompress,
@@ -64,7 +64,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A decoder of a stream without a header.
+    /// Creates a decoder for a stream without a header.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Stream {
         Stream {
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// A decoder of a stream in zlib's header and checksum.
+    /// Creates a decoder for a stream with zlib's header and checksum.
     pub(super) fn of_zlib() -> Stream {
         Stream {
             #[cfg(feature = "deflate")]
@@ -83,26 +83,26 @@ impl Stream {
         }
     }
 
-    /// Returns `true` if the stream is at its end.
+    /// Returns `true` if the end of the stream was reached.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
-    /// and nothing read means more input is needed.
+    /// Decodes from `input` into `out`, and returns how many bytes of each were used. `(0, 0)` means that more input is
+    /// needed.
     ///
     /// # Errors
-    /// [`BROKEN`], also when there is input after the end of the stream.
+    /// Returns [`BROKEN`] if the input is malformed, or continues after the end of the stream.
     #[cfg(not(feature = "deflate"))]
     pub fn decode(&mut self, _: &[u8], _: &mut [u8]) -> Result<(usize, usize)> {
-        Err(super::NOT_BUILT.broken("this build does not have Deflate"))
+        Err(super::NOT_BUILT.broken("this build does not include Deflate"))
     }
 
-    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
-    /// and nothing read means more input is needed.
+    /// Decodes from `input` into `out`, and returns how many bytes of each were used. `(0, 0)` means that more input is
+    /// needed.
     ///
     /// # Errors
-    /// [`BROKEN`], also when there is input after the end of the stream.
+    /// Returns [`BROKEN`] if the input is malformed, or continues after the end of the stream.
     #[cfg(feature = "deflate")]
     pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
         if self.whole {
@@ -110,7 +110,7 @@ impl Stream {
         }
         let before = (self.inflate.total_in(), self.inflate.total_out());
         let status = self.inflate.decompress(input, out, FlushDecompress::None).map_err(|e| {
-            BROKEN.broken(format!("not Deflate: {}", e.message().unwrap_or("no code")))
+            BROKEN.broken(format!("invalid Deflate data: {}", e.message().unwrap_or("no code")))
         })?;
         self.whole = status == Status::StreamEnd;
         // Both are at most the lengths of the slices.
@@ -131,11 +131,11 @@ impl StreamDecoder for Stream {
 
 #[cold]
 pub(super) fn cut_short() -> Error {
-    BROKEN.broken("the stored bytes end before the stream does")
+    BROKEN.broken("the stored bytes end inside the stream")
 }
 
 #[cfg(feature = "deflate")]
 #[cold]
 fn goes_on(left: usize) -> Error {
-    BROKEN.broken(format!("{left} or more bytes follow the end of the stream"))
+    BROKEN.broken(format!("at least {left} bytes follow the end of the stream"))
 }

@@ -1,4 +1,4 @@
-//! An `.npy` file as one stream of Deflate, whose header is decoded and left out: the decoded bytes are the elements.
+//! `.npy` files in one Deflate stream. The decoded bytes are the elements, without the file's header.
 
 use super::deflate::{self, BROKEN, LENGTH};
 use super::{Codec, DecodedLen, Encoding, StreamDecoder};
@@ -6,12 +6,12 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use crate::wire::npy;
 
-/// An `.npy` file as one stream of Deflate, without the file's header.
+/// The codec for an `.npy` file in one Deflate stream, whose header is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeflateNpy;
 
 impl Encoding {
-    /// An `.npy` file as one stream of Deflate; the file's header is left out.
+    /// An `.npy` file in one Deflate stream; the file's header is skipped.
     pub const DEFLATE_NPY: Encoding = Encoding::listed("deflate_npy");
 }
 
@@ -35,17 +35,17 @@ impl Codec for DeflateNpy {
 
 struct Stream {
     inner: deflate::Stream,
-    /// The decoded bytes of the header, until all of it was decoded.
+    /// The decoded bytes of the header, until it is complete.
     header: Option<Vec<u8>>,
 }
 
 impl StreamDecoder for Stream {
-    /// Besides the errors of Deflate, finds what is wrong with the length of the header.
+    /// In addition to the errors of Deflate, returns an error if the header's length is invalid.
     fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
         let Some(mut header) = self.header.take() else { return self.inner.decode(input, out) };
         let mut read = 0;
         loop {
-            // At most what `header_len` allows.
+            // Limited by `header_len`.
             let len = match header.len() {
                 0..NPY_START => NPY_START as u64,
                 _ => npy::header_len(&header)?,
@@ -74,5 +74,5 @@ impl StreamDecoder for Stream {
     }
 }
 
-/// Bytes that tell how long the header of an `.npy` file is.
+/// The first bytes of an `.npy` file, which contain the length of its header.
 const NPY_START: usize = 12;

@@ -1,16 +1,16 @@
-//! Decoded bytes to stored ones.
+//! Encoding.
 
 use crate::error::Result;
 
-/// Makes an [`Encoder`] of a level, one of [`Codec::levels`](super::Codec::levels); `None` for the codec's own choice.
+/// Creates an [`Encoder`] with a level of [`Codec::levels`](super::Codec::levels), or the codec's default for `None`.
 pub type NewEncoder = fn(level: Option<i32>) -> Result<Box<dyn Encoder>>;
 
-/// Encodes frames and whole components; keeps its memory from one to the next.
+/// Encodes frames and whole components, and reuses its memory.
 pub trait Encoder: Send {
-    /// Replaces the contents of `out` by the stored bytes of `bytes`, which decode alone. Elements have `width` bytes each.
-    /// `bytes` are a frame where the codec has frames, else a whole component.
+    /// Replaces the contents of `out` with the encoded `bytes`, which can be decoded independently. Elements have
+    /// `width` bytes each. `bytes` are a frame if the codec has frames, and otherwise a whole component.
     ///
     /// # Errors
-    /// What the codec cannot encode.
+    /// Returns an error if the codec cannot encode the bytes.
     fn encode(&mut self, width: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()>;
 }

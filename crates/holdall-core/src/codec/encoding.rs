@@ -1,4 +1,4 @@
-//! Which codec a component is stored by, if any.
+//! The encoding of a component: raw, or a codec.
 
 use super::{BROKEN, CODECS, Codec, LENGTH, NewEncoder, SeekFormat, StreamDecoder};
 use crate::error::Rule;
@@ -6,20 +6,20 @@ use crate::limits::Limits;
 use std::fmt;
 use std::num::NonZeroU8;
 
-/// How stored bytes become decoded bytes. One byte, because an index has one for each component.
+/// How stored bytes are decoded. Takes one byte, because an index stores one per component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
-    /// Stored and decoded bytes are the same.
+    /// The stored bytes are the decoded bytes.
     #[default]
     Raw,
-    /// A codec decodes them.
+    /// A codec decodes the stored bytes.
     Coded(CodecId),
 }
 
-/// A codec of [`CODECS`].
+/// A codec in [`CODECS`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CodecId(
-    /// Its position in the list, plus 1.
+    /// The codec's position in the list, plus 1.
     NonZeroU8,
 );
 
@@ -36,7 +36,7 @@ impl fmt::Debug for CodecId {
 }
 
 impl Encoding {
-    /// Returns the encoding of that name: `raw`, or the name of a codec in [`CODECS`].
+    /// Returns the encoding with this name: `raw`, or the name of a codec in [`CODECS`].
     pub const fn from_name(name: &str) -> Option<Encoding> {
         if is_same(name, RAW) {
             return Some(Encoding::Raw);
@@ -54,7 +54,8 @@ impl Encoding {
         None
     }
 
-    /// Returns the encoding of that name, which is in the list: for constants, so that a wrong name does not compile.
+    /// Returns the encoding with this name, which must be in the list. For constants, where an unknown name does not
+    /// compile.
     pub(crate) const fn listed(name: &str) -> Encoding {
         match Encoding::from_name(name) {
             Some(encoding) => encoding,
@@ -62,18 +63,18 @@ impl Encoding {
         }
     }
 
-    /// Returns every encoding, raw first.
+    /// Returns all encodings, raw first.
     pub fn all() -> impl Iterator<Item = Encoding> {
         let names = CODECS.iter().map(|(name, _)| *name);
         std::iter::once(RAW).chain(names).filter_map(Encoding::from_name)
     }
 
-    /// Returns the encodings that components are written in, raw first.
+    /// Returns the encodings that can be written, raw first.
     pub fn writable() -> impl Iterator<Item = Encoding> {
         Encoding::all().filter(|encoding| encoding.is_writable())
     }
 
-    /// The name: `raw`, or that of the codec in [`CODECS`].
+    /// Returns the encoding's name: `raw`, or the name of the codec in [`CODECS`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Raw => RAW,
@@ -81,7 +82,7 @@ impl Encoding {
         }
     }
 
-    /// The codec; `None` for raw bytes.
+    /// Returns the codec, or `None` for raw bytes.
     pub const fn codec(self) -> Option<&'static dyn Codec> {
         match self {
             Encoding::Raw => None,
@@ -89,37 +90,37 @@ impl Encoding {
         }
     }
 
-    /// Returns the most bytes that `stored_len` stored bytes can decode to.
+    /// Returns the maximum decoded length of `stored_len` stored bytes.
     pub fn most_decoded(self, stored_len: u64) -> u64 {
         self.codec().map_or(stored_len, |codec| codec.decoded_len(stored_len).most())
     }
 
-    /// Returns `true` if components are written in it.
+    /// Returns `true` if components can be written in this encoding.
     pub fn is_writable(self) -> bool {
         self.codec().is_none_or(|codec| codec.encoder().is_some())
     }
 
-    /// The form of tables of frames, if components may have one.
+    /// Returns the format of the codec's seek tables, if it has any.
     pub fn seek_format(self) -> Option<&'static dyn SeekFormat> {
         self.codec()?.seek_format()
     }
 
-    /// Returns a decoder of pieces, for elements of `width` bytes; `None` for raw bytes.
+    /// Returns a stream decoder for elements of `width` bytes, or `None` for raw bytes.
     pub fn stream(self, width: u64, limits: &Limits) -> Option<Box<dyn StreamDecoder>> {
         Some(self.codec()?.stream(width, limits))
     }
 
-    /// What makes encoders; `None` for raw bytes, and for codecs that are read only.
+    /// Returns the function that creates encoders, or `None` for raw bytes and codecs that cannot be written.
     pub fn encoder(self) -> Option<NewEncoder> {
         self.codec()?.encoder()
     }
 
-    /// The rule that a component decodes to the length that is declared.
+    /// Returns the rule that a component decodes to its declared length.
     pub fn length_rule(self) -> &'static Rule {
         self.codec().map_or(&LENGTH, Codec::length_rule)
     }
 
-    /// The rule that stored bytes are complete, and in the form of the encoding.
+    /// Returns the rule that stored bytes are complete and well-formed.
     pub fn broken_rule(self) -> &'static Rule {
         self.codec().map_or(&BROKEN, Codec::broken_rule)
     }
@@ -131,10 +132,10 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// The name of stored bytes that are the decoded ones.
+/// The name of the encoding without a codec.
 const RAW: &str = "raw";
 
-/// `a == b`, for constants.
+/// Returns `a == b`, for constants.
 const fn is_same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {

@@ -1,11 +1,11 @@
-//! Bytes, and Fletcher's checksum of them in the 4 bytes that follow.
+//! Fletcher-32: bytes followed by a 4-byte checksum.
 
 use super::pipeline::{BROKEN, CHECKSUM, broken};
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 
-/// Bytes with a checksum behind.
+/// The codec for bytes followed by a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fletcher32;
 
@@ -35,23 +35,23 @@ impl Codec for Fletcher32 {
     }
 }
 
-/// The bytes before the checksum at their end.
+/// Returns the bytes without their checksum, after comparing it.
 fn checked(bytes: &[u8]) -> Result<&[u8]> {
     let Some((content, said)) = bytes.split_last_chunk::<4>() else {
-        return Err(broken("there is no room for a checksum".to_owned()));
+        return Err(broken("the chunk is too short for a checksum".to_owned()));
     };
     let (found, said) = (fletcher32(content), u32::from_le_bytes(*said));
-    // Writers of before 1.6.3 on big-endian machines swapped the bytes of each half.
+    // HDF5 before 1.6.3 swapped the bytes of each half on big-endian machines.
     let swapped = ((found & 0x00ff_00ff) << 8) | ((found >> 8) & 0x00ff_00ff);
     match found == said || swapped == said {
         true => Ok(content),
         false => {
-            Err(CHECKSUM.broken(format!("the checksum is {found:#010x}, stored is {said:#010x}")))
+            Err(CHECKSUM.broken(format!("the checksum is {found:#010x}, expected {said:#010x}")))
         }
     }
 }
 
-/// Fletcher's checksum of 16-bit numbers, the high byte first.
+/// Returns Fletcher's checksum of 16-bit numbers, high byte first.
 fn fletcher32(bytes: &[u8]) -> u32 {
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     let (mut a, mut b) = (0u32, 0u32);

@@ -5,12 +5,12 @@ use super::{Codec, Collected, DecodedLen, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 
-/// One block of LZF.
+/// The codec for one block of LZF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lzf;
 
 impl Codec for Lzf {
-    /// Three bytes for 264.
+    /// Three bytes encode up to 264.
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
         DecodedLen::AtMost(stored_len.saturating_mul(88))
     }
@@ -32,7 +32,7 @@ impl Codec for Lzf {
     }
 }
 
-/// LZF: runs of bytes, and copies of earlier ones.
+/// Decodes LZF: runs of bytes, and copies of earlier ones.
 fn unlzf(stored: &[u8], most: usize) -> Result<Vec<u8>> {
     let short = || broken("the stored bytes end inside an LZF run".to_owned());
     let mut out: Vec<u8> = Vec::with_capacity(most.min(stored.len().saturating_mul(88)));
@@ -54,7 +54,8 @@ fn unlzf(stored: &[u8], most: usize) -> Result<Vec<u8>> {
             rest = after;
             let back = ((control & 31) << 8) + usize::from(low) + 1;
             let from = out.len().checked_sub(back);
-            let from = from.ok_or_else(|| broken("LZF looks back before the start".to_owned()))?;
+            let from =
+                from.ok_or_else(|| broken("an LZF copy starts before the beginning".to_owned()))?;
             for at in from..from + len + 2 {
                 out.push(out[at]);
             }

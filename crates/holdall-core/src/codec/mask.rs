@@ -1,4 +1,4 @@
-//! Bytes of which some bits are inverted: those of a pattern.
+//! Masks: bytes of which some bits are inverted.
 
 use super::pipeline::BROKEN;
 use super::{Codec, DecodedLen, StreamDecoder};
@@ -6,12 +6,12 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use std::sync::Arc;
 
-/// Bits that are inverted: those that are set in a pattern, which begins again where it ends.
+/// The codec that inverts the bits that are set in a repeating pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask(Arc<[u8]>);
 
 impl Mask {
-    /// The bits of `pattern`, which is not empty.
+    /// Creates a mask from `pattern`, which must not be empty.
     pub fn new(pattern: impl Into<Arc<[u8]>>) -> Mask {
         Mask(pattern.into())
     }
@@ -41,7 +41,7 @@ impl Codec for Mask {
 
 struct Stream {
     pattern: Arc<[u8]>,
-    /// The place in the pattern of the next byte.
+    /// The position in the pattern of the next byte.
     at: usize,
 }
 

@@ -1,47 +1,48 @@
-//! Records whose members lie otherwise than one after the other in little-endian bytes, put so.
+//! Rearranging records whose members are not stored one after the other in little-endian bytes.
 
 use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 
-/// How records are stored, and what becomes of them: their members one after the other, little-endian; bytes between them are left out.
+/// The codec that converts stored records to packed ones: members one after the other, little-endian, without the bytes
+/// between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Members {
     /// Bytes of a stored record; not 0.
     stored: u64,
-    /// Bytes of what it becomes.
+    /// Bytes of a converted record.
     decoded: u64,
     steps: Vec<Step>,
 }
 
-/// What comes next of a record that is put together.
+/// A step that appends bytes to a converted record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes from a place on, the order of each `turn` of them turned.
+    /// Copies a run of bytes, and reverses the order in each group of `turn` bytes.
     Run {
-        /// Their place, from the start of the record or element.
+        /// The offset of the run, from the start of the record or element.
         from: u64,
-        /// How many.
+        /// The number of bytes.
         len: u64,
-        /// Bytes of a number; 1 where they stay as they are.
+        /// Bytes of a number; 1 if bytes are copied unchanged.
         turn: u32,
     },
-    /// The same steps for each of some elements.
+    /// Applies the same steps to each element of an array.
     Each {
-        /// The place of the first, from the start of the record or element.
+        /// The offset of the first element, from the start of the record or element.
         from: u64,
-        /// How many.
+        /// The number of elements.
         count: u64,
-        /// Bytes from one to the next; not 0.
+        /// The distance between elements in bytes; not 0.
         every: u64,
-        /// What comes of each.
+        /// The steps for each element.
         steps: Vec<Step>,
     },
 }
 
 impl Step {
-    /// Bytes that come of it.
+    /// Returns the number of bytes that the step appends.
     fn len(&self) -> u64 {
         match self {
             Step::Run { len, .. } => *len,
@@ -50,23 +51,24 @@ impl Step {
     }
 }
 
-/// Bytes that come of steps.
+/// Returns the number of bytes that the steps append.
 pub fn len_of(steps: &[Step]) -> u64 {
     steps.iter().fold(0, |len, step| len.saturating_add(step.len()))
 }
 
 impl Members {
-    /// Records of `stored` bytes, which is not 0, of which steps make others. What they name lies inside of a record.
+    /// Creates the codec for records of `stored` bytes, which is not 0. The steps must only access bytes inside a
+    /// record.
     pub fn new(stored: u64, steps: Vec<Step>) -> Members {
         Members { stored, decoded: len_of(&steps), steps }
     }
 
-    /// Bytes of what a record becomes.
+    /// Returns the bytes of a converted record.
     pub fn decoded(&self) -> u64 {
         self.decoded
     }
 
-    /// Bytes that so many stored ones become.
+    /// Returns the decoded length of `stored_len` bytes.
     pub const fn decoded_len(&self, stored_len: u64) -> u64 {
         match stored_len.checked_div(self.stored) {
             Some(count) => count.saturating_mul(self.decoded),
@@ -74,7 +76,7 @@ impl Members {
         }
     }
 
-    /// Bytes that become so many.
+    /// Returns the stored length of `decoded_len` bytes.
     pub const fn stored_len(&self, decoded_len: u64) -> u64 {
         match decoded_len.checked_div(self.decoded) {
             Some(count) => count.saturating_mul(self.stored),
@@ -82,16 +84,16 @@ impl Members {
         }
     }
 
-    /// What stored records become.
+    /// Converts stored records.
     ///
     /// # Errors
-    /// [`BROKEN`], where they are not whole ones.
+    /// Returns [`BROKEN`] if the bytes are not whole records.
     pub fn decode(&self, stored: &[u8]) -> Result<Vec<u8>> {
         let width = usize::try_from(self.stored).unwrap_or(usize::MAX).max(1);
         let records = stored.chunks_exact(width);
         if !records.remainder().is_empty() {
             let message = format!(
-                "{} bytes are not a whole number of records of {width} bytes",
+                "{} bytes are not a multiple of {width}, the bytes of a record",
                 stored.len()
             );
             return Err(BROKEN.broken(message));

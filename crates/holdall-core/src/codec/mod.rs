@@ -1,9 +1,10 @@
-//! How stored bytes become decoded bytes and back, always under [`Limits`].
+//! Codecs: decoding stored bytes and encoding them, always under [`Limits`].
 //!
-//! A [`Codec`] describes one way: how many bytes can come of how many, a decoder of pieces, and where there are some a quicker
-//! decoder of whole components, a table of frames, an encoder and rules. The codecs that a file names without parameters are
-//! in [`CODECS`], and an [`Encoding`] is a place in that list. Chunks of arrays go through several, each with its parameters: a
-//! list of [`Step`](pipeline::Step)s. A codec with parameters is a value that formats make, and in no list.
+//! A [`Codec`] describes one encoding: the maximum decoded length, a stream decoder and, optionally, a faster decoder
+//! of whole components, a seek table, an encoder and rules. [`CODECS`] lists the codecs that files name without
+//! parameters, and an [`Encoding`] is an index in that list. Chunks of arrays can use several codecs, each with its
+//! parameters: a list of [`Step`](pipeline::Step)s. A codec with parameters is a value that formats create, and is not
+//! in the list.
 //!
 //! ```text
 //! mod.rs        the list · Codec
@@ -48,8 +49,8 @@ use crate::limits::Limits;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// The codecs that files name without parameters, each with the name that files, commands and reports use. A position is part
-/// of an [`Encoding`] in memory only: lines may be in any order.
+/// The codecs that files name without parameters, each with its name in files, commands and reports. A position in the
+/// list is only used in memory, in an [`Encoding`], so the order can be changed.
 pub static CODECS: &[(&str, &dyn Codec)] = &[
     ("zstd", &zstd::Zstd),
     ("deflate", &deflate::Deflate),
@@ -63,97 +64,98 @@ pub static CODECS: &[(&str, &dyn Codec)] = &[
     ("fletcher32", &fletcher32::Fletcher32),
 ];
 
-/// One way to store bytes.
+/// A way to encode bytes.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Returns how many bytes `stored_len` stored bytes decode to, or the most that they can: the expansion in the worst case.
+    /// Returns the decoded length of `stored_len` stored bytes, or its maximum.
     fn decoded_len(&self, stored_len: u64) -> DecodedLen;
 
-    /// Returns a decoder of one component, or of one frame, that is given stored bytes piece by piece. Elements have `width`
-    /// bytes each; 1 if the bytes are no elements.
+    /// Returns a stream decoder for one component or one frame. Elements have `width` bytes each; 1 if the bytes are no
+    /// elements.
     fn stream(&self, width: u64, limits: &Limits) -> Box<dyn StreamDecoder>;
 
-    /// Returns a decoder of whole components and frames that is used again and again, for a codec that has a quicker one than
-    /// a new stream for each.
+    /// Returns a reusable decoder of whole components and frames, if the codec has one that is faster than a new stream
+    /// for each.
     fn block(&self, _limits: &Limits) -> Option<Box<dyn BlockDecoder>> {
         None
     }
 
-    /// Decodes all of `stored`, one step of a chunk, to about `likely` bytes and at most `most`.
+    /// Decodes all of `stored`, as one step of a chunk, to about `likely` bytes and at most `most`.
     ///
     /// # Errors
-    /// [`pipeline::RULES`].
+    /// Returns an error of [`pipeline::RULES`] if the stored bytes are malformed.
     fn decode_chunk(&self, stored: &[u8], likely: usize, most: usize) -> Result<Vec<u8>> {
         pipeline::decode_streamed(self.stream(1, &Limits::default()), stored, likely, most)
     }
 
-    /// Returns how many bytes this step of a chunk made of what became `decoded_len` bytes again, as far as that follows from
-    /// its parameters.
+    /// Returns the length of this step's input before decoding, if its result has `decoded_len` bytes, as far as that
+    /// follows from the parameters.
     fn chunk_len_before(&self, decoded_len: u64) -> u64 {
         decoded_len
     }
 
-    /// Returns `true` if it describes how elements lie, so that it applies to chunks that are otherwise stored as they are.
+    /// Returns `true` if the codec describes how elements are stored, so that it also applies to chunks that are
+    /// otherwise stored without filters.
     fn describes_elements(&self) -> bool {
         false
     }
 
-    /// The name of the checksum that it compares in decoding, as reports have it; `None` if it compares none.
+    /// Returns the name, in reports, of the checksum that decoding compares, or `None` if there is none.
     fn checksum(&self) -> Option<&'static str> {
         None
     }
 
-    /// The form of its tables of frames, for a codec whose components can be decoded from the start of any frame. Several
-    /// frames, one after the other, are a component.
+    /// Returns the format of the seek table, for a codec whose components consist of one or more frames that can be
+    /// decoded independently.
     fn seek_format(&self) -> Option<&dyn SeekFormat> {
         None
     }
 
-    /// Returns a new encoder, for a codec in which components are written.
+    /// Returns the function that creates encoders, for a codec that can be written.
     fn encoder(&self) -> Option<NewEncoder> {
         None
     }
 
-    /// The levels of its encoder that are offered to people; `None` if it has none.
+    /// Returns the levels of the encoder that users can choose from, or `None` if there are none.
     fn levels(&self) -> Option<Levels> {
         None
     }
 
-    /// The rule that stored bytes are what the codec makes, and complete.
+    /// Returns the rule that stored bytes are complete and well-formed.
     fn broken_rule(&self) -> &'static Rule {
         &BROKEN
     }
 
-    /// The rule that a component decodes to the length that is declared.
+    /// Returns the rule that a component decodes to its declared length.
     fn length_rule(&self) -> &'static Rule {
         &LENGTH
     }
 
-    /// The rules that are its own.
+    /// Returns the codec's own rules.
     fn rules(&self) -> &'static [&'static Rule] {
         &[]
     }
 }
 
-/// Levels of an encoder.
+/// The levels of an encoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Levels {
-    /// From the fastest to the one that makes the fewest bytes.
+    /// From the fastest level to the one with the smallest result.
     pub range: RangeInclusive<i32>,
-    /// The level where none is asked for.
+    /// The default level.
     pub default: i32,
 }
 
-/// How many bytes stored bytes decode to.
+/// The decoded length of stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodedLen {
-    /// So many.
+    /// Exactly this many bytes.
     Exactly(u64),
-    /// So many or fewer.
+    /// At most this many bytes.
     AtMost(u64),
 }
 
 impl DecodedLen {
-    /// The largest length.
+    /// Returns the maximum length.
     pub const fn most(self) -> u64 {
         match self {
             DecodedLen::Exactly(len) | DecodedLen::AtMost(len) => len,
@@ -165,19 +167,19 @@ crate::error::rules! {
     /// The rules of this module.
     pub static OWN_RULES;
 
-    /// A build that left out what decodes this.
+    /// The build does not include the codec.
     pub NOT_BUILT: Unsupported "codec/not-built"
-        "Compressed data is read and written only by a build with the features `zstd` and `deflate`, which the formats that compress bring."
-        hint "build it with the feature of a format that compresses, or use the command or the Python package, which have all";
-    /// The stored bytes of a codec without rules of its own are not what it makes.
+        "Compressed data requires a build with the features `zstd` and `deflate`, which are enabled by the features of formats that compress."
+        hint "build with the feature of a format that compresses, or use the command or the Python package, which include all codecs";
+    /// The stored bytes are malformed, for a codec without rules of its own.
     pub BROKEN: Malformed "codec/broken"
         "The stored bytes of a component are complete, and in the form of its encoding.";
-    /// The same of their decoded length.
+    /// The decoded length differs from the declared one, for a codec without rules of its own.
     pub LENGTH: Malformed "codec/length"
         "A component decodes to exactly the length that the file or the shape declares.";
 }
 
-/// Every rule of codecs and of what they share.
+/// Returns all rules of codecs.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = CODECS.iter().map(|(_, codec)| codec.rules());
     [OWN_RULES, limits::RULES, pipeline::RULES].into_iter().chain(own).flatten().copied()

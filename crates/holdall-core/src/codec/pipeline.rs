@@ -1,4 +1,4 @@
-//! What chunks of arrays go through before they are stored, undone: codecs, one after the other.
+//! Pipelines: decoding chunks of arrays that several codecs encoded, one after the other.
 
 use super::{Codec, StreamDecoder};
 use crate::error::{Error, Result};
@@ -10,26 +10,26 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// The stored bytes of a chunk are not what they should be.
+    /// The stored bytes of a chunk are malformed.
     pub BROKEN: Malformed "chunks/broken"
         "The stored bytes of a chunk decode, through its filters, to exactly one chunk.";
-    /// A chunk changed.
+    /// A chunk differs from its checksum.
     pub CHECKSUM: Integrity "chunks/checksum"
         "The bytes of a chunk match the Fletcher-32 checksum that follows them."
         hint "the bytes changed since they were written: fetch or restore the file again";
 }
 
-/// One step that chunks went through when they were stored: a codec with its parameters.
+/// One step in which chunks are encoded: a codec with its parameters.
 #[derive(Clone)]
 pub struct Step(Arc<dyn Codec>);
 
 impl Step {
-    /// A step by that codec.
+    /// Creates a step from a codec.
     pub fn new(codec: impl Codec + 'static) -> Step {
         Step(Arc::new(codec))
     }
 
-    /// The same by one that others use as well.
+    /// Creates a step from a codec that others use as well.
     pub fn shared(codec: Arc<impl Codec + 'static>) -> Step {
         Step(codec)
     }
@@ -49,10 +49,11 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Undoes `steps`, which were applied in their order, all but those whose bit of `left_out` is set. `len` bytes must come out.
+/// Decodes a chunk by undoing `steps` in reverse order, except those whose bit in `left_out` is set. The result must
+/// have `len` bytes.
 ///
 /// # Errors
-/// [`RULES`].
+/// Returns an error of [`RULES`] if the stored bytes are malformed.
 pub fn decode(steps: &[Step], left_out: u32, stored: &[u8], len: usize) -> Result<Vec<u8>> {
     let mut bytes: Option<Vec<u8>> = None;
     for (number, step) in steps.iter().enumerate().rev() {
@@ -60,22 +61,25 @@ pub fn decode(steps: &[Step], left_out: u32, stored: &[u8], len: usize) -> Resul
             continue;
         }
         let input = bytes.as_deref().unwrap_or(stored);
-        // Steps before this one may have made it longer by their headers and checksums, and by what is between members.
+        // Earlier steps may have added headers, checksums, and bytes between members.
         let len = len_before(steps, number, len);
         let most = len.saturating_add(len / 8).saturating_add(SLACK);
         bytes = Some(step.decode_chunk(input, len, most)?);
     }
     let bytes = bytes.unwrap_or_else(|| stored.to_vec());
     if bytes.len() != len {
-        return Err(BROKEN.broken(format!("decodes to {} bytes, a chunk has {len}", bytes.len())));
+        return Err(BROKEN.broken(format!(
+            "decodes to {} bytes, expected {len}, the bytes of a chunk",
+            bytes.len()
+        )));
     }
     Ok(bytes)
 }
 
-/// Decodes all of `stored` by a stream to about `likely` bytes, and at most `most`.
+/// Decodes all of `stored` with a stream to about `likely` bytes, and at most `most`.
 ///
 /// # Errors
-/// [`BROKEN`], and what the stream finds wrong.
+/// Returns [`BROKEN`] if the result is too long or bytes follow the stream, and the errors of the stream.
 pub(super) fn decode_streamed(
     mut stream: Box<dyn StreamDecoder>,
     stored: &[u8],
@@ -114,20 +118,20 @@ pub(super) fn decode_streamed(
     Ok(out)
 }
 
-/// The bytes of a chunk of `len` behind the steps before number `number`, as far as those tell; at most what limits allow, for a chunk
-/// was held to them with its steps.
+/// Returns the length of a chunk of `len` bytes after the steps before step `number`, as far as known. It is within the
+/// limits, because chunk and steps were checked together.
 fn len_before(steps: &[Step], number: usize, len: usize) -> usize {
     let before = steps.iter().take(number);
     let before = before.fold(len as u64, |len, step| step.chunk_len_before(len));
     usize::try_from(before).unwrap_or(usize::MAX)
 }
 
-/// Whether a chunk did not go through the step of that number.
+/// Returns `true` if a chunk skipped the step at index `number`.
 pub fn is_left_out(left_out: u32, number: usize) -> bool {
     number < 32 && (left_out >> number) & 1 == 1
 }
 
-/// Bytes that steps may add to a chunk, beside a share of it.
+/// Bytes that steps may add to a chunk, in addition to a fraction of its length.
 pub(super) const SLACK: usize = 256;
 
 #[cold]
@@ -172,7 +176,7 @@ mod tests {
         assert_eq!(code(decode(&steps, 0, &zlib, 4)), "chunks/broken");
         assert_eq!(code(decode(&steps, 0, &zlib[..9], 3)), "chunks/broken");
         assert_eq!(code(decode(&steps, 0, &[&zlib[..], b"x"].concat(), 3)), "chunks/broken");
-        // The same by the way that codecs have which do not care for chunks.
+        // The same with the default implementation for codecs.
         let limits = crate::limits::Limits::default();
         let streamed = |len, most| decode_streamed(Zlib.stream(1, &limits), &zlib, len, most);
         assert_eq!(streamed(3, 3).unwrap(), b"abc");

@@ -1,10 +1,12 @@
-//! HDF5's filter `scaleoffset`: numbers as their distance from the least of a chunk, in as few bits as that takes; floats as
-//! that in steps of a power of ten.
+//! HDF5's filter `scaleoffset`: numbers are stored as their distance from a chunk's minimum, in as few bits as
+//! possible; floats as this distance in steps of a power of ten.
 //!
 //! ```text
-//! u32 bits of a number · u8: 8 · u64 the least, as it is · 8 bytes · numbers, one after the other, their highest bits first
+//! u32 bits of a number · u8: 8 · u64 the minimum, as its bits · 8 bytes · numbers, one after the other, their highest
+//! bits first
 //! ```
-//! Numbers that take all of their bits stand as they are. Of others the largest that fits stands for the fill value, where there is one.
+//! Numbers that need all of their bits are stored unchanged. Otherwise the largest number that fits represents the fill
+//! value, if there is one.
 
 use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
@@ -14,14 +16,14 @@ use crate::limits::Limits;
 /// Bytes before the numbers.
 const HEADER: usize = 21;
 
-/// What a file says of the filter.
+/// The codec, with the parameters of the filter in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaleOffset {
-    /// Numbers of a chunk.
+    /// The number of elements in a chunk.
     count: u64,
     /// Bytes of a number.
     size: usize,
-    /// Floats in steps of this power of ten; `None` of integers.
+    /// The power of ten of a float's steps; `None` for integers.
     digits: Option<i32>,
     /// The bits of the fill value.
     fill: Option<u64>,
@@ -29,7 +31,7 @@ pub struct ScaleOffset {
 }
 
 impl ScaleOffset {
-    /// By the values that stand beside the filter; `None` where those are of no known kind.
+    /// Creates the codec from the filter's parameters, or returns `None` if they are not supported.
     pub fn new(values: &[u32]) -> Option<ScaleOffset> {
         let &[kind, factor, count, class, size, _, order, has_fill, ref fill @ ..] = values else {
             return None;
@@ -45,15 +47,15 @@ impl ScaleOffset {
         Some(ScaleOffset { count: count.into(), size, digits, fill, is_big: order == 1 })
     }
 
-    /// Bytes of a chunk.
+    /// Returns the bytes of a chunk.
     fn len(&self) -> u64 {
         self.count.saturating_mul(self.size as u64)
     }
 
-    /// The numbers of a chunk of at most so many bytes.
+    /// Decodes the numbers of a chunk, which has at most `most` bytes.
     fn decode(&self, stored: &[u8], most: usize) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len()).ok().filter(|len| *len <= most);
-        let len = len.ok_or_else(|| broken("its numbers are more than a chunk has"))?;
+        let len = len.ok_or_else(|| broken("the filter states more numbers than a chunk has"))?;
         let cut = || broken("the stored bytes end before the numbers");
         let (header, packed) = stored.split_at_checked(HEADER).ok_or_else(cut)?;
         let (bits, rest) = header.split_first_chunk::<4>().ok_or_else(cut)?;
@@ -61,13 +63,13 @@ impl ScaleOffset {
         let (bits, least) = (u32::from_le_bytes(*bits) as usize, u64::from_le_bytes(*least));
         let whole = 8 * self.size;
         if bits > whole || rest.first() != Some(&8) {
-            return Err(broken("its header is of no known form"));
+            return Err(broken("unknown header of the filter `scaleoffset`"));
         }
         let wanted = self.count.saturating_mul(bits as u64).div_ceil(8);
         if (packed.len() as u64) < wanted {
             return Err(cut());
         }
-        // Rounded correctly, as no power of a float is.
+        // Parsed from text, which is rounded correctly, unlike powers of floats.
         let step = self.digits.map(|digits| format!("1e{digits}").parse().unwrap_or(1.0));
         let mut out = Vec::with_capacity(len);
         let mut at = 0;
@@ -93,7 +95,8 @@ impl ScaleOffset {
         Ok(out)
     }
 
-    /// The bits of a number at that distance from the least: of a float so many steps, of which that many make 1.
+    /// Returns the bits of the number at this distance from the minimum. `steps` is the number of steps per 1, for
+    /// floats.
     fn number(&self, distance: u64, least: u64, steps: Option<f64>) -> u64 {
         let Some(step) = steps else { return distance.wrapping_add(least) };
         match self.size {
@@ -107,7 +110,7 @@ impl ScaleOffset {
 }
 
 impl Codec for ScaleOffset {
-    /// How many that are is held to the limits; what they say may take no bits.
+    /// The length is checked against the limits: numbers may take no bits at all.
     fn decoded_len(&self, _: u64) -> DecodedLen {
         DecodedLen::AtMost(self.len())
     }
@@ -130,7 +133,7 @@ impl Codec for ScaleOffset {
     }
 }
 
-/// A number of so many bits from bit `at` on, counted from the highest of the first byte.
+/// Returns a number of `bits` bits, starting at bit `at`, counted from the highest bit of the first byte.
 fn taken(packed: &[u8], at: usize, bits: usize) -> u64 {
     let mut out = 0u128;
     let (first, end) = (at / 8, (at + bits).div_ceil(8));
@@ -140,7 +143,7 @@ fn taken(packed: &[u8], at: usize, bits: usize) -> u64 {
     (out >> (8 * end - at - bits)) as u64 & low_bits(bits)
 }
 
-/// A number of which so many bits are set, the lowest.
+/// Returns a number whose lowest `bits` bits are set.
 fn low_bits(bits: usize) -> u64 {
     1u64.checked_shl(bits as u32).unwrap_or(0).wrapping_sub(1)
 }

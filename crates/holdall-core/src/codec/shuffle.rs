@@ -1,22 +1,22 @@
-//! The first bytes of all elements, then the second ones, and so on: HDF5's filter `shuffle`.
+//! HDF5's filter `shuffle`: the first bytes of all elements, then all second bytes, and so on.
 
 use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 
-/// Bytes of elements, by their places in those.
+/// The codec that stores the bytes of elements by their position in the element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Bytes of an element; `None` for those of the component's elements.
+    /// Bytes of an element; `None` for the width of the component's elements.
     width: Option<u32>,
 }
 
 impl Shuffle {
-    /// Of the elements of the component.
+    /// Shuffles the component's elements.
     pub const OF_ELEMENTS: Shuffle = Shuffle { width: None };
 
-    /// Of elements of `width` bytes.
+    /// Shuffles elements of `width` bytes.
     pub const fn new(width: u32) -> Shuffle {
         Shuffle { width: Some(width) }
     }
@@ -46,7 +46,7 @@ impl Codec for Shuffle {
     }
 }
 
-/// The bytes of each element together again. What is not a whole element stays at the end.
+/// Restores the elements. Trailing bytes that are not a whole element stay at the end.
 fn unshuffle(bytes: &[u8], width: usize) -> Vec<u8> {
     let count = bytes.len() / width.max(1);
     if width <= 1 || count <= 1 {

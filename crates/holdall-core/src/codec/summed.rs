@@ -1,4 +1,5 @@
-//! Bytes with a CRC-32 that is kept elsewhere, such as the directory of a zip: checked, and otherwise left as they are.
+//! Bytes whose CRC-32 is stored elsewhere, such as in the directory of a zip: it is compared, and the bytes are
+//! unchanged.
 
 use super::crc::Crc32;
 use super::pipeline::BROKEN;
@@ -8,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::Digest;
 use crate::read::DIGEST;
 
-/// Bytes that must have this CRC-32.
+/// The codec for bytes that must have this CRC-32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crc32Checked(pub u32);
 
@@ -27,7 +28,8 @@ impl Codec for Crc32Checked {
             found if found == self.0 => Ok(stored.to_vec()),
             found => {
                 let (found, said) = (Digest::Crc32(found), Digest::Crc32(self.0));
-                Err(DIGEST.broken(format!("the decoded bytes have {found}, the file says {said}")))
+                Err(DIGEST
+                    .broken(format!("the digest of the decoded bytes is {found}, expected {said}")))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A stream of Deflate in zlib's header and checksum, as HDF5's filter `deflate` makes it.
+//! Deflate with zlib's header and checksum, as HDF5's filter `deflate` writes it.
 
 use super::pipeline::BROKEN;
 #[cfg(feature = "deflate")]
@@ -9,7 +9,7 @@ use crate::limits::Limits;
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// One zlib stream.
+/// The codec for one zlib stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zlib;
 
@@ -22,7 +22,7 @@ impl Codec for Zlib {
         Box::new(Stream(deflate::Stream::of_zlib()))
     }
 
-    // Into memory that was not cleared.
+    // Decodes into memory that was not cleared.
     fn decode_chunk(&self, stored: &[u8], likely: usize, most: usize) -> Result<Vec<u8>> {
         inflate(stored, likely, most)
     }
@@ -48,31 +48,32 @@ impl StreamDecoder for Stream {
     }
 }
 
-/// An error of Deflate as one of chunks, but for a build without Deflate.
+/// Converts an error of Deflate to one of chunks, unless Deflate is not built in.
 fn as_chunk(e: crate::error::Error) -> crate::error::Error {
     if e.code() == deflate::BROKEN.code { e.under(&BROKEN) } else { e }
 }
 
 #[cfg(not(feature = "deflate"))]
 fn inflate(_: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
-    Err(super::NOT_BUILT.broken("this build does not have Deflate"))
+    Err(super::NOT_BUILT.broken("this build does not include Deflate"))
 }
 
-/// A zlib stream of about `len` bytes, at most `most`.
+/// Decodes a zlib stream of about `len` bytes, at most `most`.
 #[cfg(feature = "deflate")]
 fn inflate(stored: &[u8], len: usize, most: usize) -> Result<Vec<u8>> {
     let mut stream = Decompress::new(true);
     let mut out = Vec::new();
-    // As much as there can be, where a file lies about `len`.
+    // At most what the stored bytes can decode to, in case a file claims a wrong `len`.
     let likely = len.saturating_add(1).min(stored.len().saturating_mul(1032));
     out.reserve_exact(likely);
     loop {
         let read = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
         let input = stored.get(read..).unwrap_or_default();
         let before = (stream.total_in(), out.len());
-        let status = stream
-            .decompress_vec(input, &mut out, FlushDecompress::None)
-            .map_err(|e| broken(format!("not zlib: {}", e.message().unwrap_or("no code"))))?;
+        let status =
+            stream.decompress_vec(input, &mut out, FlushDecompress::None).map_err(|e| {
+                broken(format!("invalid zlib data: {}", e.message().unwrap_or("no code")))
+            })?;
         if status == Status::StreamEnd {
             let left = (stored.len() as u64).saturating_sub(stream.total_in());
             return match left {

@@ -1,7 +1,7 @@
-//! What differs between two files of any two formats: names, types, shapes, attributes, values.
+//! Differences between two files of any formats: names, types, shapes, attributes, values.
 //!
-//! How something is stored is not a difference: encodings, digests, offsets, the order of tensors, and
-//! which of the forms of a sparse layout a format has. Whoever reads the values of both hands them over.
+//! How something is stored is not a difference: encodings, digests, offsets, the order of tensors, and which variant of
+//! a sparse layout a format has. The caller reads the values of both files and passes them to this module.
 
 mod structure;
 mod values;
@@ -14,16 +14,16 @@ use crate::error::Error;
 use crate::layout::number::{ElementType, Number};
 use crate::model::{Layout, Role, TensorInfo, Value};
 
-/// Elements agree when `|a - b| <= atol + rtol * |b|`.
+/// The tolerance of a comparison: elements agree if `|a - b| <= atol + rtol * |b|`.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// How much of `|b|` they may be apart.
+    /// The relative tolerance, a factor of `|b|`.
     pub rtol: f64,
-    /// How far they may be apart whatever `b` is.
+    /// The absolute tolerance.
     pub atol: f64,
 }
 
-/// What differs between two files, `a` and `b`.
+/// The differences between two files, `a` and `b`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -31,18 +31,19 @@ pub struct Diff {
     pub removed: Vec<TensorInfo>,
     /// Tensors that are only in `b`, in its order.
     pub added: Vec<TensorInfo>,
-    /// Tensors of both that are not the same in all, in the order of `a`.
+    /// Tensors that are in both files and differ, in the order of `a`.
     pub changed: Vec<TensorDiff>,
-    /// Attributes of the files that are not the same.
+    /// Attributes of the files that differ.
     pub attributes: Vec<AttributeDiff>,
-    /// Tensors that are in both.
+    /// The number of tensors that are in both files.
     pub compared: u64,
-    /// Those of them that are the same in all.
+    /// The number of tensors that are identical in both files.
     pub identical: u64,
 }
 
 impl Diff {
-    /// Whether there is no difference at all: the same tensors, bit for bit, and attributes.
+    /// Returns `true` if there is no difference: both files have the same tensors, bit for bit, and the same
+    /// attributes.
     pub fn is_identical(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -50,7 +51,7 @@ impl Diff {
             && self.attributes.is_empty()
     }
 
-    /// Whether there is no difference but in values that agree under the tolerance.
+    /// Returns `true` if the only differences are values that agree within the tolerance.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -58,7 +59,7 @@ impl Diff {
             && self.changed.iter().all(TensorDiff::is_same)
     }
 
-    /// Whether nothing was found to differ, but some values could not be compared: see
+    /// Returns `true` if no difference was found, but some values could not be compared: see
     /// [`TensorDiff::incomparable`].
     pub fn is_undecided(&self) -> bool {
         self.removed.is_empty()
@@ -68,7 +69,7 @@ impl Diff {
             && !self.is_same()
     }
 
-    /// As [`Diff::is_undecided`] of what [`Diff::values_agree`] asks about.
+    /// Returns `true` if [`Diff::values_agree`] cannot be decided because some values could not be compared.
     pub fn values_undecided(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -76,8 +77,8 @@ impl Diff {
             && !self.values_agree()
     }
 
-    /// Whether both have the same names and shapes, and values that agree under the tolerance; types,
-    /// layouts and attributes may differ. This is what a conversion to another precision keeps.
+    /// Returns `true` if both files have the same names and shapes, and values that agree within the tolerance. Types,
+    /// layouts and attributes may differ. A conversion to another precision preserves this.
     pub fn values_agree(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -85,33 +86,32 @@ impl Diff {
     }
 }
 
-/// What differs between two tensors of one name.
+/// The differences between two tensors of the same name.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TensorDiff {
-    /// Their name.
+    /// The name of the tensors.
     pub name: String,
-    /// The types of their elements, if they are not the same. Of layouts that are not known only
-    /// [`TensorDiff::components`] tells.
-    pub types: Option<(Option<ElementType>, Option<ElementType>)>,
-    /// Their shapes, if they are not the same; values are not compared then.
-    pub shapes: Option<(Vec<u64>, Vec<u64>)>,
-    /// Their layouts, if they do not mean the same.
-    pub layouts: Option<(Layout, Layout)>,
-    /// Attributes that are not the same.
-    pub attributes: Vec<AttributeDiff>,
-    /// Of quantized tensors and unknown layouts: components that are not the same.
-    pub components: Vec<ComponentDiff>,
-    /// How their values compare, if they are not all the same; of quantized tensors, also if only
-    /// their components are not. Always none for layouts that are not known: see
+    /// The types of the elements, if they differ. Always `None` for unknown layouts, whose types are compared in
     /// [`TensorDiff::components`].
+    pub types: Option<(Option<ElementType>, Option<ElementType>)>,
+    /// The shapes, if they differ; values are not compared then.
+    pub shapes: Option<(Vec<u64>, Vec<u64>)>,
+    /// The layouts, if they are not equivalent.
+    pub layouts: Option<(Layout, Layout)>,
+    /// Attributes that differ.
+    pub attributes: Vec<AttributeDiff>,
+    /// Components that differ, for quantized tensors and unknown layouts.
+    pub components: Vec<ComponentDiff>,
+    /// How the values compare, if they are not all equal; for quantized tensors, also if only the components differ.
+    /// Always `None` for unknown layouts: see [`TensorDiff::components`].
     pub values: Option<ValueDiff>,
-    /// Why their values could not be compared, if they could not.
+    /// The error because of which the values could not be compared, if any.
     pub incomparable: Option<Error>,
 }
 
 impl TensorDiff {
-    /// Whether there is anything to tell.
+    /// Returns `true` if there is any difference to report.
     pub fn is_change(&self) -> bool {
         self.types.is_some()
             || self.shapes.is_some()
@@ -122,7 +122,7 @@ impl TensorDiff {
             || self.incomparable.is_some()
     }
 
-    /// Whether they differ in nothing but values that agree under the tolerance.
+    /// Returns `true` if the only differences are values that agree within the tolerance.
     pub fn is_same(&self) -> bool {
         self.types.is_none()
             && self.layouts.is_none()
@@ -130,12 +130,12 @@ impl TensorDiff {
             && self.values_agree()
     }
 
-    /// Whether their shapes are the same, and their values agree under the tolerance.
+    /// Returns `true` if the shapes are equal, and the values agree within the tolerance.
     pub fn values_agree(&self) -> bool {
         self.incomparable.is_none() && self.none_differs()
     }
 
-    /// Whether they may be the same: their values could not be compared, and nothing else differs.
+    /// Returns `true` if the values could not be compared, and nothing else differs.
     pub fn is_undecided(&self) -> bool {
         self.types.is_none()
             && self.layouts.is_none()
@@ -143,15 +143,15 @@ impl TensorDiff {
             && self.values_undecided()
     }
 
-    /// Whether their values may agree: they could not be compared, and the shapes are the same.
+    /// Returns `true` if the values could not be compared, and the shapes are equal.
     pub fn values_undecided(&self) -> bool {
         self.incomparable.is_some() && self.none_differs()
     }
 
-    /// Whether no shape and no value was found to differ.
+    /// Returns `true` if no shape and no value was found to differ.
     fn none_differs(&self) -> bool {
         let same = match &self.values {
-            // What quantized components stand for counts, not they themselves.
+            // The dequantized values count, not the components themselves.
             Some(values) => values.differing == 0,
             None => self.components.iter().all(ComponentDiff::agrees),
         };
@@ -159,22 +159,22 @@ impl TensorDiff {
     }
 }
 
-/// What differs between two components of one role.
+/// The differences between two components of the same role.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ComponentDiff {
-    /// Their role.
+    /// The role of the components.
     pub role: Role,
-    /// The types of their elements; none where only the other tensor has such a component.
+    /// The types of the elements; `None` if one tensor has no such component.
     pub types: (Option<ElementType>, Option<ElementType>),
-    /// Their decoded lengths in bytes, where they are there and known.
+    /// The decoded lengths in bytes, if the components exist and the lengths are known.
     pub lens: (Option<u64>, Option<u64>),
-    /// How their elements compare, if there are as many in both and they are not all the same.
+    /// How the elements compare, if there are equally many in both and they are not all equal.
     pub values: Option<ValueDiff>,
 }
 
 impl ComponentDiff {
-    /// Two components of a role, before their elements were looked at.
+    /// Creates the description of two components whose elements were not compared yet.
     pub fn new(
         role: Role,
         types: (Option<ElementType>, Option<ElementType>),
@@ -183,7 +183,7 @@ impl ComponentDiff {
         ComponentDiff { role, types, lens, values: None }
     }
 
-    /// Whether there is anything to tell.
+    /// Returns `true` if there is any difference to report.
     pub fn is_change(&self) -> bool {
         self.types.0 != self.types.1 || self.lens.0 != self.lens.1 || self.values.is_some()
     }
@@ -195,19 +195,19 @@ impl ComponentDiff {
     }
 }
 
-/// How elements compare.
+/// The result of comparing elements.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
-    /// Elements of each. Of two sparse tensors with values in the same places, only those.
+    /// The number of elements in each tensor. For two sparse tensors with values at the same places, only these values.
     pub count: u64,
-    /// Elements that are not the same: other bits, or other numbers where the types differ.
+    /// The number of elements that are not equal: different bits, or different numbers if the types differ.
     pub unequal: u64,
-    /// Elements that do not agree under the tolerance; without one, as many as are unequal.
+    /// The number of elements that do not agree within the tolerance; without a tolerance, equal to `unequal`.
     pub differing: u64,
-    /// The greatest `|a - b|`. Elements of which one is NaN are left out.
+    /// The maximum of `|a - b|`. Elements of which one is NaN are ignored.
     pub max_abs: f64,
-    /// The greatest `|a - b| / |b|` where `b` is not 0.
+    /// The maximum of `|a - b| / |b|` over the elements where `b` is not 0.
     pub max_rel: f64,
     /// The first element that does not agree.
     pub first: Option<DifferingElement>,
@@ -217,22 +217,22 @@ pub struct ValueDiff {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct DifferingElement {
-    /// Its place, one number for each dimension.
+    /// The element's index, one number per dimension.
     pub index: Vec<u64>,
-    /// What it is in `a`.
+    /// The element's value in `a`.
     pub a: Number,
-    /// What it is in `b`.
+    /// The element's value in `b`.
     pub b: Number,
 }
 
-/// An attribute that is not the same in both.
+/// An attribute that differs.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AttributeDiff {
-    /// Its key.
+    /// The attribute's key.
     pub key: String,
-    /// Its value in `a`, if it is there.
+    /// The value in `a`, if it exists.
     pub a: Option<Value>,
-    /// Its value in `b`, if it is there.
+    /// The value in `b`, if it exists.
     pub b: Option<Value>,
 }

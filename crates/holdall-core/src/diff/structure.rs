@@ -1,4 +1,4 @@
-//! What differs before a value is read: names, types, shapes, layouts, attributes.
+//! Differences that do not require reading values: names, types, shapes, layouts, attributes.
 
 use super::{AttributeDiff, Diff, TensorDiff};
 use crate::layout::number::ElementType;
@@ -6,19 +6,19 @@ use crate::model::{Attributes, Index, Layout, TensorInfo, Value};
 use holdall_collections::HashMap;
 use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 
-/// Two tensors of one name, and what differs between them so far.
+/// Two tensors of the same name, and the differences found so far.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TensorPair {
-    /// That of `a`.
+    /// The tensor in `a`.
     pub a: TensorInfo,
-    /// That of `b`.
+    /// The tensor in `b`.
     pub b: TensorInfo,
-    /// All but their values.
+    /// The differences, except those of the values.
     pub diff: TensorDiff,
 }
 
-/// Compares all but the values, of tensors whose names `takes` says yes to.
+/// Compares everything except values, for the tensors whose names `takes` accepts.
 pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec<TensorPair>) {
     let only_in = |index: &Index, other: &Index| {
         let missing = |t: &TensorInfo| takes(t.name()) && other.position(t.name()).is_none();
@@ -42,8 +42,8 @@ pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec
 
 fn tensors(a: &TensorInfo, b: &TensorInfo) -> TensorDiff {
     let type_of = |t: &TensorInfo| t.dtype().map(|dtype| ElementType::new(dtype, t.logical_type()));
-    // Of a layout that is not known, no component is the one that tells: the first may be another in
-    // each file. Types are compared role by role.
+    // An unknown layout has no main component, and the first one may be a different one in each file. Types are
+    // compared role by role instead.
     let by_role = matches!(a.layout(), Layout::Other(_)) && a.layout() == b.layout();
     let (of_a, of_b) = if by_role { (None, None) } else { (type_of(a), type_of(b)) };
     let shapes = || (a.shape().to_vec(), b.shape().to_vec());
@@ -60,7 +60,7 @@ fn tensors(a: &TensorInfo, b: &TensorInfo) -> TensorDiff {
     }
 }
 
-/// Layouts that mean the same are one.
+/// Returns the same layout for equivalent layouts.
 pub fn family(layout: &Layout) -> &Layout {
     match layout {
         Layout::PackedCsr => &Layout::SparseCsr,
@@ -69,7 +69,7 @@ pub fn family(layout: &Layout) -> &Layout {
     }
 }
 
-/// Attributes that are not the same: those of `a` in its order, then those that only `b` has.
+/// Returns the attributes that differ: those of `a` in its order, then those that only `b` has.
 fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     if a.is_empty() && b.is_empty() {
         return Vec::new();
@@ -95,7 +95,7 @@ fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     out
 }
 
-/// Returns `true` if an attribute has the same value in both: schemas are the same if their JSON is, however it is written.
+/// Returns `true` if an attribute has the same value in both files. Schemas are equal if their parsed JSON is.
 pub(crate) fn same_attribute(key: &str, a: &Value, b: &Value) -> bool {
     if same_value(a, b) {
         return true;
@@ -106,10 +106,10 @@ pub(crate) fn same_attribute(key: &str, a: &Value, b: &Value) -> bool {
         && parsed(a).is_some_and(|a| Some(a) == parsed(b))
 }
 
-/// How deep a schema may nest: deeper ones are the same if their texts are.
+/// The maximum nesting of a schema; deeper ones are equal only if their texts are.
 const MAX_SCHEMA_DEPTH: usize = 256;
 
-/// Whether two values are the same: floats by their bits, maps whatever the order of their keys.
+/// Returns `true` if two values are equal: floats by their bits, maps regardless of the order of their keys.
 pub(crate) fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
@@ -126,7 +126,7 @@ pub(crate) fn same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Keys may be any value; their JSON tells them apart.
+/// Keys may be any value; their JSON text identifies them.
 fn by_key(all: &[(Value, Value)]) -> HashMap<String, &Value> {
     all.iter().map(|(k, v)| (k.to_json(), v)).collect()
 }

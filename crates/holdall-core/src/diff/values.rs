@@ -4,28 +4,28 @@ use super::{DifferingElement, Tolerance, ValueDiff};
 use crate::error::{Error, Result};
 use crate::layout::number::{ElementType, Number, NumberClass};
 
-/// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
+/// The number of elements that are decoded at once: a multiple of 4, so that packed ones fill whole bytes.
 const BLOCK: u64 = 4096;
 
 /// How two runs of elements are compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparator<'a> {
-    /// The one side.
+    /// The first side.
     pub a: Side<'a>,
-    /// The other.
+    /// The second side.
     pub b: Side<'a>,
-    /// Without one, elements of one type agree when they are the same bits.
+    /// The tolerance. Without one, elements of the same type agree if their bits are equal.
     pub tolerance: Option<Tolerance>,
 }
 
-/// What is compared, for errors, and what its elements are.
+/// The elements of one side: their type, and their location for errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// The name of the file.
     pub source: &'a str,
     /// The name of the tensor.
     pub tensor: &'a str,
-    /// What its elements are.
+    /// The type of the elements.
     pub of: &'a ElementType,
 }
 
@@ -36,21 +36,21 @@ impl Side<'_> {
     }
 }
 
-/// What was found so far.
+/// The result of a comparison so far.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Elements that were compared.
+    /// The number of elements that were compared.
     pub count: u64,
     unequal: u64,
     differing: u64,
     max_abs: f64,
     max_rel: f64,
-    /// Its number in row-major order.
+    /// The row-major index of the first differing element, and its values.
     first: Option<(u64, Number, Number)>,
 }
 
 impl Tally {
-    /// Takes what was found of other elements of the same.
+    /// Adds the result of comparing other elements of the same tensor.
     pub fn add(&mut self, other: Tally) {
         self.count += other.count;
         self.unequal += other.unequal;
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// What was found. `index` tells the place of an element.
+    /// Returns the result. `index` converts a row-major index to one per dimension.
     pub fn report(self, index: impl FnOnce(u64) -> Vec<u64>) -> ValueDiff {
         ValueDiff {
             count: self.count,
@@ -75,13 +75,13 @@ impl Tally {
         }
     }
 
-    /// The same, if anything is unequal.
+    /// Returns the result, if any elements are not equal.
     pub fn finish(self, index: impl FnOnce(u64) -> Vec<u64>) -> Option<ValueDiff> {
         (self.unequal > 0).then(|| self.report(index))
     }
 }
 
-/// Memory kept between calls.
+/// Memory that is reused between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     real: (Vec<f64>, Vec<f64>),
@@ -89,19 +89,19 @@ pub struct Scratch {
     complex: (Vec<[f64; 2]>, Vec<[f64; 2]>),
 }
 
-/// Two elements side by side.
+/// Two elements and their difference.
 struct Both {
-    /// Whether they are the same number, or both NaN.
+    /// Whether the elements are the same number, or both NaN.
     equal: bool,
-    /// Whether the same bits follow from that, in elements of one type.
+    /// Whether `equal` implies equal bits, for elements of the same type.
     plain: bool,
-    /// `|a - b|`: NaN where one of them is.
+    /// `|a - b|`, or NaN if one of them is NaN.
     abs: f64,
     /// `|b|`.
     of: f64,
 }
 
-/// How elements of one class are compared.
+/// The functions that compare elements of one class.
 struct CompareFns<T> {
     both: fn(&T, &T) -> Both,
     number: fn(&ElementType, &T) -> Number,
@@ -133,7 +133,7 @@ static COMPLEX: CompareFns<[f64; 2]> = CompareFns {
 static REAL: CompareFns<f64> = CompareFns {
     both: |&p, &q| Both {
         equal: p == q || (p.is_nan() && q.is_nan()),
-        // Only zeros and NaN have more than one form.
+        // Only zeros and NaN have several bit patterns.
         plain: p == q && p != 0.0,
         abs: (p - q).abs(),
         of: q.abs(),
@@ -142,10 +142,10 @@ static REAL: CompareFns<f64> = CompareFns {
 };
 
 impl Comparator<'_> {
-    /// Compares `count` elements, of which the first has the number `start`, with their bytes.
+    /// Compares `count` elements, given by their bytes. The first one has the row-major index `start`.
     ///
     /// # Errors
-    /// `bool` bytes above 1 where they differ.
+    /// Returns an error if elements differ and one is a `bool` byte greater than 1.
     pub fn elements(
         &self,
         start: u64,
@@ -214,12 +214,12 @@ impl Comparator<'_> {
     ) {
         let width = (self.a.of.bits() / 8) as usize;
         let same_type = self.a.of == self.b.of;
-        // To codes that nobody knows the meaning of nothing is near.
+        // Codes of an unknown type have no tolerance.
         let tolerance = self.tolerance.filter(|_| self.a.of.is_known());
         for (i, (p, q)) in p.iter().zip(q).enumerate() {
             let both = (how.both)(p, q);
             let bits = || match width {
-                // Below 8 bits there is no NaN, and zeros differ in their sign.
+                // Types of less than 8 bits have no NaN, and their zeros differ only in the sign.
                 0 => {
                     let negative = |x| (how.number)(self.a.of, x).to_f64().is_sign_negative();
                     negative(p) == negative(q)
@@ -249,7 +249,7 @@ impl Comparator<'_> {
     }
 }
 
-/// Elements as they are stored, and the number of the first.
+/// Stored elements, and the row-major index of the first.
 struct StoredElements<'a> {
     start: u64,
     a: &'a [u8],
@@ -258,7 +258,7 @@ struct StoredElements<'a> {
 
 impl Tolerance {
     fn holds(&self, both: &Both) -> bool {
-        // Next to an infinity only the same infinity is near; a difference with NaN is NaN.
+        // An infinity only agrees with the same infinity. A difference with NaN is NaN.
         both.equal
             || (both.abs.is_finite()
                 && both.of.is_finite()
@@ -266,14 +266,14 @@ impl Tolerance {
     }
 }
 
-/// The bytes of elements `from..to` of those in `bytes`.
+/// Returns the bytes of the elements `from..to` in `bytes`.
 fn part<'b>(bytes: &'b [u8], of: &ElementType, from: u64, to: u64) -> &'b [u8] {
     let end = bytes.len();
     let (from, to) = (of.len_of(from) as usize, of.len_of(to) as usize);
     &bytes[from.min(end)..to.min(end)]
 }
 
-/// The place of an element in a tensor of `shape`, from its number in row-major order.
+/// Converts a row-major index in a tensor of `shape` to one index per dimension.
 pub fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
     let mut out = vec![0; shape.len()];
     for (place, &size) in out.iter_mut().zip(shape).rev() {
@@ -284,8 +284,8 @@ pub fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
     out
 }
 
-/// Whether elements of these types stand for each other one by one: those of an unknown type only for
-/// those of the same.
+/// Returns `true` if elements of these types can be compared one by one. Elements of an unknown type can only be
+/// compared with elements of the same type.
 pub fn is_comparable(a: &ElementType, b: &ElementType) -> bool {
     a == b || (a.is_known() && b.is_known())
 }

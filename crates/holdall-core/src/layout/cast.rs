@@ -1,14 +1,14 @@
-//! Numbers rounded into another float type: to nearest, ties to even, and once.
+//! Rounding numbers to another float type: to nearest, ties to even, in a single step.
 //!
-//! Every number of every float type here is an `f64` exactly, so that is what is rounded; on the way from `f64` there is
-//! no `f32`, which would round a second time.
+//! An `f64` represents every number of all float types here exactly, so numbers are rounded from `f64` directly. An
+//! intermediate `f32` would round twice.
 
 use super::float::{Fields, Top, decode_f64};
 use crate::error::Result;
 use crate::model::{DType, LogicalType};
 use std::fmt;
 
-/// A float type that elements can be rounded into: each takes whole bytes.
+/// A float type that elements can be rounded to. All of these types take whole bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The variants are their own names.
@@ -23,18 +23,18 @@ pub enum FloatType {
     F8E5M2FnUz,
 }
 
-/// What becomes of a number that is beyond the largest of a type.
+/// What happens to a number beyond the largest of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// It becomes infinite; NaN where the type has no infinities.
+    /// It becomes infinite, or NaN if the type has no infinities.
     #[default]
     Infinite,
-    /// It becomes the largest finite number, of its sign. Infinities stay what they are where the type has them.
+    /// It becomes the largest finite number of its sign. Infinities stay infinite if the type has them.
     Saturate,
 }
 
 impl FloatType {
-    /// All of them, widest first.
+    /// All types, widest first.
     pub const ALL: [FloatType; 8] = [
         FloatType::F64,
         FloatType::F32,
@@ -46,7 +46,7 @@ impl FloatType {
         FloatType::F8E5M2FnUz,
     ];
 
-    /// What its elements are stored as.
+    /// Returns the storage type of the elements.
     pub const fn dtype(self) -> DType {
         match self {
             FloatType::F64 => DType::F64,
@@ -57,7 +57,7 @@ impl FloatType {
         }
     }
 
-    /// What they mean beyond that.
+    /// Returns the meaning of the elements beyond their storage type.
     pub const fn logical_type(self) -> Option<LogicalType> {
         match self {
             FloatType::F8E4M3Fn => Some(LogicalType::F8E4M3Fn),
@@ -68,13 +68,14 @@ impl FloatType {
         }
     }
 
-    /// The type of such elements; `None` of all others, complex ones and floats below 8 bits among them.
+    /// Returns the float type of such elements, or `None` for other types, including complex ones and floats below 8
+    /// bits.
     pub fn from_dtype(dtype: DType, logical: Option<&LogicalType>) -> Option<FloatType> {
         let same = |t: &FloatType| t.dtype() == dtype && t.logical_type().as_ref() == logical;
         FloatType::ALL.into_iter().find(same)
     }
 
-    /// The name that Holdall uses everywhere: `f32`, `bf16`, `f8_e4m3fn`.
+    /// Returns the name that Holdall uses everywhere: `f32`, `bf16`, `f8_e4m3fn`.
     pub const fn as_str(self) -> &'static str {
         match self {
             FloatType::F8E4M3Fn => "f8_e4m3fn",
@@ -85,12 +86,12 @@ impl FloatType {
         }
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn from_name(name: &str) -> Option<FloatType> {
         FloatType::ALL.into_iter().find(|t| t.as_str() == name)
     }
 
-    /// Whether infinities are among its values.
+    /// Returns `true` if the type has infinities.
     pub const fn has_infinities(self) -> bool {
         !matches!(self, FloatType::F8E4M3Fn | FloatType::F8E4M3FnUz | FloatType::F8E5M2FnUz)
     }
@@ -102,10 +103,10 @@ impl fmt::Display for FloatType {
     }
 }
 
-/// Appends `values` to `out`, rounded to nearest, ties to even, as little-endian elements. NaN stays NaN, the quiet one
-/// of its sign; where there is no negative zero, it becomes zero.
+/// Rounds `values` to nearest, ties to even, and appends them to `out` as little-endian elements. NaN becomes the quiet
+/// NaN of its sign. Negative zero becomes zero if the type has no negative zero.
 ///
-/// Returns how many overflowed: finite ones beyond the largest that the type has, and infinities where it has none.
+/// Returns the number of overflows: finite numbers beyond the largest of the type, and infinities if the type has none.
 pub fn round_f64(values: &[f64], to: FloatType, overflow: Overflow, out: &mut Vec<u8>) -> u64 {
     match to {
         FloatType::F64 => {
@@ -144,13 +145,13 @@ fn single(values: &[f64], overflow: Overflow, out: &mut Vec<u8>) -> u64 {
     lost
 }
 
-/// Into `N` bytes each, of a type that is narrower than `f32` and has its exponents. Specialised for each.
+/// Rounds to `N` bytes per element, for types narrower than `f32`. Specialised for each type.
 #[inline(always)]
 fn narrow<const N: usize>(values: &[f64], f: Fields, overflow: Overflow, out: &mut Vec<u8>) -> u64 {
     let (m, e) = (f.mantissa_bits, f.exponent_bits);
     let sign_bit = 1u64 << (m + e);
     let (all, top) = (sign_bit - 1, ((1u64 << e) - 1) << m);
-    // Codes of magnitudes, without a sign.
+    // Codes of magnitudes, without the sign.
     let (largest, beyond, nan) = match f.top {
         Top::Numbers => (all, all, all),
         Top::Ieee => (top - 1, top, top | 1 << (m - 1)),
@@ -161,7 +162,7 @@ fn narrow<const N: usize>(values: &[f64], f: Fields, overflow: Overflow, out: &m
     let has_infinities = matches!(f.top, Top::Ieee);
     let has_negative_zero = !matches!(f.top, Top::NegativeZeroNan);
     let shift = 52 - m;
-    // The least number that is not subnormal, and a number whose last bit is worth the last bit of those that are.
+    // The smallest normal number, and a number whose last bit has the value of a subnormal's last bit.
     let least = ((1024 - f.bias) as u64) << 52;
     let magic = ((1023 + 52 + 1 - f.bias - m as i32) as u64) << 52;
     let rebase = ((1023 - f.bias) as u64) << 52;
@@ -172,12 +173,12 @@ fn narrow<const N: usize>(values: &[f64], f: Fields, overflow: Overflow, out: &m
     for (&x, slot) in values.iter().zip(slots) {
         let bits = x.to_bits();
         let (magnitude, negative) = (bits & INFINITY_AND_NAN, bits >> 63);
-        // Half of the last place that stays is added, a bit less where that place is even: what carries over makes the
-        // exponent one more, as it should.
+        // Adds half of the last place that is kept, or slightly less if that place is even. A carry increments the
+        // exponent, as it should.
         let based = magnitude.wrapping_sub(rebase);
         let odd = based >> shift & 1;
         let normal = based.wrapping_add((1 << (shift - 1)) - 1 + odd) >> shift;
-        // The sum of doubles is rounded at that last bit, to nearest and even.
+        // The sum of doubles is rounded at that last bit, to nearest, ties to even.
         let sum = f64::from_bits(magnitude) + f64::from_bits(magic);
         let subnormal = sum.to_bits().wrapping_sub(magic);
         let rounded = if magnitude >= least { normal } else { subnormal };
@@ -203,24 +204,24 @@ fn narrow<const N: usize>(values: &[f64], f: Fields, overflow: Overflow, out: &m
 const INFINITY: u64 = 0x7ff << 52;
 const INFINITY_AND_NAN: u64 = u64::MAX >> 1;
 
-/// Elements that come as bytes in pieces of any length, rounded into another type.
+/// Rounds elements to another type. The elements arrive as bytes, in pieces of any length.
 #[derive(Debug, Clone)]
 pub struct Caster {
     dtype: DType,
     logical_type: Option<LogicalType>,
     to: FloatType,
     overflow: Overflow,
-    /// Bytes that make whole elements.
+    /// Bytes of the smallest run of whole elements.
     unit: usize,
-    /// Elements that are to come.
+    /// The number of elements that are still to come.
     left: u64,
-    /// The start of an element whose end has not come.
+    /// The start of an incomplete element.
     begun: Vec<u8>,
     overflowed: u64,
 }
 
 impl Caster {
-    /// For `count` elements of a type.
+    /// Creates a caster for `count` elements.
     pub fn new(
         dtype: DType,
         logical_type: Option<LogicalType>,
@@ -236,10 +237,10 @@ impl Caster {
         Caster { dtype, logical_type, to, overflow, unit, left: count, begun, overflowed }
     }
 
-    /// Appends to `out` what the next bytes are rounded to.
+    /// Rounds the next bytes and appends the result to `out`.
     ///
     /// # Errors
-    /// What [`decode_f64`] has: elements that are not numbers.
+    /// Returns the errors of [`decode_f64`], if elements are not numbers.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if !self.begun.is_empty() {
             let missing = self.unit.saturating_sub(self.begun.len()).min(bytes.len());
@@ -257,10 +258,10 @@ impl Caster {
         self.whole(whole, out)
     }
 
-    /// Appends what is left, when all bytes have come. Returns how many numbers overflowed.
+    /// Appends the remaining elements to `out`, after all bytes were pushed. Returns the number of overflows.
     ///
     /// # Errors
-    /// As [`Caster::push`]; [`LENGTH`](super::LENGTH) for a part of an element.
+    /// Returns the errors of [`Caster::push`], and [`LENGTH`](super::LENGTH) if the last element is incomplete.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<u64> {
         if self.unit == 3 && !self.begun.is_empty() {
             self.begun.resize(self.unit, 0);
@@ -273,7 +274,7 @@ impl Caster {
     fn whole(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let Caster { to, overflow, left, overflowed, .. } = self;
         decode_f64(self.dtype, self.logical_type.as_ref(), bytes, |values| {
-            // The last byte of small elements may have room for more than there are.
+            // The last byte of sub-byte elements may have unused bits.
             let count = usize::try_from(*left).unwrap_or(usize::MAX).min(values.len());
             let values = values.get(..count).unwrap_or(values);
             *left -= count as u64;

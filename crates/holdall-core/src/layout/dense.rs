@@ -1,4 +1,4 @@
-//! Elements in row-major order.
+//! Dense elements in row-major order.
 
 use super::float::{check_bools, decode_f32, decode_f64};
 use super::{ALIGNMENT, BIG_ENDIAN, ELEMENT_SIZE, ELEMENT_TYPE, LENGTH, ROW_BOUNDARY, ROWS};
@@ -9,30 +9,30 @@ use bytes::Bytes;
 use half::{bf16, f16};
 use std::ops::Range;
 
-/// A Rust type that elements can be borrowed or copied as: the numbers of the 13 dtypes, `bool`, and
+/// A Rust type that elements can be borrowed or copied as: the numbers of the 13 dtypes, `bool`, and `[f16; 2]`,
 /// `[f32; 2]`, `[f64; 2]` for complex elements.
 pub trait Element: sealed::Element {
-    /// The dtype these elements are stored as.
+    /// The dtype of the stored elements.
     const DTYPE: DType;
-    /// The complex type, where two stored elements are one.
+    /// The complex type, if two stored elements form one element.
     const COMPLEX: Option<LogicalType>;
 }
 
 mod sealed {
     /// How bytes become elements.
     pub trait Element: Copy + Default + 'static {
-        /// Whether the bytes of an element have an order.
+        /// Whether an element has several bytes, whose order matters.
         const HAS_BYTE_ORDER: bool;
 
         /// Borrows little-endian bytes as elements.
         fn cast(bytes: &[u8]) -> crate::Result<Result<&[Self], bytemuck::PodCastError>>;
 
-        /// Copies little-endian bytes, as many as `out` takes.
+        /// Copies little-endian bytes into all of `out`.
         fn copy(bytes: &[u8], out: &mut [Self]) -> crate::Result<()>;
     }
 }
 
-/// A type without padding for which every bit pattern is a value.
+/// Borrows bytes as a type without padding for which every bit pattern is valid.
 fn cast_any<T: AnyBitPattern>(bytes: &[u8]) -> Result<Result<&[T], PodCastError>> {
     Ok(bytemuck::try_cast_slice(bytes))
 }
@@ -114,7 +114,7 @@ impl sealed::Element for bool {
 
     fn cast(bytes: &[u8]) -> Result<Result<&[bool], PodCastError>> {
         check_bools(bytes)?;
-        // Checked above, so the one way left to fail is none.
+        // Checked above, so this cannot fail.
         Ok(Ok(bytemuck::checked::try_cast_slice(bytes).unwrap_or_default()))
     }
 
@@ -125,8 +125,7 @@ impl sealed::Element for bool {
     }
 }
 
-/// The elements of a dense tensor, or some rows of it: row-major, little-endian, in memory. Cheap to
-/// clone.
+/// The elements of a dense tensor, or some of its rows: row-major, little-endian, in memory. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dense {
     dtype: DType,
@@ -136,8 +135,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// A view of decoded bytes. That they are as many as shape and dtype take is checked when
-    /// elements are asked for.
+    /// Creates a view of decoded bytes. The length is only checked when elements are accessed.
     pub fn new(
         dtype: DType,
         logical_type: Option<LogicalType>,
@@ -147,57 +145,58 @@ impl Dense {
         Dense { dtype, logical_type, shape: shape.into(), bytes: bytes.into() }
     }
 
-    /// Storage element type.
+    /// Returns the storage element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Meaning beyond storage.
+    /// Returns the meaning of the elements beyond their storage type.
     pub fn logical_type(&self) -> Option<&LogicalType> {
         self.logical_type.as_ref()
     }
 
-    /// Dimensions, in elements; empty for a scalar.
+    /// Returns the dimensions, in elements. A scalar has none.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The bytes as they are: little-endian, row-major.
+    /// Returns the elements' bytes: little-endian, row-major.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The bytes, without a copy.
+    /// Converts the view into its bytes, without a copy.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 
-    /// The elements where they lie, without a copy. `T` is the storage type, also where a logical
-    /// type gives it another meaning (`u8` for `f8_e4m3fn`; `f32` for the parts of `complex64`), or
-    /// the pair of parts of a complex type.
+    /// Returns the elements as a slice, without a copy. `T` is the storage type, even if a logical type gives it
+    /// another meaning (`u8` for `f8_e4m3fn`, `f32` for the parts of `complex64`), or the pair of parts of a complex
+    /// type.
     ///
     /// # Errors
-    /// [`ELEMENT_TYPE`], [`ALIGNMENT`], [`LENGTH`]; [`BIG_ENDIAN`] on such a machine;
-    /// [`BOOL_BYTE`](super::BOOL_BYTE).
+    /// Returns [`ELEMENT_TYPE`] if `T` is not the type of the elements, [`LENGTH`] if the number of bytes does not
+    /// match the shape, [`ALIGNMENT`] if the bytes are not aligned for `T`, [`BIG_ENDIAN`] on a big-endian machine, and
+    /// [`BOOL_BYTE`](super::BOOL_BYTE) if a bool is neither 0 nor 1.
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         self.check::<T>()?;
         if cfg!(target_endian = "big") && T::HAS_BYTE_ORDER {
-            return Err(BIG_ENDIAN.broken(format!("the elements are little-endian {}", self.dtype)));
+            return Err(BIG_ENDIAN.broken(format!(
+                "the machine is big-endian, and the elements are little-endian {}",
+                self.dtype
+            )));
         }
         T::cast(&self.bytes)?.map_err(|e| match e {
-            PodCastError::TargetAlignmentGreaterAndInputNotAligned => ALIGNMENT.broken(format!(
-                "the bytes do not lie at a multiple of {} in memory",
-                align_of::<T>()
-            )),
+            PodCastError::TargetAlignmentGreaterAndInputNotAligned => ALIGNMENT
+                .broken(format!("the bytes are not aligned to {} in memory", align_of::<T>())),
             _ => self.not_whole(size_of::<T>()),
         })
     }
 
-    /// A copy of the elements; see [`Dense::as_slice`] for `T`. Works wherever the bytes lie, on any
-    /// machine.
+    /// Returns a copy of the elements; see [`Dense::as_slice`] for `T`. Works for any alignment and on any machine.
     ///
     /// # Errors
-    /// [`ELEMENT_TYPE`], [`LENGTH`], [`BOOL_BYTE`](super::BOOL_BYTE).
+    /// Returns [`ELEMENT_TYPE`], [`LENGTH`] or [`BOOL_BYTE`](super::BOOL_BYTE), like [`Dense::as_slice`].
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check::<T>()?;
         let width = size_of::<T>();
@@ -209,12 +208,13 @@ impl Dense {
         Ok(out)
     }
 
-    /// The elements as `f32`, rounded to nearest where they do not fit: every dtype and every float
-    /// logical type that is known.
+    /// Returns the elements as `f32`, rounded to nearest if necessary. Supports every dtype and every known float
+    /// logical type.
     ///
     /// # Errors
-    /// [`NOT_A_NUMBER`](super::NOT_A_NUMBER) for complex types,
-    /// [`UNKNOWN_TYPE`](super::UNKNOWN_TYPE), [`LENGTH`], [`BOOL_BYTE`](super::BOOL_BYTE).
+    /// Returns [`NOT_A_NUMBER`](super::NOT_A_NUMBER) for complex types, [`UNKNOWN_TYPE`](super::UNKNOWN_TYPE) for
+    /// unknown types, [`LENGTH`] if the number of bytes does not match the shape, and [`BOOL_BYTE`](super::BOOL_BYTE)
+    /// if a bool is neither 0 nor 1.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         self.check_length()?;
         let mut out = Vec::with_capacity(self.stored_count());
@@ -222,10 +222,10 @@ impl Dense {
         Ok(out)
     }
 
-    /// The elements as `f64`; only 64-bit integers may be rounded. See [`Dense::to_f32`].
+    /// Returns the elements as `f64`; only 64-bit integers may be rounded. See [`Dense::to_f32`].
     ///
     /// # Errors
-    /// As [`Dense::to_f32`].
+    /// Returns the errors of [`Dense::to_f32`].
     pub fn to_f64(&self) -> Result<Vec<f64>> {
         self.check_length()?;
         let mut out = Vec::with_capacity(self.stored_count());
@@ -233,14 +233,14 @@ impl Dense {
         Ok(out)
     }
 
-    /// Rows `rows` of the first dimension, without a copy.
+    /// Returns the rows `rows` of the first dimension, without a copy.
     ///
     /// # Errors
-    /// As [`row_range`]; [`LENGTH`].
+    /// Returns the errors of [`row_range`], and [`LENGTH`] if the number of bytes does not match the shape.
     pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
         self.check_length()?;
         let range = row_range(&self.shape, self.dtype, self.logical_type(), rows.clone())?;
-        // The range lies inside the bytes: their length is that of the shape.
+        // The range is inside the bytes, because their length matches the shape.
         let bytes = self.bytes.slice(range.start as usize..range.end as usize);
         let mut shape = self.shape.clone();
         if let Some(first) = shape.first_mut() {
@@ -249,7 +249,7 @@ impl Dense {
         Ok(Dense { shape, bytes, ..self.clone() })
     }
 
-    /// Elements, or more, for what is known to be in memory.
+    /// Returns the number of elements, or slightly more, for a reservation of memory.
     fn stored_count(&self) -> usize {
         let bits = self.logical_type().and_then(LogicalType::bits);
         match bits.and_then(|bits| usize::try_from(bits).ok()) {
@@ -272,7 +272,7 @@ impl Dense {
             Some(t) => t.to_string(),
             None => T::DTYPE.to_string(),
         };
-        Err(ELEMENT_TYPE.broken(format!("the elements are {stored}, not {wanted}")))
+        Err(ELEMENT_TYPE.broken(format!("requested {wanted}, but the elements are {stored}")))
     }
 
     fn check_length(&self) -> Result<()> {
@@ -280,16 +280,16 @@ impl Dense {
         let expected = count.and_then(|n| stored_size(n, self.dtype, self.logical_type()));
         match expected {
             Ok(Some(len)) if len == self.bytes.len() as u64 => Ok(()),
-            // The size of an unknown logical type's elements is not known.
+            // The element size of an unknown logical type is unknown.
             Ok(None) => Ok(()),
             Ok(Some(len)) => Err(LENGTH.broken(format!(
-                "shape {:?} of {} takes {len} bytes, there are {}",
+                "shape {:?} of {} requires {len} bytes, found {}",
                 self.shape,
                 self.dtype,
                 self.bytes.len()
             ))),
             Err(()) => Err(LENGTH.broken(format!(
-                "shape {:?} of {} takes no whole number of bytes below 2^64",
+                "shape {:?} of {} is not a whole number of bytes, or exceeds 2^64 bytes",
                 self.shape, self.dtype
             ))),
         }
@@ -297,18 +297,21 @@ impl Dense {
 
     #[cold]
     fn not_whole(&self, width: usize) -> Error {
-        let message = format!("{} bytes are not whole elements of {width}", self.bytes.len());
+        let message = format!(
+            "{} bytes are not a multiple of {width}, the bytes of an element",
+            self.bytes.len()
+        );
         LENGTH.broken(message)
     }
 }
 
-/// Where rows `rows` of the first dimension lie in a dense component of this shape and type: a range
-/// of its decoded bytes. Takes no bytes, so that reading only those rows can be planned.
+/// Returns the range of decoded bytes of the rows `rows` of the first dimension, in a dense component of this shape and
+/// type. Needs no bytes, so that reading only those rows can be planned.
 ///
 /// # Errors
-/// [`ROWS`] outside the first dimension, for a scalar, or when the end comes before the start;
-/// [`ROW_BOUNDARY`] when elements below 8 bits share a byte with another row; [`ELEMENT_SIZE`] for an
-/// unknown logical type; [`LENGTH`] when sizes pass 2^64.
+/// Returns [`ROWS`] for a scalar, and if the rows are outside the first dimension or end before they start;
+/// [`ROW_BOUNDARY`] if elements below 8 bits share a byte with another row; [`ELEMENT_SIZE`] for an unknown logical
+/// type; and [`LENGTH`] if sizes exceed 2^64.
 pub fn row_range(
     shape: &[u64],
     dtype: DType,
@@ -319,7 +322,7 @@ pub fn row_range(
         return Err(ROWS.broken("a scalar has no rows"));
     };
     if rows.start > rows.end || rows.end > count {
-        let message = format!("rows {}..{} of {count}", rows.start, rows.end);
+        let message = format!("rows {}..{} are outside 0..{count}", rows.start, rows.end);
         return Err(ROWS.broken(message));
     }
     if rows.is_empty() {
@@ -332,17 +335,18 @@ pub fn row_range(
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => {
                 let name = logical.map_or("", |t| t.as_str()).shown();
-                let message = format!("logical type `{name}` is not known, nor the size of a row");
+                let message =
+                    format!("unknown logical type `{name}`: the size of a row is unknown");
                 Err(ELEMENT_SIZE.broken(message))
             }
             Err(()) => {
                 let bits = logical.and_then(LogicalType::bits).unwrap_or(8);
                 Err(if bits < 8 {
                     ROW_BOUNDARY.broken(format!(
-                        "row {row} of shape {shape:?}, {bits} bits an element, starts inside a byte"
+                        "row {row} of shape {shape:?}, {bits} bits per element, starts inside a byte"
                     ))
                 } else {
-                    LENGTH.broken(format!("shape {shape:?} of {dtype} passes 2^64 bytes"))
+                    LENGTH.broken(format!("shape {shape:?} of {dtype} exceeds 2^64 bytes"))
                 })
             }
         }

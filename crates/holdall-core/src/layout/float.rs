@@ -1,8 +1,8 @@
-//! Numbers of every dtype and logical type as `f32` or `f64`, in chunks and without allocation.
+//! Conversion of every dtype and logical type to `f32` or `f64`, in chunks and without allocation.
 //!
-//! The small floats are looked up in tables of 256, 64 or 16 entries, computed at compile time from
-//! their bit fields: OCP 8-bit floats (OFP8), OCP microscaling formats (MX), and the `fnuz` forms of
-//! "8-bit Numerical Formats for Deep Neural Networks" (one zero, one NaN at 0x80, a bias one higher).
+//! Small floats are looked up in tables of 256, 64 or 16 entries, which are computed at compile time from their bit
+//! fields: OCP 8-bit floats (OFP8), OCP microscaling formats (MX), and the `fnuz` formats of "8-bit Numerical Formats
+//! for Deep Neural Networks" (one zero, one NaN at 0x80, a bias that is higher by one).
 
 use super::{BOOL_BYTE, LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
 use crate::error::{Result, Shown as _};
@@ -10,23 +10,23 @@ use crate::model::{DType, LogicalType};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// Elements handed out at a time.
+/// The maximum number of elements per chunk.
 const CHUNK: usize = 1024;
 
-/// What the bit patterns at the top of the range stand for.
+/// The meaning of the bit patterns at the top of the range.
 #[derive(Clone, Copy)]
 pub(super) enum Top {
-    /// They are numbers like all others.
+    /// Ordinary numbers.
     Numbers,
-    /// All exponent bits set: infinity where the mantissa is 0, else NaN.
+    /// All exponent bits set: infinity if the mantissa is 0, otherwise NaN.
     Ieee,
-    /// Only all bits below the sign set is NaN.
+    /// Only the pattern with all bits below the sign set is NaN.
     OneNan,
-    /// Negative zero is the NaN.
+    /// Negative zero is the only NaN.
     NegativeZeroNan,
 }
 
-/// The fields of a float: a sign bit, then exponent, then mantissa.
+/// The fields of a float: a sign bit, then the exponent, then the mantissa.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
     pub(super) exponent_bits: u32,
@@ -58,7 +58,7 @@ static E3M2: [f32; 64] = table(Fields::E3M2);
 static E2M1: [f32; 16] = table(Fields::E2M1);
 static E8M0: [f32; 256] = powers_of_two();
 
-/// Every value of a small float.
+/// Computes every value of a small float.
 const fn table<const N: usize>(f: Fields) -> [f32; N] {
     let mut out = [0.0; N];
     let mut code = 0;
@@ -89,7 +89,7 @@ const fn value(code: u32, f: Fields) -> f32 {
     } else if exponent == 0 && mantissa == 0 {
         0
     } else {
-        // Every one of them is a normal f32: shift a subnormal's leading 1 up to where it is implied.
+        // All of these are normal in f32: a subnormal's leading 1 is shifted to its implied position.
         let (mut significand, mut power) = (mantissa, 1 - f.bias);
         if exponent == 0 {
             while significand <= mantissa_mask {
@@ -105,7 +105,7 @@ const fn value(code: u32, f: Fields) -> f32 {
     f32::from_bits(sign << 31 | magnitude)
 }
 
-/// 2^(code - 127), and NaN at 255. The first is subnormal in `f32`.
+/// Computes 2^(code - 127), and NaN at 255. The first value is subnormal in `f32`.
 const fn powers_of_two() -> [f32; 256] {
     let mut out = [f32::NAN; 256];
     out[0] = f32::from_bits(1 << 22);
@@ -117,12 +117,12 @@ const fn powers_of_two() -> [f32; 256] {
     out
 }
 
-/// Hands the elements of `bytes` to `sink`, up to 1024 at a time, in order, as `f32`: exactly where
-/// `f32` can hold them, else rounded to nearest.
+/// Converts the elements of `bytes` to `f32` and passes them to `sink`, in order, up to 1024 at a time. Numbers that
+/// `f32` cannot represent are rounded to nearest.
 ///
 /// # Errors
-/// [`NOT_A_NUMBER`] for complex types; [`UNKNOWN_TYPE`]; [`LENGTH`] when `bytes` is not a whole number of elements;
-/// [`BOOL_BYTE`].
+/// Returns [`NOT_A_NUMBER`] for complex types, [`UNKNOWN_TYPE`] for unknown types, [`LENGTH`] if `bytes` is not a whole
+/// number of elements, and [`BOOL_BYTE`] if a bool is neither 0 nor 1.
 pub fn decode_f32(
     dtype: DType,
     logical: Option<&LogicalType>,
@@ -172,7 +172,7 @@ pub fn decode_f32(
         DType::F64 => plain!(|b: &[u8; 8]| f64::from_le_bytes(*b) as f32),
         DType::F32 => plain!(|b: &[u8; 4]| f32::from_le_bytes(*b)),
         DType::F16 => {
-            // Converted a slice at a time, which the processor may have an instruction for.
+            // Converted a slice at a time, because processors may have an instruction for it.
             let mut halves = [f16::ZERO; CHUNK];
             for chunk in whole(bytes, "f16")?.chunks(CHUNK) {
                 for (b, half) in chunk.iter().zip(&mut halves) {
@@ -199,10 +199,10 @@ pub fn decode_f32(
     Ok(())
 }
 
-/// As [`decode_f32`], as `f64`: only 64-bit integers may be rounded.
+/// Converts the elements of `bytes` to `f64`, like [`decode_f32`]; only 64-bit integers may be rounded.
 ///
 /// # Errors
-/// As [`decode_f32`].
+/// Returns the errors of [`decode_f32`].
 pub fn decode_f64(
     dtype: DType,
     logical: Option<&LogicalType>,
@@ -228,7 +228,7 @@ pub fn decode_f64(
             _ => {}
         }
     }
-    // All others fit an f32 exactly.
+    // All others fit in an f32 exactly.
     decode_f32(dtype, logical, bytes, |chunk| {
         for (x, out) in chunk.iter().zip(&mut buffer) {
             *out = f64::from(*x);
@@ -237,10 +237,10 @@ pub fn decode_f64(
     })
 }
 
-/// Fills `out` with the elements of `bytes`; see [`decode_f32`].
+/// Converts the elements of `bytes` to `f32` and stores them in `out`; see [`decode_f32`].
 ///
 /// # Errors
-/// As [`decode_f32`]; [`LENGTH`] when `out` is not as long as there are elements.
+/// Returns the errors of [`decode_f32`], and [`LENGTH`] if `out` does not have exactly the length of the elements.
 pub fn into_f32(
     dtype: DType,
     logical: Option<&LogicalType>,
@@ -256,7 +256,7 @@ pub fn into_f32(
         filled += chunk.len();
     })?;
     if filled != given {
-        return Err(LENGTH.broken(format!("{filled} elements do not fill a slice of {given}")));
+        return Err(LENGTH.broken(format!("expected a slice of {filled} elements, found {given}")));
     }
     Ok(())
 }
@@ -264,21 +264,25 @@ pub fn into_f32(
 /// Checks that every byte is 0 or 1.
 ///
 /// # Errors
-/// [`BOOL_BYTE`] with the place of the first that is not.
+/// Returns [`BOOL_BYTE`] with the index of the first other byte.
 pub fn check_bools(bytes: &[u8]) -> Result<()> {
-    // Whole blocks at a time: all values at once tell whether one is above 1.
+    // Checks a whole block at once: the bitwise or of its bytes exceeds 1 if one of them does.
     let bad = |block: &[u8]| block.iter().fold(0, |all, b| all | b) > 1;
     for (number, block) in bytes.chunks(4096).enumerate() {
         if bad(block) {
             let at = block.iter().position(|b| *b > 1).unwrap_or_default();
-            let message = format!("element {} is the byte {}", number * 4096 + at, block[at]);
+            let message = format!(
+                "element {} is the byte {}, expected 0 or 1",
+                number * 4096 + at,
+                block[at]
+            );
             return Err(BOOL_BYTE.broken(message));
         }
     }
     Ok(())
 }
 
-/// How a small float is looked up.
+/// The lookup table of a small float.
 enum Small {
     Byte(&'static [f32; 256]),
     SixBits(&'static [f32; 64]),
@@ -296,19 +300,19 @@ fn small_float(logical: Option<&LogicalType>) -> Result<Option<Small>> {
         Some(LogicalType::F6E3M2) => Small::SixBits(&E3M2),
         Some(LogicalType::F4E2M1) => Small::Nibbles(&E2M1),
         Some(t @ (LogicalType::Complex32 | LogicalType::Complex64 | LogicalType::Complex128)) => {
-            return Err(NOT_A_NUMBER.broken(format!("{t} has a real and an imaginary part")));
-        }
-        // What is stored may be codes, parts or bits of anything.
-        Some(LogicalType::Other(name)) => {
             return Err(
-                UNKNOWN_TYPE.broken(format!("logical type `{}` is not known", name.shown()))
+                NOT_A_NUMBER.broken(format!("elements of {t} have a real and an imaginary part"))
             );
+        }
+        // The stored bytes may be codes, parts or bits of anything.
+        Some(LogicalType::Other(name)) => {
+            return Err(UNKNOWN_TYPE.broken(format!("unknown logical type `{}`", name.shown())));
         }
         None => return Ok(None),
     }))
 }
 
-/// Converts up to [`CHUNK`] elements and hands them on.
+/// Converts up to [`CHUNK`] elements and passes them to `sink`.
 fn fill<S, T>(
     buffer: &mut [T; CHUNK],
     chunk: &[S],
@@ -321,11 +325,11 @@ fn fill<S, T>(
     sink(&buffer[..chunk.len()]);
 }
 
-/// `bytes` as whole elements of `N` bytes.
+/// Returns `bytes` as whole elements of `N` bytes.
 fn whole<'a, const N: usize>(bytes: &'a [u8], of: &str) -> Result<&'a [[u8; N]]> {
     let (elements, rest) = bytes.as_chunks::<N>();
     if !rest.is_empty() {
-        let message = format!("{} bytes are not a whole number of {of}", bytes.len());
+        let message = format!("{} bytes are not a multiple of the width of {of}", bytes.len());
         return Err(LENGTH.broken(message));
     }
     Ok(elements)

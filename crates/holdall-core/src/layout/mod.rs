@@ -1,13 +1,13 @@
-//! What components mean together: dense elements, sparse matrices, quantized groups, and what descriptions say.
+//! Layouts: the meaning of components together, as dense elements, sparse matrices, quantized groups and described
+//! layouts.
 //!
-//! These are views over decoded bytes, little-endian and in memory; the code that fetched and decoded them
-//! sits above this crate. A view can be had only by way of its checks, so what it hands out never
-//! reaches outside its bytes or its shape.
+//! The types are views of decoded, little-endian bytes in memory; crates above this one fetch and decode the bytes.
+//! Creating a view checks it, so its methods never access bytes outside its components or elements outside its shape.
 
 pub mod blocks;
 pub mod cast;
 pub mod dense;
-// Without what reads descriptions there are none, and nothing that goes by them is called.
+// Without the feature there are no descriptions, and code that uses them is never called.
 #[cfg_attr(not(feature = "layouts"), allow(dead_code))]
 pub mod described;
 pub mod float;
@@ -26,25 +26,25 @@ use holdall_schema::KIND_ATTRIBUTE;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// The decoded bytes of one component, and what they are.
+/// The decoded bytes of one component, and their type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// Meaning beyond storage.
+    /// The meaning of the elements beyond their storage type.
     pub logical_type: Option<LogicalType>,
-    /// Little-endian elements.
+    /// The elements, little-endian.
     pub bytes: Bytes,
 }
 
 impl Decoded {
-    /// Elements without a logical type.
+    /// Creates elements without a logical type.
     pub fn new(dtype: DType, bytes: impl Into<Bytes>) -> Decoded {
         Decoded { dtype, logical_type: None, bytes: bytes.into() }
     }
 }
 
-/// Returns whether the attribute `key` says how a tensor of that layout is read, and nothing about its elements.
+/// Returns `true` if the attribute `key` is a parameter of the layout, and is not about the elements.
 pub fn is_parameter(layout: &Layout, key: &str) -> bool {
     match layout {
         Layout::QuantizedGroup => quantized::OWN.contains(&key),
@@ -55,57 +55,59 @@ pub fn is_parameter(layout: &Layout, key: &str) -> bool {
     }
 }
 
-/// Returns the attributes of a tensor that is written in another layout: without those that say how this one is read.
+/// Returns the attributes that a tensor keeps in another layout: all but the parameters of `layout`.
 pub fn without_parameters(layout: &Layout, attributes: &Attributes) -> Attributes {
     let kept = attributes.iter().filter(|(key, _)| !is_parameter(layout, key));
     kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }
 
-/// A tensor whose elements are worked out of what is stored: groups, blocks.
+/// A tensor whose elements are computed from the stored values: quantized groups, blocks.
 pub trait Computed: Debug + Send + Sync {
-    /// Dimensions, in elements.
+    /// Returns the dimensions, in elements.
     fn shape(&self) -> &[u64];
 
-    /// Elements: the product of the shape.
+    /// Returns the number of elements: the product of the shape.
     fn count(&self) -> u64;
 
-    /// Elements `elements` of the row-major order, into `out`, without other memory.
+    /// Computes the elements in the range `elements` of the row-major order, and stores them in `out`, without
+    /// allocating.
     ///
     /// # Errors
-    /// [`ROWS`] for elements outside the tensor; [`LENGTH`] when `out` is not as long as the range.
+    /// Returns [`ROWS`] if the range is outside the tensor, and [`LENGTH`] if `out` does not have the length of the
+    /// range.
     fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()>;
 
-    /// All elements in row-major order.
+    /// Returns all elements in row-major order.
     ///
     /// # Errors
-    /// None that a view leaves possible, but memory: [`DENSE_LIMIT`].
+    /// Returns [`DENSE_LIMIT`] if there is not enough memory.
     fn dequantize(&self) -> Result<Vec<f32>> {
         let mut out = Vec::new();
-        // Bounded by what is in memory: an element has at least a bit there.
+        // Limited by the bytes in memory: an element takes at least one bit there.
         let count = usize::try_from(self.count()).unwrap_or(usize::MAX);
         if out.try_reserve_exact(count).is_err() {
-            return Err(DENSE_LIMIT.broken(format!("there is no memory for {count} elements")));
+            return Err(DENSE_LIMIT.broken(format!("not enough memory for {count} elements")));
         }
         out.resize(count, 0.0);
         self.dequantize_range(0..self.count(), &mut out)?;
         Ok(out)
     }
 
-    /// Bytes of the tensor as dense `f32`.
+    /// Returns the bytes of the tensor as dense `f32`.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`].
+    /// Returns [`DENSE_LIMIT`] if they exceed the limit.
     fn dense_len(&self, limits: &Limits) -> Result<u64> {
         let (most, count) = (limits.decoded_len, self.count());
         count.checked_mul(4).filter(|len| *len <= most).ok_or_else(|| {
-            DENSE_LIMIT.broken(format!("{count} elements of f32, at most {most} bytes"))
+            DENSE_LIMIT.broken(format!("{count} elements of f32 exceed the limit of {most} bytes"))
         })
     }
 
-    /// The tensor as dense `f32`.
+    /// Converts the tensor to dense `f32`.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`].
+    /// Returns [`DENSE_LIMIT`] if the result would exceed the limit, or if there is not enough memory.
     fn to_dense(&self, limits: &Limits) -> Result<dense::Dense> {
         self.dense_len(limits)?;
         let values = self.dequantize()?;
@@ -118,11 +120,11 @@ pub trait Computed: Debug + Send + Sync {
     }
 }
 
-/// How far what is read of `view` is from what there was: the greatest distance of an element, and the root of the mean
-/// of their squares.
+/// Returns the errors of `view` compared with the original elements: the maximum absolute error, and the root mean
+/// square error.
 ///
 /// # Errors
-/// What [`dense::Dense::to_f64`] fails with; [`ROWS`] where `view` has fewer elements.
+/// Returns the errors of [`dense::Dense::to_f64`], and [`ROWS`] if `view` has fewer elements.
 pub fn errors_of(dense: &dense::Dense, view: &dyn Computed) -> Result<(f64, f64)> {
     let (mut at, mut most, mut squares) = (0u64, 0f64, 0f64);
     let mut read = Vec::new();
@@ -148,7 +150,7 @@ pub fn errors_of(dense: &dense::Dense, view: &dyn Computed) -> Result<(f64, f64)
     }
 }
 
-/// Floats in memory as the bytes they are.
+/// Floats in memory, accessed as bytes.
 struct FloatBytes(Vec<f32>);
 
 impl AsRef<[u8]> for FloatBytes {
@@ -157,62 +159,62 @@ impl AsRef<[u8]> for FloatBytes {
     }
 }
 
-/// Checks that `elements` are inside of a tensor of `count`, and fill `out`.
+/// Checks that `elements` are inside a tensor of `count` elements, and that `out` has their length.
 fn check_room(count: u64, elements: &Range<u64>, out: &[f32]) -> Result<()> {
     let Range { start, end } = *elements;
     if start > end || end > count {
-        return Err(ROWS.broken(format!("elements {start}..{end} of {count}")));
+        return Err(ROWS.broken(format!("elements {start}..{end} are outside 0..{count}")));
     }
     if out.len() as u64 != end - start {
-        let message = format!("{} elements do not fill a slice of {}", end - start, out.len());
+        let message = format!("expected a slice of {} elements, found {}", end - start, out.len());
         return Err(LENGTH.broken(message));
     }
     Ok(())
 }
 
 crate::error::rules! {
-    /// Every rule of the layouts.
+    /// All rules of the layouts.
     pub static RULES;
 
-    /// A view of another layout.
+    /// A view was requested of a tensor with another layout.
     pub WRONG_LAYOUT: Misuse "layout/wrong-layout"
-        "A view is asked for only of a tensor with that layout.";
-    /// Elements of another type.
+        "A view is requested only of a tensor with its layout.";
+    /// The requested element type is not the tensor's.
     pub ELEMENT_TYPE: Misuse "layout/element-type"
-        "The element type that is asked for is the tensor's.";
-    /// Bytes that cannot be borrowed as elements where they lie.
+        "The requested element type is the tensor's.";
+    /// Bytes cannot be borrowed as elements because they are not aligned.
     pub ALIGNMENT: Misuse "layout/alignment"
         "Elements are borrowed only from memory that is aligned for them."
         remedies [CopyElements];
-    /// Little-endian elements on a big-endian machine.
+    /// Little-endian elements cannot be borrowed on a big-endian machine.
     pub BIG_ENDIAN: Misuse "layout/big-endian"
         "Elements of several bytes are borrowed only on a little-endian machine."
         remedies [CopyElements];
-    /// Bytes that are not what shape and dtype say.
+    /// The number of bytes does not match shape and dtype.
     pub LENGTH: Misuse "layout/length"
-        "The bytes, and the room for elements, match the shape and the dtype.";
-    /// A bool that is neither 0 nor 1.
+        "The bytes, and the output for elements, match the shape and the dtype.";
+    /// A bool is neither 0 nor 1.
     pub BOOL_BYTE: Malformed "layout/bool-byte" "A bool is the byte 0 or the byte 1.";
-    /// An element that is not one number.
+    /// An element is not a single number.
     pub NOT_A_NUMBER: Misuse "layout/not-a-number"
-        "Only elements that are single numbers become `f32` or `f64`."
+        "Only elements that are single numbers can be converted to `f32` or `f64`."
         remedies [ReadPairs];
-    /// Elements whose meaning is not known.
+    /// The logical type of elements is unknown.
     pub UNKNOWN_TYPE: Unsupported "layout/unknown-type"
-        "Elements of a logical type become numbers only if the type is known."
+        "Elements of a logical type can be converted to numbers only if the type is known."
         hint "their bytes can be read as they are stored";
-    /// Rows outside the shape.
-    pub ROWS: Misuse "layout/rows" "The rows that are asked for lie inside the first dimension of the shape.";
-    /// Rows that share a byte with others.
+    /// Rows are outside the shape.
+    pub ROWS: Misuse "layout/rows" "The requested rows are inside the first dimension of the shape.";
+    /// Rows share a byte with other rows.
     pub ROW_BOUNDARY: Misuse "layout/row-boundary"
         "A range of rows whose elements have fewer than 8 bits begins and ends at a byte boundary.";
-    /// Elements whose size is not known.
+    /// The size of elements is unknown.
     pub ELEMENT_SIZE: Unsupported "layout/element-size"
         "The size of an element in bits is known, and is a whole number of bytes where elements are addressed one by one.";
-    /// A number that a quantized type cannot take.
+    /// A number cannot be quantized to a type.
     pub NOT_FINITE: Unsupported "layout/not-finite"
         "Numbers to be quantized are finite as `f32`, and their scale fits its type."
-        hint "a rule that keeps this tensor as it is leaves it out: `NAME=keep`";
+        hint "add a rule that keeps this tensor unchanged: `NAME=keep`";
     /// A dense copy would be too large.
     pub DENSE_LIMIT: Limit "layout/dense-limit"
         "A dense copy of a sparse or quantized tensor takes at most `Limits::decoded_len` bytes."

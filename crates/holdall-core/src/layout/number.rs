@@ -6,20 +6,20 @@ use crate::model::{DType, LogicalType};
 use half::f16;
 use std::fmt;
 
-/// One element, or something computed from elements, without loss.
+/// An element, or a number computed from elements, without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Number {
-    /// Of an integer dtype or `bool`.
+    /// An element of an integer dtype or `bool`.
     Integer(i128),
-    /// Of a float type.
+    /// An element of a float type.
     Float(f64),
-    /// Of a complex type: real and imaginary part.
+    /// An element of a complex type: real and imaginary part.
     Complex(f64, f64),
 }
 
 impl Number {
-    /// The number as f64, rounded if it must be; of a complex one the magnitude.
+    /// Converts the number to `f64`, rounded if necessary. A complex number becomes its magnitude.
     pub fn to_f64(self) -> f64 {
         match self {
             Number::Integer(i) => i as f64,
@@ -29,7 +29,7 @@ impl Number {
     }
 }
 
-/// `3`, `0.25`, `nan`, `inf`, `1+2i`.
+/// Writes `3`, `0.25`, `nan`, `inf`, `1+2i`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -43,23 +43,23 @@ impl fmt::Display for Number {
     }
 }
 
-/// Lower-case, with a point or an exponent where it is finite, so that it cannot be taken for an
-/// integer.
+/// Formats a float in lower case. Finite floats have a point or an exponent, so that they cannot be mistaken for
+/// integers.
 fn float(x: f64) -> String {
     if x.is_nan() { "nan".to_owned() } else { format!("{x:?}") }
 }
 
-/// What the elements of a component are.
+/// The type of a component's elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ElementType {
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// Meaning beyond storage.
+    /// The meaning of the elements beyond their storage type.
     pub logical_type: Option<LogicalType>,
 }
 
-/// `f32`, `f8_e4m3fn`, `u8 (q7_x)` where the logical type is not known.
+/// Writes `f32`, `f8_e4m3fn`, or `u8 (q7_x)` if the logical type is unknown.
 impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.logical_type {
@@ -72,26 +72,26 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// How numbers of a type are best held.
+/// The best representation for numbers of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberClass {
-    /// Integers that fit an f64, and `bool`.
+    /// Integers that fit in an f64, and `bool`.
     Integer,
     /// 64-bit integers.
     Wide,
-    /// A real number with a fraction.
+    /// Real numbers with a fraction.
     Float,
-    /// Two real numbers.
+    /// Pairs of real numbers.
     Complex,
 }
 
 impl ElementType {
-    /// Elements stored as `dtype`, with a meaning beyond it or without.
+    /// Creates the type of elements stored as `dtype`, with an optional logical type.
     pub fn new(dtype: DType, logical_type: Option<LogicalType>) -> ElementType {
         ElementType { dtype, logical_type }
     }
 
-    /// Of an unknown logical type, how its storage elements are held.
+    /// Returns the best representation for the elements; for an unknown logical type, that of its storage elements.
     pub fn class(&self) -> NumberClass {
         match (&self.logical_type, self.dtype) {
             (Some(t), _) if t.is_complex() => NumberClass::Complex,
@@ -102,39 +102,41 @@ impl ElementType {
         }
     }
 
-    /// Bits of one element; of an unknown logical type, those of a storage element.
+    /// Returns the bits of one element; for an unknown logical type, those of a storage element.
     pub fn bits(&self) -> u64 {
         let known = self.logical_type.as_ref().and_then(LogicalType::bits);
         known.unwrap_or(self.dtype.width() * 8)
     }
 
-    /// Whether shape and length say the same about such elements.
+    /// Returns `true` if the logical type is known, so that shape and length determine each other.
     pub fn is_known(&self) -> bool {
         !matches!(self.logical_type, Some(LogicalType::Other(_)))
     }
 
-    /// What the elements are stored as, where their logical type is not known; else what they are.
+    /// Returns the storage type if the logical type is unknown, and otherwise the type itself.
     pub fn as_stored(&self) -> ElementType {
         let logical = if self.is_known() { self.logical_type.clone() } else { None };
         ElementType::new(self.dtype, logical)
     }
 
-    /// Whether it is an integer type or `bool`, each element of which is held without loss as i128.
+    /// Returns `true` if the type is an integer type or `bool`, whose elements fit in an i128.
     pub fn is_integer(&self) -> bool {
         matches!(self.class(), NumberClass::Integer | NumberClass::Wide)
     }
 
-    /// Bytes of `elements` elements: of a multiple of 4 of them, or of all there are. `u64::MAX` where they do not fit.
+    /// Returns the bytes of `elements` elements, which must be a multiple of 4 or all elements of a tensor. Returns
+    /// `u64::MAX` on overflow.
     pub fn len_of(&self, elements: u64) -> u64 {
         let len = u128::from(elements) * u128::from(self.bits()) / 8;
         u64::try_from(len).unwrap_or(u64::MAX)
     }
 
-    /// Hands the elements of `bytes` to `sink` as f64, up to 1024 at a time. Integers of 64 bits may be
-    /// rounded; complex ones become their magnitude.
+    /// Converts the elements of `bytes` to f64 and passes them to `sink`, up to 1024 at a time. 64-bit integers may be
+    /// rounded; complex numbers become their magnitude.
     ///
     /// # Errors
-    /// Unsupported for an unknown logical type; `bool` bytes above 1.
+    /// Returns an error of kind `Unsupported` for an unknown logical type, and an error if a `bool` byte is greater
+    /// than 1.
     pub fn each_f64(&self, bytes: &[u8], mut sink: impl FnMut(&[f64])) -> Result<()> {
         if self.class() != NumberClass::Complex {
             return decode_f64(self.dtype, self.logical_type.as_ref(), bytes, sink);
@@ -148,20 +150,21 @@ impl ElementType {
         Ok(())
     }
 
-    /// The elements of `bytes` as f64, in place of what `out` held. See [`ElementType::each_f64`].
+    /// Converts the elements of `bytes` to f64, and replaces the contents of `out` with them. See
+    /// [`ElementType::each_f64`].
     ///
     /// # Errors
-    /// As [`ElementType::each_f64`].
+    /// Returns the errors of [`ElementType::each_f64`].
     pub fn read_f64(&self, bytes: &[u8], out: &mut Vec<f64>) -> Result<()> {
         out.clear();
         self.each_f64(bytes, |chunk| out.extend_from_slice(chunk))
     }
 
-    /// The elements as pairs of parts, in place of what `out` held; the imaginary part of a real
-    /// number is 0.
+    /// Converts the elements to pairs of real and imaginary part, and replaces the contents of `out` with them. The
+    /// imaginary part of a real number is 0.
     ///
     /// # Errors
-    /// As [`ElementType::each_f64`].
+    /// Returns the errors of [`ElementType::each_f64`].
     pub fn read_complex(&self, bytes: &[u8], out: &mut Vec<[f64; 2]>) -> Result<()> {
         out.clear();
         if self.class() == NumberClass::Complex {
@@ -196,10 +199,11 @@ impl ElementType {
         }
     }
 
-    /// The elements of an [integer type](ElementType::is_integer), in place of what `out` held.
+    /// Converts the elements of an [integer type](ElementType::is_integer), and replaces the contents of `out` with
+    /// them.
     ///
     /// # Errors
-    /// As [`ElementType::each_f64`].
+    /// Returns the errors of [`ElementType::each_f64`].
     pub fn read_i128(&self, bytes: &[u8], out: &mut Vec<i128>) -> Result<()> {
         out.clear();
         match self.dtype {
@@ -213,7 +217,7 @@ impl ElementType {
                 out.extend(all.map(|b| i128::from(u64::from_le_bytes(*b))));
                 Ok(())
             }
-            // All others fit an f64 exactly.
+            // All others fit in an f64 exactly.
             dtype => decode_f64(dtype, None, bytes, |chunk| {
                 out.extend(chunk.iter().map(|&x| x as i128));
             }),

@@ -4,11 +4,11 @@ use super::dense::Dense;
 use super::number::{ElementType, Number, NumberClass};
 use crate::error::Result;
 
-/// What the numbers of a [`Stats`] measure.
+/// The quantity that a [`Stats`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Measure {
-    /// The elements themselves; of a quantized tensor, what they stand for.
+    /// The elements themselves; for a quantized tensor, the dequantized values.
     Value,
     /// The magnitudes of complex elements.
     Magnitude,
@@ -21,19 +21,19 @@ pub enum Measure {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What the numbers measure.
+    /// The quantity that was measured.
     pub measure: Measure,
-    /// Values in all: of a sparse tensor, the zeros that are not stored too.
+    /// The number of values, including the zeros that a sparse tensor does not store.
     pub count: u64,
     /// Values that are 0 (or -0).
     pub zeros: u64,
-    /// Zeros that a sparse tensor does not store. They are among `zeros` too.
+    /// The number of zeros that a sparse tensor does not store. `zeros` includes them.
     pub implied_zeros: u64,
-    /// Values that are not numbers.
+    /// The number of NaN values.
     pub nan: u64,
-    /// Values that are plus infinity.
+    /// The number of values that are plus infinity.
     pub inf: u64,
-    /// Values that are minus infinity.
+    /// The number of values that are minus infinity.
     pub neg_inf: u64,
     /// The smallest finite value, exact even for 64-bit integers; `None` if no value is finite.
     pub min: Option<Number>,
@@ -41,8 +41,8 @@ pub struct Stats {
     pub max: Option<Number>,
     /// The mean of the finite values; `None` if no value is finite, or a sum overflows `f64`.
     pub mean: Option<f64>,
-    /// The standard deviation of the population (divided by the count, not by the count minus one); `None`
-    /// where `mean` is.
+    /// The standard deviation of the population (divided by the count, not by the count minus one); `None` if `mean` is
+    /// `None`.
     pub std: Option<f64>,
     /// The histogram of the finite values; `None` if there are none, or no bins were requested.
     pub histogram: Option<Histogram>,
@@ -69,7 +69,7 @@ enum MinMax {
 }
 
 impl MinMax {
-    /// Returns that of no values yet.
+    /// Returns the initial state, before any value.
     fn new(of: &ElementType) -> MinMax {
         if of.is_integer() {
             MinMax::Integer { min: i128::MAX, max: i128::MIN }
@@ -85,7 +85,7 @@ impl Default for MinMax {
     }
 }
 
-/// Count, mean and sum of squared deviations of finite values, and counts of the others.
+/// Count, mean and sum of squared deviations of finite values, and counts of other values.
 #[derive(Debug, Clone, Default)]
 pub struct Moments {
     finite: u64,
@@ -98,25 +98,25 @@ pub struct Moments {
     min_max: MinMax,
 }
 
-/// Values that are looked at side by side, which is what a processor does best.
+/// The number of values that are processed side by side, for vector instructions.
 const LANES: usize = 8;
 
 impl Moments {
-    /// Of no values of that type yet.
+    /// Creates moments for elements of this type.
     pub fn new(of: &ElementType) -> Moments {
         Moments { min_max: MinMax::new(of), ..Moments::default() }
     }
 
-    /// Takes elements.
+    /// Adds elements.
     ///
     /// # Errors
-    /// As [`ElementType::each_f64`].
+    /// Returns the errors of [`ElementType::each_f64`].
     pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
         let before = self.min_max;
         let mut left = Vec::new();
         of.each_f64(bytes, |values| self.take_values(values, &mut left))?;
         if of.class() == NumberClass::Wide {
-            // An f64 does not hold these exactly.
+            // An f64 cannot represent these exactly.
             self.min_max = before;
         }
         if let (NumberClass::Wide, MinMax::Integer { min, max }) = (of.class(), &mut self.min_max) {
@@ -130,7 +130,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Takes a few values: as many as stay in the cache for a second look. `left` is memory to use.
+    /// Adds a few values, which stay in the cache for the second pass. `left` is reusable memory.
     fn take_values(&mut self, values: &[f64], left: &mut Vec<f64>) {
         if values.iter().fold(true, |all, x| all & x.is_finite()) {
             return self.take_finite(values);
@@ -190,7 +190,7 @@ impl Moments {
         });
     }
 
-    /// Joins two sets of values (Chan, Golub and LeVeque): stable, whatever their sizes.
+    /// Merges two sets of values (Chan, Golub and LeVeque), numerically stable whatever their sizes.
     pub fn add(&mut self, other: &Moments) {
         self.zeros += other.zeros;
         self.nan += other.nan;
@@ -217,7 +217,7 @@ impl Moments {
         }
     }
 
-    /// Takes zeros that are not stored.
+    /// Adds zeros that are not stored.
     pub fn add_zeros(&mut self, count: u64) {
         let min_max = match self.min_max {
             MinMax::Float { .. } => MinMax::Float { min: 0.0, max: 0.0 },
@@ -226,7 +226,7 @@ impl Moments {
         self.add(&Moments { finite: count, zeros: count, min_max, ..Moments::default() });
     }
 
-    /// What they are like. The histogram is the next pass: [`Bins`].
+    /// Returns the statistics. The histogram is computed in a second pass: see [`Bins`].
     pub fn finish(&self, of: &ElementType, implied_zeros: u64) -> Stats {
         let (min, max) = match self.min_max {
             MinMax::Float { min, max } => (Number::Float(min), Number::Float(max)),
@@ -254,18 +254,18 @@ impl Moments {
     }
 }
 
-/// Bins of equal width from the smallest value to the largest.
+/// Bins of equal width from the minimum to the maximum.
 #[derive(Debug, Clone)]
 pub struct Bins {
     min: f64,
     max: f64,
     counts: Vec<u64>,
-    /// What values are divided by first, so that no difference of two passes f64.
+    /// The divisor of values that keeps their differences within f64.
     shrink: f64,
 }
 
 impl Bins {
-    /// Up to `count` bins for the finite values of which that is known; none where there are none.
+    /// Creates up to `count` bins for the finite values that `stats` describe, or `None` if there are none.
     pub fn from_stats(stats: &Stats, count: usize) -> Option<Bins> {
         let (min, max) = (stats.min?.to_f64(), stats.max?.to_f64());
         let shrink = if (max - min).is_finite() { 1.0 } else { 2.0 };
@@ -273,18 +273,18 @@ impl Bins {
         Some(Bins { min, max, counts: vec![0; count], shrink })
     }
 
-    /// The bin of a finite value.
+    /// Returns the index of the bin of a finite value.
     fn bin_index(&self, x: f64) -> usize {
         let min = self.min / self.shrink;
         let share = (x / self.shrink - min) / (self.max / self.shrink - min);
-        // Casts of what is below 0, or no number, give 0.
+        // Casts of negative numbers and NaN give 0.
         ((share * self.counts.len() as f64) as usize).min(self.counts.len() - 1)
     }
 
     /// Counts elements.
     ///
     /// # Errors
-    /// As [`ElementType::each_f64`].
+    /// Returns the errors of [`ElementType::each_f64`].
     pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
         of.each_f64(bytes, |values| {
             for &x in values.iter().filter(|x| x.is_finite()) {
@@ -300,25 +300,25 @@ impl Bins {
         self.counts[at] += count;
     }
 
-    /// Joins what was counted of other values.
+    /// Merges the counts of other values.
     pub fn add(&mut self, other: &Bins) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(all, n)| *all += n);
     }
 
-    /// What was counted.
+    /// Returns the histogram.
     pub fn finish(self) -> Histogram {
         Histogram { min: self.min, max: self.max, counts: self.counts }
     }
 }
 
-/// The stored values of a sparse tensor, and how many zeros it has that are not stored; none where some share a
-/// place, and are summed.
+/// Returns the stored values of a sparse tensor, and the number of zeros that are not stored. Returns `None` if several
+/// values have the same place and must be added.
 pub fn stored_values<P: Iterator<Item = u64>>(
     values: &Dense,
     places: impl Fn() -> P,
     count: u64,
 ) -> Option<(Dense, u64)> {
-    // As a rule they rise, and need not be held to tell that none are the same.
+    // Places usually ascend, and then need not be collected to find duplicates.
     if !places().is_sorted_by(|a, b| a < b) {
         let mut all: Vec<u64> = places().collect();
         all.sort_unstable();

@@ -1,4 +1,5 @@
-//! Views of bytes that are not row by row: how many elements it is from one to the next, for each dimension.
+//! Strided tensors, whose elements are not stored row by row: for each dimension, the distance between neighbours in
+//! elements.
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
@@ -11,26 +12,28 @@ use crate::model::{
 use bytes::Bytes;
 use std::ops::Range;
 
-/// The attribute that has the strides.
+/// The attribute with the strides.
 pub(super) const STRIDES_KEY: &str = "strides";
 
 crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// Invalid strides.
+    /// The strides are invalid.
     pub STRIDES: Malformed "strided/strides"
         "A strided tensor has an attribute `strides` with one non-negative integer per dimension, and its elements lie inside its component.";
 }
 
-/// How elements lie whose first dimension varies fastest: the attributes of such a tensor, or `None` where that is row
-/// by row too. Where each is made of some, those are one more dimension, the last, and lie together.
+/// Returns the attributes of a tensor whose first dimension varies fastest, or `None` if that is row-major order too.
+/// `inner` is the number of elements that each array element consists of: they become an additional last dimension, and
+/// are stored together.
 pub fn column_major(shape: &[u64], inner: Option<u64>) -> Option<Attributes> {
     let axes: Vec<usize> = (0..shape.len()).rev().collect();
     stored_by(shape, &axes, inner)
 }
 
-/// The same for elements of which the dimension varies fastest that is the last of `axes`, all dimensions in the order in which they vary.
+/// Returns the attributes of a tensor whose elements are stored in the order of `axes`, the last of which varies
+/// fastest. `inner` is as in [`column_major`].
 pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<Attributes> {
     let mut strides = vec![Value::Null; shape.len()];
     let mut step = inner.unwrap_or(1);
@@ -39,13 +42,13 @@ pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<At
         step = step.saturating_mul(*shape.get(*axis)?);
     }
     strides.extend(inner.map(|_| Value::Integer(1)));
-    // Dimensions of one element, or none, lie anyhow.
+    // The order of dimensions with at most one element does not matter.
     let large = axes.iter().filter(|axis| shape.get(**axis).is_some_and(|n| *n > 1));
     let is_turned = !large.is_sorted();
     is_turned.then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides))]))
 }
 
-/// A tensor whose elements lie otherwise than row by row.
+/// A tensor whose elements are not stored row by row.
 #[derive(Debug, Clone)]
 pub struct Strided {
     dtype: DType,
@@ -59,10 +62,11 @@ pub struct Strided {
 }
 
 impl Strided {
-    /// The view of a tensor of the layout `strided`, whose decoded component `get` hands out.
+    /// Creates the view of a tensor of layout `strided`. `get` returns the decoded component.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`]; what `get` fails with; [`STRIDES`].
+    /// Returns [`WRONG_LAYOUT`] if the tensor has another layout, the errors of `get`, and [`STRIDES`] if the strides
+    /// are invalid.
     pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Strided> {
         let (component, strides, width) = parts(info)?;
         let (dtype, logical_type, shape) =
@@ -73,10 +77,10 @@ impl Strided {
         Ok(Strided { dtype, logical_type, shape, strides, width, count, bytes })
     }
 
-    /// Checks what [`Strided::from_tensor`] checks, without the bytes, if the component says how many it decodes to.
+    /// Checks a tensor like [`Strided::from_tensor`], without its bytes, if its decoded length is known.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`], [`STRIDES`].
+    /// Returns [`WRONG_LAYOUT`] if the tensor has another layout, and [`STRIDES`] if the strides are invalid.
     pub fn check(info: &TensorInfo) -> Result<()> {
         let (component, strides, width) = parts(info)?;
         match component.decoded_len {
@@ -85,21 +89,23 @@ impl Strided {
         }
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// Appends elements `elements` of the row-major order to `out`.
+    /// Appends the elements in the range `elements` of the row-major order to `out`.
     ///
     /// # Errors
-    /// [`ROWS`] for elements outside the tensor.
+    /// Returns [`ROWS`] if the range is outside the tensor.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let Range { mut start, end } = elements;
         if start > end || end > self.count {
-            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
+            return Err(
+                ROWS.broken(format!("elements {start}..{end} are outside 0..{}", self.count))
+            );
         }
-        // All of these are places in memory: the last element lies in the component.
+        // All offsets are in memory, because the last element is inside the component.
         let (last, step) = (self.shape.last().copied(), self.strides.last().copied());
         let (last, step) = (last.unwrap_or(1), step.unwrap_or(1));
         while start < end {
@@ -118,7 +124,7 @@ impl Strided {
         Ok(())
     }
 
-    /// So many elements from one on, which are a step apart.
+    /// Appends `count` elements, starting at `at`, with a distance of `step`.
     fn run(&self, at: u64, step: u64, count: u64, out: &mut Vec<u8>) {
         let width = self.width as usize;
         let from = self.bytes.get((at * self.width) as usize..).unwrap_or_default();
@@ -138,15 +144,15 @@ impl Strided {
         }
     }
 
-    /// The tensor as a dense one: its elements row by row.
+    /// Converts the tensor to a dense one, with its elements row by row.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`].
+    /// Returns [`DENSE_LIMIT`] if the result exceeds the limit.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let len = self.count.checked_mul(self.width).filter(|len| *len <= limits.decoded_len);
         let Some(len) = len else {
             let message = format!(
-                "{} elements of {} bytes, at most {} bytes",
+                "{} elements of {} bytes exceed the limit of {} bytes",
                 self.count, self.width, limits.decoded_len
             );
             return Err(DENSE_LIMIT.broken(message));
@@ -157,19 +163,19 @@ impl Strided {
     }
 }
 
-/// The component of a strided tensor, its strides, and the bytes of an element.
+/// Returns the component of a strided tensor, its strides, and the bytes of an element.
 fn parts(info: &TensorInfo) -> Result<(Component, Vec<u64>, u64)> {
     if *info.layout() != Layout::Strided {
         let layout = info.layout().as_str().shown();
-        return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not strided")));
+        return Err(WRONG_LAYOUT.broken(format!("expected a strided layout, found `{layout}`")));
     }
     let strides = strides(info.attributes(), info.shape().len())?;
     let component = info.component(&Role::Data);
-    let component = component.ok_or_else(|| STRIDES.broken("there is no component `data`"))?;
+    let component = component.ok_or_else(|| STRIDES.broken("missing component `data`"))?;
     let width = stored_size(1, component.dtype, component.logical_type.as_ref()).ok().flatten();
     match width {
         Some(width) => Ok((component, strides, width)),
-        None => Err(LENGTH.broken("elements are not whole bytes")),
+        None => Err(LENGTH.broken("elements do not have whole bytes")),
     }
 }
 
@@ -180,24 +186,26 @@ fn apart<const N: usize>(from: &[u8], step: usize, count: u64, out: &mut Vec<u8>
     }));
 }
 
-/// Whether elements of `width` bytes, so placed, lie inside of `len` bytes.
+/// Checks that elements of `width` bytes with these strides are inside `len` bytes.
 fn check(shape: &[u64], strides: &[u64], width: u64, len: u64) -> Result<()> {
     let last = shape.iter().zip(strides).try_fold(0u64, |last, (n, stride)| {
         last.checked_add(n.saturating_sub(1).checked_mul(*stride)?)
     });
     let end = last.and_then(|last| last.checked_add(1)?.checked_mul(width));
     if !shape.contains(&0) && end.is_none_or(|end| end > len) {
-        let message = format!("strides {strides:?} of shape {shape:?} pass {len} bytes");
+        let message = format!(
+            "strides {strides:?} of shape {shape:?} exceed the {len} bytes of the component"
+        );
         return Err(STRIDES.broken(message));
     }
     Ok(())
 }
 
-/// The strides that the attributes of a tensor say, whose elements of `width` bytes lie inside of `len` bytes; and the attributes
-/// without them.
+/// Removes the strides from a tensor's attributes and returns them, and the remaining attributes. The elements have
+/// `width` bytes, and must be inside `len` bytes.
 ///
 /// # Errors
-/// [`STRIDES`].
+/// Returns [`STRIDES`] if the strides are invalid.
 pub fn taken(
     mut attributes: Attributes,
     shape: &[u64],
@@ -217,7 +225,7 @@ fn strides(attributes: &Attributes, rank: usize) -> Result<Vec<u64>> {
         }
         _ => None,
     };
-    strides
-        .filter(|strides: &Vec<u64>| strides.len() == rank)
-        .ok_or_else(|| STRIDES.broken(format!("the attribute `strides` is not {rank} integers")))
+    strides.filter(|strides: &Vec<u64>| strides.len() == rank).ok_or_else(|| {
+        STRIDES.broken(format!("the attribute `strides` must be {rank} non-negative integers"))
+    })
 }

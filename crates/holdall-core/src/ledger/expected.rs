@@ -1,97 +1,99 @@
-//! What an operation was asked to change.
+//! The requested changes of an operation.
 
 use crate::model::{DType, LogicalType};
 use holdall_collections::HashMap;
 
-/// The changes that a caller asked for, and the losses that the operation allows. By default nothing changes and nothing
-/// but digests may be left behind.
+/// The changes that a caller requested, and the losses that the operation allows. By default nothing changes, and only
+/// digests may be left behind.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     tensors: HashMap<String, TensorChange>,
-    /// Whether the caller gave other file attributes in place of all of the source's.
+    /// Whether the caller replaced all file attributes of the source.
     replaces_attributes: bool,
-    /// Keys of file attributes that the caller asked to change or to remove.
+    /// Keys of file attributes that the caller changed or removed.
     changed: Vec<String>,
-    /// Keys of file attributes that the target has no place for.
+    /// Keys of file attributes that the target cannot represent.
     left: Vec<String>,
     drops_attributes: bool,
     asks_for_digests: bool,
     ties: TieRule,
 }
 
-/// What may become of components that share their bytes.
+/// What may happen to components that share their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum TieRule {
-    /// They share them in the target.
+    /// They also share their bytes in the target.
     #[default]
     Keep,
-    /// Whole tensors of one shape and type share them in the target; other components may be left behind.
+    /// Whole tensors of the same shape and type also share their bytes in the target; other ties may be left behind.
     KeepWhole,
-    /// The target cannot share bytes: each is left behind.
+    /// The target cannot share bytes: all ties are left behind.
     Leave,
-    /// The caller asked for components with bytes of their own.
+    /// The caller requested components that do not share bytes.
     Asked,
 }
 
-/// What was asked to become of one tensor.
+/// The requested changes of one tensor.
 #[derive(Debug, Clone, Default)]
 pub struct TensorChange {
-    /// It is not written.
+    /// The tensor is not written.
     pub left_out: bool,
-    /// Its name in the target, if that is another one.
+    /// The tensor's name in the target, if it changes.
     pub name: Option<String>,
-    /// It gets another layout, or other parameters of its layout.
+    /// The layout, or the parameters of the layout, change.
     pub layout: bool,
-    /// It gets another shape.
+    /// The shape changes.
     pub shape: bool,
-    /// Its elements are made anew, of another type and number: records under another schema, what a converter returns.
+    /// The elements are recomputed, and their type and number may change: records under another schema, or the result
+    /// of a converter.
     pub elements: bool,
-    /// Its elements may become this type.
+    /// The type that the elements may be converted to.
     pub element_type: Option<(DType, Option<LogicalType>)>,
-    /// It may be written as its stored elements, without their logical type, with the shape that follows.
+    /// The tensor may be written as its stored elements without their logical type, with the shape that follows from
+    /// this.
     pub stored_elements: bool,
     /// Keys of attributes that are set or removed.
     pub attributes: Vec<String>,
 }
 
 impl Expected {
-    /// Nothing changes.
+    /// Creates an empty list of changes.
     pub fn new() -> Expected {
         Expected::default()
     }
 
-    /// Returns the change of the tensor that has this name in the source, to be filled in.
+    /// Returns the changes of the tensor with this name in the source, to be filled in.
     pub fn tensor(&mut self, name: &str) -> &mut TensorChange {
         self.tensors.entry(name.to_owned()).or_default()
     }
 
-    /// The caller gives file attributes in place of those of the source.
+    /// Expects that the caller replaces the source's file attributes.
     pub fn replace_attributes(&mut self) {
         self.replaces_attributes = true;
     }
 
-    /// The caller sets or removes the file attribute `key`.
+    /// Expects that the caller sets or removes the file attribute `key`.
     pub fn change_attribute(&mut self, key: impl Into<String>) {
         self.changed.push(key.into());
     }
 
-    /// The target has no place for the file attribute `key`; the report names it.
+    /// Allows the file attribute `key` to be left behind, because the target cannot represent it. The report names it.
     pub fn leave_attribute(&mut self, key: impl Into<String>) {
         self.left.push(key.into());
     }
 
-    /// Attributes may be left behind, those of the file and those of tensors; the report names them.
+    /// Allows all attributes of the file and of tensors to be left behind. The report names them.
     pub fn leave_attributes(&mut self) {
         self.drops_attributes = true;
     }
 
-    /// The caller chose the digests of the target.
+    /// Expects that the caller chose the digests of the target.
     pub fn choose_digests(&mut self) {
         self.asks_for_digests = true;
     }
 
-    /// Sets what may become of components that share their bytes.
+    /// Sets what may happen to components that share their bytes.
     pub fn set_ties(&mut self, rule: TieRule) {
         self.ties = rule;
     }

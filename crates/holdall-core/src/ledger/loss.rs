@@ -1,14 +1,14 @@
-//! One item that is not in the target, and how a report names it.
+//! Losses: items that are missing in the target, and how a report describes them.
 
 use crate::error::Shown as _;
 use crate::model::Role;
 use holdall_collections::HashMap;
 
-/// An item of the source that the target lacks.
+/// An item of the source that is missing in the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// What is lost.
+    /// The kind of item.
     pub lost: LossKind,
     /// The name of its tensor in the source; `None` for an item of the file as a whole.
     pub tensor: Option<String>,
@@ -18,15 +18,15 @@ pub struct Loss {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossKind {
-    /// Something that the file says and its index does not hold, in words.
+    /// Contents of the file that its index does not represent, as a description.
     Unknown(String),
-    /// The file attribute of this key, or its value.
+    /// The file attribute with this key, or its value.
     FileAttribute(String),
-    /// The attribute of this key, or its value.
+    /// The tensor's attribute with this key, or its value.
     Attribute(String),
     /// The tensor.
     Tensor,
-    /// The component of this role, or its length.
+    /// The component with this role, or its length.
     Component(Role),
     /// The shape.
     Shape,
@@ -36,7 +36,7 @@ pub enum LossKind {
     ElementType(String),
     /// A digest of this algorithm.
     Digest(String),
-    /// That the tensor shares the bytes of this one.
+    /// The tensor's sharing of bytes with this tensor.
     Tie(String),
 }
 
@@ -50,12 +50,12 @@ impl Loss {
     }
 }
 
-/// Names of tensors that a line shows.
+/// The maximum number of tensor names in a line.
 const NAMES: usize = 8;
-/// Tensors whose bytes others share that are named one by one.
+/// The maximum number of shared tensors that are described one by one.
 const TIES: usize = 32;
 
-/// Returns the losses in words, in their order: each item once, with the tensors that it is of.
+/// Returns descriptions of the losses, in order: each item once, with its tensors.
 pub(super) fn words(losses: &[Loss]) -> Vec<String> {
     let mut groups: Vec<(&LossKind, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&LossKind, usize> = HashMap::default();
@@ -104,7 +104,7 @@ fn line(lost: &LossKind, names: &[&str]) -> String {
     }
 }
 
-/// The names of some tensors, and how many more there are.
+/// Returns the names of some tensors, and the number of further ones.
 fn tensors(names: &[&str]) -> String {
     let mut shown: Vec<&str> = names.to_vec();
     shown.dedup();

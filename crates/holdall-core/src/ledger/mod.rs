@@ -1,11 +1,11 @@
-//! The ledger: a model that is written again, compared with what was written, item by item.
+//! The ledger: compares a model that was written again with its source, item by item.
 //!
 //! Every tensor, component, type, attribute, digest and shared component of the source is in the target, or it is a
-//! [`Loss`]. A loss that the operation allows, because it was asked for or because the target has no place for the item, is
-//! [left behind](Ledger::left_behind), and the operation reports it. Every other loss is a fault of this program:
-//! [`Ledger::check`] makes it an error, which comes before anything is published.
+//! [`Loss`]. A loss that the operation allows, because it was requested or because the target cannot represent the
+//! item, is [left behind](Ledger::left_behind), and the operation reports it. Every other loss is a bug in Holdall:
+//! [`Ledger::check`] returns an error for it before anything is published.
 //!
-//! An operation says what it was asked to do, as [`Expected`] changes. It keeps no list of what it drops.
+//! An operation only describes the requested changes, as [`Expected`]. It keeps no list of what it drops.
 
 mod expected;
 mod loss;
@@ -29,31 +29,31 @@ crate::error::rules! {
 
     /// Something of the source is neither in the target nor reported as left behind.
     pub LEDGER: Unsupported "internal/ledger"
-        "What is written contains everything that its source contains, except for what was asked to change and what the report names as left behind."
-        hint "this is a fault of Holdall, not of the file, and nothing was published; please report it";
+        "The target contains everything that its source contains, except for requested changes and what the report names as left behind."
+        hint "this is a bug in Holdall, not a fault of the file, and nothing was published; please report it";
 }
 
-/// What the comparison of a source with what was written from it found.
+/// The result of comparing a source with what was written from it.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Ledger {
-    /// Items that the target lacks because it has no place for them, or because the caller allowed it.
+    /// Items that are missing in the target because it cannot represent them, or because the caller allowed it.
     pub left_behind: Vec<Loss>,
-    /// Items that the target lacks without a reason.
+    /// Items that are missing in the target without a reason.
     pub unaccounted: Vec<Loss>,
 }
 
 impl Ledger {
-    /// Returns what is left behind in words, for a report: each kind of item once, with the tensors that lack it.
+    /// Returns descriptions of what is left behind, for a report: each kind of item once, with its tensors.
     ///
     /// # Errors
-    /// [`LEDGER`] if something is lost without a reason.
+    /// Returns [`LEDGER`] if something is missing without a reason.
     pub fn check(&self) -> Result<Vec<String>> {
         if self.unaccounted.is_empty() {
             return Ok(loss::words(&self.left_behind));
         }
         let words = loss::words(&self.unaccounted);
-        Err(LEDGER.broken(format!("what was written lacks {}", list(&words))))
+        Err(LEDGER.broken(format!("the target lacks {}", list(&words))))
     }
 }
 
@@ -67,7 +67,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
         file_attributes(source, target, expected, &mut out);
     }
     let places = target.places();
-    // Where each tensor of the source is in the target.
+    // The index in the target of each tensor of the source.
     let mut found = Vec::with_capacity(source.len());
     for at in 0..source.len() {
         let entry = source.entry(at);
@@ -112,7 +112,7 @@ fn file_attributes(
     }
 }
 
-/// A tensor of the source, and what it became.
+/// A tensor of the source, and the tensor that it became.
 struct Pair<'a> {
     source: &'a Entry<'a>,
     target: &'a Entry<'a>,
@@ -147,7 +147,7 @@ impl Pair<'_> {
         self.attributes(is_other_layout);
     }
 
-    /// Returns whether the layout is the same, spelled in another way, or was asked to change.
+    /// Returns `true` if the layout is equal, is a variant of the same layout, or was requested to change.
     fn is_layout_accounted(&mut self, old: &Layout, new: &Layout) -> bool {
         if old == new || self.change.layout || self.change.elements || family(old) == family(new) {
             return true;
@@ -162,10 +162,10 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares the types of the elements themselves, in whichever component they are.
+    /// Compares the types of the tensors' elements, in whichever component these are.
     fn element_type(&mut self, parts: &[ComponentEntry], others: &[ComponentEntry]) {
         let Some(old) = main(parts) else { return };
-        // Of a layout that is not known, no component is the main one: those of one role are compared.
+        // An unknown layout has no main component, so the components of the same role are compared.
         let same_role = others.iter().find(|other| other.role == old.role);
         let Some(new) = same_role.or_else(|| main(others)) else { return };
         let was = (old.dtype, old.logical_type.as_ref());
@@ -193,7 +193,7 @@ impl Pair<'_> {
                 self.unaccounted(LossKind::Component(part.role.clone()));
                 continue;
             };
-            // The main component was compared above.
+            // The main component was compared in `element_type`.
             let is_main = main_role.as_ref() == Some(&part.role);
             let is_index = matches!(part.role, Role::Indices | Role::Indptr | Role::Coords);
             let is_same_type = part.dtype == other.dtype && part.logical_type == other.logical_type;
@@ -214,7 +214,7 @@ impl Pair<'_> {
         for part in parts {
             let Some(Some(digest)) = &part.digest else { continue };
             let same_role = others.iter().find(|other| other.role == part.role);
-            // A component without bytes has nothing to be protected.
+            // A component without bytes needs no digest.
             let Some(other) = same_role.or(main(others)).filter(|c| c.decoded_len != Some(0))
             else {
                 continue;
@@ -229,7 +229,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares the attributes; `is_other_layout` if those that say how the old layout is read are of no more use.
+    /// Compares the attributes. `is_other_layout` says that the parameters of the old layout are not needed any more.
     fn attributes(&mut self, is_other_layout: bool) {
         let (old, new) = (self.source.layout(), self.target.layout());
         for (key, value) in self.source.attributes().iter() {
@@ -237,7 +237,7 @@ impl Pair<'_> {
                 let other = self.target.attributes().get(key);
                 other.is_some_and(|other| same_attribute(key, value, other))
             };
-            // What says the same in other words may be said in others again.
+            // The attribute that lists equivalent spellings may change.
             let is_spelling = *old == Layout::QuantizedGroup && key == SPELLED;
             let is_asked = self.change.attributes.iter().any(|changed| changed == key);
             if is_asked || is_spelling || (is_other_layout && is_parameter(old, key)) || is_kept() {
@@ -262,14 +262,14 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the component that the elements are in, as [`crate::TensorInfo::dtype`] finds it.
+/// Returns the component that contains the elements, as [`crate::TensorInfo::dtype`] does.
 fn main(parts: &[ComponentEntry]) -> Option<&ComponentEntry> {
     let roles = [Role::Data, Role::Values, Role::PackedWeight, Role::Entries];
     let of_role = |role| parts.iter().find(|part| part.role == role);
     roles.into_iter().find_map(of_role).or_else(|| parts.first())
 }
 
-/// How much a digest protects against: accidents, also adversaries, or something that is not known here.
+/// Returns how strong a digest is: 1 against accidents, 2 against attacks too, 3 if unknown.
 fn rank(digest: &Digest) -> u8 {
     match digest {
         Digest::Crc32c(_) | Digest::Crc32(_) | Digest::Xxh3(_) => 1,

@@ -1,11 +1,11 @@
-//! The two sides of a comparison: an index, or the record of what an encoder was given.
+//! The two sides of a comparison: an index, or the record of an encoder's input.
 
 use crate::encode::{ComponentRef, ComponentSpec, Stored, TensorSpec};
 use crate::model::{Attributes, DType, Digest, Index, Layout, LogicalType, Role, TensorInfo};
 use holdall_collections::HashMap;
 use std::sync::Arc;
 
-/// What an encoder was given to write: attributes, tensors, and the digests of the components that were stored.
+/// An encoder's input: attributes, tensors, and the digests of the components that were stored.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     attributes: Option<Attributes>,
@@ -20,28 +20,29 @@ pub(super) struct Recorded {
     spec: Arc<TensorSpec>,
     /// How each component was stored, if it was.
     stored: Vec<Option<Stored>>,
-    /// The number of its file, for a model in several files.
+    /// The number of the tensor's file, for a model in several files.
     file: u32,
 }
 
 impl Record {
-    /// A record of no tensors, with the file's attributes. `None` if the encoder does not write those it is given.
+    /// Creates a record without tensors. `attributes` are the file's, or `None` if the encoder ignores the attributes
+    /// that it receives.
     pub fn new(attributes: Option<Attributes>) -> Record {
         Record { attributes, ..Record::default() }
     }
 
-    /// Notes the attributes that the file has.
+    /// Sets the file's attributes.
     pub fn set_attributes(&mut self, attributes: Option<Attributes>) {
         self.attributes = attributes;
     }
 
-    /// Notes a tensor.
+    /// Adds a tensor.
     pub fn add(&mut self, spec: Arc<TensorSpec>) {
         let stored = vec![None; spec.components.len()];
         self.tensors.push(Recorded { spec, stored, file: 0 });
     }
 
-    /// Notes how component number `component` of a tensor that was added, one of the last, was stored.
+    /// Records how the component at index `component` of a recently added tensor was stored.
     pub fn store(&mut self, tensor: &TensorSpec, component: usize, stored: &Stored) {
         let is_it = |recorded: &&mut Recorded| std::ptr::eq(&*recorded.spec, tensor);
         let found = self.tensors.iter_mut().rev().find(is_it);
@@ -50,7 +51,7 @@ impl Record {
         }
     }
 
-    /// Adds what another file of the same model has.
+    /// Adds the record of another file of the same model.
     pub fn merge(&mut self, other: Record) {
         self.merged += 1;
         let file = self.merged;
@@ -68,7 +69,7 @@ impl Record {
         self.tensors.len()
     }
 
-    /// Returns whether there are no tensors.
+    /// Returns `true` if there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
     }
@@ -77,9 +78,9 @@ impl Record {
 /// One side of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub enum Side<'a> {
-    /// What a file contains.
+    /// The contents of a file.
     Index(&'a Index),
-    /// What an encoder was given.
+    /// The input of an encoder.
     Record(&'a Record),
 }
 
@@ -94,14 +95,14 @@ pub(super) struct ComponentEntry {
     pub(super) role: Role,
     pub(super) dtype: DType,
     pub(super) logical_type: Option<LogicalType>,
-    /// Bytes after decoding, where that is known.
+    /// The decoded length in bytes, if known.
     pub(super) decoded_len: Option<u64>,
-    /// Its digest or that there is none, where that is known.
+    /// The digest or its absence, if known.
     pub(super) digest: Option<Option<Digest>>,
 }
 
 impl ComponentEntry {
-    /// The type of its elements, for people.
+    /// Returns the name of the elements' type, for people.
     pub(super) fn type_name(&self) -> String {
         match &self.logical_type {
             Some(logical) => logical.to_string(),
@@ -111,7 +112,7 @@ impl ComponentEntry {
 }
 
 impl<'a> Side<'a> {
-    /// The tensors of a record; none of an index.
+    /// Returns the tensors of a record, or an empty slice for an index.
     pub(super) fn recorded(self) -> &'a [Recorded] {
         match self {
             Side::Index(_) => &[],
@@ -126,7 +127,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What the side says and holds nothing of, in words.
+    /// Returns descriptions of what the file contains and the index does not represent.
     pub(super) fn unkept(self) -> impl Iterator<Item = &'a String> {
         let (unkept, dispensable) = match self {
             Side::Index(index) => (index.unkept(), index.dispensable()),
@@ -135,7 +136,7 @@ impl<'a> Side<'a> {
         unkept.iter().chain(dispensable)
     }
 
-    /// The file's attributes, where they are known.
+    /// Returns the file's attributes, if known.
     pub(super) fn attributes(self) -> Option<&'a Attributes> {
         match self {
             Side::Index(index) => Some(index.attributes()),
@@ -143,7 +144,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The numbers of the tensors by their names.
+    /// Returns the indices of the tensors by name.
     pub(super) fn places(self) -> HashMap<&'a str, usize> {
         match self {
             Side::Index(index) => index.names().enumerate().map(|(at, name)| (name, at)).collect(),
@@ -154,10 +155,10 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Tensor number `at`.
+    /// Returns the tensor at index `at`.
     ///
     /// # Panics
-    /// If there are no more than `at`.
+    /// Panics if `at` is out of range.
     pub(super) fn entry(self, at: usize) -> Entry<'a> {
         match self {
             #[allow(clippy::expect_used)] // The caller counts to `len`.
@@ -196,7 +197,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether it cannot be read, and so has a name at most.
+    /// Returns `true` if the tensor cannot be read, so that at most its name is known.
     pub(super) fn is_faulty(&self) -> bool {
         match self {
             Entry::Info(info) => info.fault().is_some(),
@@ -231,7 +232,7 @@ impl Entry<'_> {
 }
 
 impl Recorded {
-    /// Its components, each with where its bytes are and the component whose bytes it shares, as far as that is known.
+    /// Returns the components, each with its location and the component whose bytes it shares, as far as known.
     pub(super) fn components(
         &self,
     ) -> impl Iterator<Item = (&ComponentSpec, Option<StoredPlace>, Option<&ComponentRef>)> {
@@ -241,5 +242,5 @@ impl Recorded {
     }
 }
 
-/// The number of a file, and a range of it.
+/// The number of a file, and a range in it.
 pub(super) type StoredPlace = (u32, u64, u64);

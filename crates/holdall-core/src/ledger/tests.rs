@@ -9,7 +9,7 @@ fn dense(name: &str, dtype: DType, shape: &[u64]) -> TensorSpec {
     spec
 }
 
-/// A model with one of everything: attributes, two tied tensors, groups, a digest.
+/// Returns a model with attributes, two tied tensors, groups and a digest.
 fn tensors() -> Vec<TensorSpec> {
     let (mut b, mut q) = (dense("b", DType::F32, &[2, 3]), dense("q", DType::I32, &[8]));
     b.components[0].shares = Some(ComponentRef { tensor: "a".into(), role: Role::Data });
@@ -64,7 +64,7 @@ fn what_is_the_same_is_accounted_for() {
         specs.push(dense("z", DType::U8, &[1]));
         specs[0].attributes.set("more", Value::Null);
     };
-    // The tie goes by the bytes, which are at another place now.
+    // Ties are compared by byte ranges, which are different now.
     let lost = unaccounted(more);
     assert_eq!(lost, [Loss::in_tensor("b", LossKind::Tie("a".into()))]);
 }
@@ -114,7 +114,7 @@ fn what_was_asked_for_is_no_loss() {
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!((ledger.unaccounted, ledger.left_behind), (vec![], vec![]));
 
-    // A cast to another type than the one that was asked for is one.
+    // A cast to a type other than the requested one is a loss.
     specs[0].components[0].dtype = DType::I32;
     expected.tensor("a").element_type = Some((DType::F32, None));
     let ledger = close(&source, &record_of(&specs, None), &expected);

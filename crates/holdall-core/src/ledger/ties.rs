@@ -7,13 +7,13 @@ use crate::model::Role;
 use crate::read::Extent;
 use holdall_collections::HashMap;
 
-/// A component: the number of its tensor, and its role.
+/// A component: the index of its tensor, and its role.
 type ComponentKey = (usize, Role);
 
-/// The first component that has the bytes of each one that shares them.
+/// For each component that shares its bytes, the first component with the same bytes.
 type Ties = HashMap<ComponentKey, ComponentKey>;
 
-/// Compares which components share their bytes. `found` says where each tensor of the source is in the target.
+/// Compares which components share their bytes. `found` has the index in the target of each tensor of the source.
 pub(super) fn compare(
     source: &Side<'_>,
     target: &Side<'_>,
@@ -62,8 +62,8 @@ pub(super) fn compare(
     }
 }
 
-/// Whether a component could have the bytes in the target that it has in the source: it has the same type, and is stored as
-/// bytes, not as words of a header.
+/// Returns `true` if the component could share bytes in the target too: it has the same type, and is stored as bytes
+/// instead of in the header.
 fn is_stored_alike(old: &Entry<'_>, new: &Entry<'_>, role: &Role) -> bool {
     let of_role = |entry: &Entry<'_>| entry.parts().into_iter().find(|part| part.role == *role);
     let (Some(old_part), Some(new_part)) = (of_role(old), of_role(new)) else { return false };
@@ -72,7 +72,7 @@ fn is_stored_alike(old: &Entry<'_>, new: &Entry<'_>, role: &Role) -> bool {
         && new_part.digest.is_some()
 }
 
-/// Whether two tensors that share bytes are the same but for their names.
+/// Returns `true` if two tensors that share bytes are equal except for their names.
 fn is_whole(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let types = |entry: &Entry<'_>| -> Vec<_> {
         let parts = entry.parts().into_iter();
@@ -122,7 +122,7 @@ fn sharing(side: Side<'_>) -> Ties {
                         _ => None,
                     };
                     if let Some(owner) = owner.filter(|owner| *owner != place) {
-                        // It was written before, and may share bytes itself.
+                        // The owner was written before, and may share bytes itself.
                         let first = ties.get(&owner).cloned().unwrap_or(owner);
                         ties.insert(place, first);
                     }

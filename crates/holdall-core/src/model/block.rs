@@ -1,25 +1,25 @@
-//! ggml's block types: so many elements in so many bytes, with scales of their own.
+//! ggml's block types: a fixed number of elements in a fixed number of bytes, including their scales.
 
 use super::ByteOrder;
 use std::fmt;
 
-/// Where numbers start, bytes of each, and how many there are.
+/// A field of numbers in a block: the offset of the first one, the bytes of each, and how many there are.
 pub type Field = (usize, usize, usize);
 
-/// A type whose elements are stored in blocks. Two are the same when their ids are.
+/// A type whose elements are stored in blocks. Two types are equal if their ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockType {
-    /// Its number in GGUF.
+    /// The type's number in GGUF.
     pub id: u32,
-    /// The name of its layout: `gguf.q4_k`.
+    /// The name of the type's layout: `gguf.q4_k`.
     pub layout: &'static str,
-    /// Elements of a block: neighbours in the last dimension.
+    /// Elements per block: neighbours in the last dimension.
     pub elements: u64,
-    /// Bytes of a block.
+    /// Bytes per block.
     pub bytes: u64,
 }
 
-/// All of them. The numbers between are of types that ggml took back, and of plain elements.
+/// All block types. The missing numbers belong to types that ggml removed, and to types without blocks.
 #[rustfmt::skip]
 pub static BLOCK_TYPES: [BlockType; 27] = [
     BlockType { id: 2, layout: "gguf.q4_0", elements: 32, bytes: 18 },
@@ -52,29 +52,29 @@ pub static BLOCK_TYPES: [BlockType; 27] = [
 ];
 
 impl BlockType {
-    /// The type of that number in GGUF.
+    /// Returns the type with this number in GGUF.
     pub fn by_id(id: u32) -> Option<&'static BlockType> {
         BLOCK_TYPES.iter().find(|t| t.id == id)
     }
 
-    /// The type whose layout has that name.
+    /// Returns the type whose layout has this name.
     pub fn by_layout(name: &str) -> Option<&'static BlockType> {
         BLOCK_TYPES.iter().find(|t| t.layout == name)
     }
 
-    /// The type of that name, with `gguf.` before it or without, in any case: `Q4_K`.
+    /// Returns the type with this name, with or without the prefix `gguf.`, in any case: `Q4_K`.
     pub fn by_name(name: &str) -> Option<&'static BlockType> {
         let name = name.to_ascii_lowercase();
         BLOCK_TYPES.iter().find(|t| t.layout == name || t.as_str() == name)
     }
 
-    /// Its name: `q4_k`.
+    /// Returns the type's name: `q4_k`.
     pub fn as_str(&self) -> &'static str {
         self.layout.strip_prefix("gguf.").unwrap_or(self.layout)
     }
 
-    /// The numbers of more than a byte in a block: where they start, how many bytes each has, how many there are. `None`
-    /// where ggml does not read on a big-endian machine what it writes there.
+    /// Returns the fields of a block whose numbers have more than one byte. Returns `None` for types that ggml cannot
+    /// read back after writing them on a big-endian machine.
     #[rustfmt::skip]
     pub fn fields(&self) -> Option<&'static [Field]> {
         Some(match self.as_str() {
@@ -97,14 +97,15 @@ impl BlockType {
         })
     }
 
-    /// Its order of bytes where it is big-endian. `None` as [`BlockType::fields`].
+    /// Returns the byte order of big-endian blocks of this type, or `None` like [`BlockType::fields`].
     pub fn big_endian(&self) -> Option<ByteOrder> {
         self.fields()?;
         let at = BLOCK_TYPES.iter().position(|t| t.id == self.id)?;
         Some(ByteOrder::BigBlocks(u8::try_from(at).ok()?))
     }
 
-    /// Bytes of a tensor of that shape. `None` where its rows are not whole blocks, or it passes 2^64.
+    /// Returns the bytes of a tensor of this shape, or `None` if its rows are not whole blocks or the result exceeds
+    /// 2^64.
     pub fn stored_len(&self, shape: &[u64]) -> Option<u64> {
         let row = shape.last().copied().unwrap_or(1);
         if !row.is_multiple_of(self.elements) {

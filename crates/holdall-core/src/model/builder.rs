@@ -1,8 +1,8 @@
-//! The builder in which the checks common to all formats run once.
+//! Builds an index, and runs the checks that are common to all formats.
 //!
-//! What is wrong with one tensor alone is its *fault*: it stays in the index as one that cannot be read, and
-//! the others can be. What makes the table itself untrustworthy (bounds, overlaps in most formats, two tensors of one name) is an
-//! error.
+//! An error in a single tensor becomes that tensor's *fault*: the tensor stays in the index but cannot be read, and the
+//! other tensors can. An error that makes the table itself untrustworthy (bounds, overlaps in most formats, two tensors
+//! of the same name) is returned as an error.
 
 mod dense;
 mod overlaps;
@@ -30,26 +30,26 @@ crate::error::rules! {
     /// A component reaches outside the part of the file that may hold data.
     pub BOUNDS: Malformed "index/bounds"
         "Every component lies inside the file, and outside its header, manifest and footer.";
-    /// Two components share some bytes but not all.
+    /// Two components overlap partially.
     pub OVERLAP: Malformed "index/overlap"
-        "Two components are disjoint or the same range (tied weights); they never overlap in part.";
-    /// Two tensors have one name.
+        "Two components are disjoint or the same range (tied weights); they never overlap partially.";
+    /// Two tensors have the same name.
     pub DUPLICATE_NAME: Malformed "index/duplicate-name" "Tensor names are unique.";
-    /// The product of a shape does not fit.
+    /// The product of a shape, or its size in bytes, does not fit in 64 bits.
     pub SHAPE_OVERFLOW: Malformed "index/shape-overflow"
-        "The product of a shape, and the bytes it takes, fit in 64 bits.";
-    /// Shape and dtype say one size, the component another.
+        "The product of a shape, and its size in bytes, fit in 64 bits.";
+    /// The size of a component differs from the size that the tensor's shape and dtype require.
     pub SIZE: Malformed "index/size"
-        "A dense component holds exactly product(shape) elements of its dtype, a component of blocks exactly the blocks of its rows, and the `entries` of a blob 16 bytes each.";
-    /// A layout's component is missing.
+        "A dense component has exactly product(shape) elements of its dtype, a component of blocks has exactly the blocks of its rows, and the `entries` of a blob have 16 bytes each.";
+    /// A component that the layout requires is missing.
     pub MISSING_COMPONENT: Malformed "index/missing-component"
         "A tensor has every component that its layout requires.";
-    /// A tensor has two components of one role.
+    /// A tensor has two components of the same role.
     pub DUPLICATE_COMPONENT: Malformed "index/duplicate-component"
         "The component roles of one tensor are unique.";
-    /// A component is not a whole number of elements.
+    /// A component's decoded length is not a multiple of its dtype's width.
     pub ELEMENT_WIDTH: Malformed "index/element-width"
-        "A decoded component is a whole number of elements of its dtype.";
+        "The length of a decoded component is a multiple of the width of its dtype.";
     /// Too many tensors.
     pub TOO_MANY_TENSORS: Limit "index/too-many-tensors"
         "A file has at most `Limits::tensors` tensors."
@@ -57,14 +57,14 @@ crate::error::rules! {
     /// Too many dimensions.
     pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions."
         remedies [RaiseLimit { limit: "rank", at_least: None }];
-    /// A compressed component claims to decode to more than its encoding can express.
+    /// A compressed component claims to decode to more bytes than its encoding can express.
     pub EXPANSION: Malformed "index/expansion"
         "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \
          4 bytes; Deflate: 1032 for 1).";
-    /// The file ends before a component does.
+    /// The file ends before the end of a component.
     pub CUT_SHORT: Malformed "index/cut-short"
-        "All bytes of a tensor that is recovered from a damaged file are there.";
-    /// More names, components or bytes of names than the index has room for.
+        "A tensor that is recovered from a damaged file has all of its bytes.";
+    /// The index has too many names, components or bytes of names.
     pub TOO_MANY_NAMES: Limit "index/too-many-names"
         "A file has at most 65534 distinct roles, layouts or logical types each.";
     /// Too many components.
@@ -73,50 +73,50 @@ crate::error::rules! {
         remedies [RaiseLimit { limit: "components", at_least: None }];
 }
 
-/// Cases of warnings about tensors that are kept one by one.
+/// The maximum number of warnings about single tensors that are kept as separate cases.
 const MOST_CASES: usize = 4096;
-/// Things passed over that are remembered.
+/// The maximum number of skipped fields that are remembered, see [`IndexBuilder::unkept`].
 const MOST_UNKEPT: usize = 8;
 
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
 
-/// Faults that are kept with all that is known of them; of those after them the rule is.
+/// The number of faults that are kept with their full error. Of later ones only the rule is kept.
 const FULL_FAULTS: usize = 1000;
 
-/// The only way to make an [`Index`]: a decoder adds what it finds, in the file's order, and the
-/// checks that hold for every format run here.
+/// Builds an [`Index`]. Decoders add the tensors that they find, in the file's order, and the checks that hold for
+/// every format run here.
 pub struct IndexBuilder {
     inner: Inner,
     limits: Limits,
-    /// The bytes of components that the manifest states.
+    /// The bytes of components whose values are in the manifest instead of in the data.
     stated: Vec<u8>,
-    /// Whether names came in strictly rising bytewise order so far.
+    /// Whether all names so far came in strictly ascending bytewise order.
     sorted: bool,
-    /// What becomes of components that overlap in part.
+    /// What to do if components overlap partially.
     overlaps: Overlaps,
-    /// For each role, one more than the number of the last tensor that has it.
+    /// For each role, the index of the last tensor that has it, plus one.
     role_seen: Vec<u32>,
-    /// How many tensors are closed: of those nothing is left to check.
+    /// The number of closed tensors: tensors whose checks are done.
     closed: usize,
     role_ids: Interner<Role>,
     layout_ids: Interner<Layout>,
     logical_ids: Interner<LogicalType>,
 }
 
-/// What becomes of components that overlap in part.
+/// What to do if components overlap partially.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Overlaps {
-    /// The file is refused.
+    /// The file is refused with an error.
     Refused,
-    /// The tensors that they belong to cannot be read.
+    /// The tensors that the components belong to get a fault.
     Faults,
-    /// They are views, and sound.
+    /// Overlaps are allowed: tensors are views of shared memory.
     Views,
 }
 
 impl IndexBuilder {
-    /// An empty index of a file of `source_len` bytes, whose components must lie inside `data`.
+    /// Creates the builder for a file of `source_len` bytes whose components must lie inside the range `data`.
     pub fn new(
         format: &'static str,
         version: impl Into<String>,
@@ -144,57 +144,57 @@ impl IndexBuilder {
         }
     }
 
-    /// For files whose tensors are views of what they share: components may overlap in part.
+    /// Allows components to overlap partially, for formats whose tensors are views of shared memory.
     pub fn with_views(mut self) -> IndexBuilder {
         self.overlaps = Overlaps::Views;
         self
     }
 
-    /// For files whose manifest stands when components overlap in part: the tensors concerned are faults.
+    /// Turns partial overlaps into faults of the tensors concerned, instead of an error for the whole file.
     pub fn with_overlap_faults(mut self) -> IndexBuilder {
         self.overlaps = Overlaps::Faults;
         self
     }
 
-    /// Adds another source, of `len` bytes, whose components must lie inside `data`; its number, by which
-    /// components name it.
+    /// Adds another source of `len` bytes, whose components must lie inside the range `data`. Returns the source's
+    /// number, which components use to refer to it.
     ///
     /// # Errors
-    /// [`TOO_MANY_NAMES`].
+    /// Returns [`TOO_MANY_NAMES`] if there are too many sources.
     pub fn source(&mut self, len: u64, data: Range<u64>) -> Result<u32> {
         let number = arena_offset(self.inner.sources.len())?;
         self.inner.sources.push((len, data));
         Ok(number)
     }
 
-    /// What the file is held to.
+    /// Returns the limits for the file.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Adds a checksum of bytes that are not those of one component alone.
+    /// Adds a checksum of bytes that are not exactly those of one component.
     pub fn checksum(&mut self, checksum: Checksum) {
         self.inner.checksums.push(checksum);
     }
 
-    /// Adds the digest that a whole source should have, and the file's name for that source.
+    /// Adds the expected digest of a whole source, and the file's name for that source.
     pub fn whole(&mut self, source: u32, name: String, digest: Digest) {
         let len = self.inner.sources.get(source as usize).map_or(0, |(len, _)| *len);
         self.checksum(Checksum::new(name, Extent::new(source, 0..len), digest));
     }
 
-    /// Takes little-endian bytes that the manifest states in place of storing them; where a component finds
-    /// them.
+    /// Adds little-endian bytes whose values are in the manifest instead of in the data. Returns their extent, for a
+    /// component to refer to.
     pub fn stated(&mut self, bytes: &[u8]) -> Extent {
         let start = self.stated.len() as u64;
         self.stated.extend_from_slice(bytes);
         Extent::new(Extent::STATED, start..self.stated.len() as u64)
     }
 
-    /// Takes an array that is put together of chunks; where a component finds its bytes.
+    /// Adds an array that is assembled from chunks. Returns its extent, for a component to refer to.
     ///
     /// # Errors
-    /// [`TOO_MANY_NAMES`].
+    /// Returns [`TOO_MANY_NAMES`] if there are too many arrays.
     pub fn chunked(&mut self, array: impl Into<Arc<Chunked>>) -> Result<Extent> {
         let array = array.into();
         let number = arena_offset(self.inner.chunked.len())?;
@@ -205,21 +205,21 @@ impl IndexBuilder {
         Ok(Extent::new(source, 0..len))
     }
 
-    /// Notes something that the file says and that is passed over, such as a field that is not known.
+    /// Records that something in the file was skipped and would be lost, such as an unknown field.
     pub fn unkept(&mut self, what: impl FnOnce() -> String) {
         if self.inner.unkept.len() < MOST_UNKEPT {
             self.inner.unkept.push(cut_message(what().into()).into_owned());
         }
     }
 
-    /// Notes something that is passed over, and that the file can do without.
+    /// Records that something in the file was skipped that the file does not need.
     pub fn dispensable(&mut self, what: impl FnOnce() -> String) {
         if self.inner.dispensable.len() < MOST_UNKEPT {
             self.inner.dispensable.push(cut_message(what().into()).into_owned());
         }
     }
 
-    /// Sets the version, where the file tells it late.
+    /// Sets the format's version, for formats that state it after other fields.
     pub fn version(&mut self, version: impl Into<String>) {
         self.inner.version = version.into();
     }
@@ -229,7 +229,7 @@ impl IndexBuilder {
         self.inner.attributes = attributes;
     }
 
-    /// Notes something odd. Only the first case of a code is kept, the others are counted.
+    /// Adds a warning. Warnings of one code are merged: the first message is kept, the others are counted.
     pub fn warn(
         &mut self,
         code: &'static str,
@@ -259,18 +259,19 @@ impl IndexBuilder {
         }
     }
 
-    /// Adds a warning of a code that has none yet.
+    /// Adds a warning whose code has no other warnings.
     pub fn add_warning(&mut self, warning: Warning) {
         self.inner.warnings.push(warning);
     }
 
-    /// Adds a tensor; the components that follow are its own.
+    /// Adds a tensor. The components that are added next belong to it.
     ///
-    /// A shape whose product passes 2^64 is the tensor's fault, and so is what closing the tensor finds: see
-    /// [`IndexBuilder::finish`].
+    /// A shape whose product exceeds 2^64 becomes a fault of the tensor, and so does anything that closing the tensor
+    /// finds: see [`IndexBuilder::finish`].
     ///
     /// # Errors
-    /// [`TOO_MANY_TENSORS`], [`RANK`], [`TOO_MANY_NAMES`].
+    /// Returns [`TOO_MANY_TENSORS`] or [`RANK`] if the tensor exceeds a limit, or [`TOO_MANY_NAMES`] if the index is
+    /// full.
     pub fn tensor(&mut self, name: &str, shape: &[u64], layout: Layout) -> Result<()> {
         self.close_tensor();
         let inner = &mut self.inner;
@@ -299,17 +300,17 @@ impl IndexBuilder {
         inner.tensors.push(row);
         if !fits {
             self.fault(
-                SHAPE_OVERFLOW.broken(format!("the product of shape {shape:?} passes 2^64")),
+                SHAPE_OVERFLOW.broken(format!("the product of shape {shape:?} exceeds 2^64")),
             );
         }
         Ok(())
     }
 
-    /// Adds tensors of another file, those whose names `keep` takes, with a source of their own; and what is odd about it.
-    /// Its attributes are not taken.
+    /// Adds the tensors of another file whose names `keep` accepts, together with the file's sources, warnings and
+    /// checksums, but not its attributes.
     ///
     /// # Errors
-    /// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+    /// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
     pub fn absorb(&mut self, file: &Index, keep: impl Fn(&str) -> bool) -> Result<()> {
         let sources = file.0.sources.iter();
         let numbers: Vec<u32> =
@@ -347,10 +348,10 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds a tensor of another index under a name; `place` says where its bytes are here.
+    /// Adds a tensor of another index under `name`. `place` maps extents of the other index to extents of this one.
     ///
     /// # Errors
-    /// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+    /// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
     pub fn copy(
         &mut self,
         name: &str,
@@ -380,8 +381,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// An index of files to [absorb](IndexBuilder::absorb): none so far. Which components of one may overlap was checked when
-    /// it was decoded.
+    /// Creates a builder without sources, for files that are added with [`absorb`](IndexBuilder::absorb). Overlaps are
+    /// not checked here, because they were checked when each file was decoded.
     pub fn of_files(
         format: &'static str,
         version: impl Into<String>,
@@ -392,8 +393,8 @@ impl IndexBuilder {
         builder.with_views()
     }
 
-    /// Notes that the tensor added last cannot be read, and why. The first reason counts. Its components are given up, but
-    /// for the bytes that they take.
+    /// Marks the tensor added last as unreadable because of an error. Only the first error is kept. The tensor's
+    /// components are dropped, but the bytes that they claim are kept.
     pub fn fault(&mut self, e: Error) {
         let e = self.blame_last(e);
         let Some(last) = self.inner.tensors.len().checked_sub(1) else { return };
@@ -418,10 +419,10 @@ impl IndexBuilder {
         inner.faults.push((last as u32, fault));
     }
 
-    /// Notes bytes that the tensor added last takes, of which nothing else is known.
+    /// Claims bytes for the tensor added last, without describing them further.
     ///
     /// # Errors
-    /// [`BOUNDS`].
+    /// Returns [`BOUNDS`] if the bytes lie outside the source.
     pub fn claim(&mut self, stored: Extent) -> Result<()> {
         self.check_bounds(stored)?;
         let len = self.source_of(stored).map_or(0, |(len, _)| len);
@@ -429,7 +430,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Whether tensor number `last`, the one added last, cannot be read.
+    /// Returns `true` if the tensor at index `last`, the one added last, has a fault.
     fn is_faulty(&self, last: usize) -> bool {
         self.inner.faults.last().is_some_and(|(at, _)| *at as usize == last)
     }
@@ -445,8 +446,8 @@ impl IndexBuilder {
         }
     }
 
-    /// Gives the tensor added last the attributes of tensor number `other`, which take no more memory
-    /// for it.
+    /// Gives the tensor added last the attributes of the tensor at index `other`. They are shared, and take no
+    /// additional memory.
     pub fn same_attributes(&mut self, other: usize) {
         let shared = self.inner.tensors.get(other).map_or(0, |t| t.attributes);
         if let Some(t) = self.inner.tensors.last_mut() {
@@ -456,12 +457,13 @@ impl IndexBuilder {
 
     /// Adds a component to the tensor added last.
     ///
-    /// A raw component's decoded length is its stored length, whatever was given. A known logical
-    /// type over the wrong storage dtype is kept as an unknown one, with a warning. What it decodes to
-    /// can be the tensor's fault ([`EXPANSION`]).
+    /// A raw component's decoded length is always its stored length. A known logical type over the wrong storage dtype
+    /// is kept as an unknown one, with a warning. A decoded length that the encoding cannot reach becomes the tensor's
+    /// fault ([`EXPANSION`]).
     ///
     /// # Errors
-    /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_COMPONENTS`], [`TOO_MANY_NAMES`].
+    /// Returns [`BOUNDS`] if the component lies outside the data, [`DUPLICATE_COMPONENT`] if the tensor already has
+    /// this role, [`TOO_MANY_COMPONENTS`] or [`TOO_MANY_NAMES`] if there are too many.
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
         let len = self.source_of(c.stored).map_or(0, |(len, _)| len);
@@ -481,7 +483,7 @@ impl IndexBuilder {
                     self.fault(e.in_component(&c.role).at(c.stored.range()));
                 }
             }
-            // What follows from the shape is checked when the tensor is closed.
+            // Lengths that follow from the shape are checked when the tensor is closed.
             (_, None) => {}
         }
         if self.inner.tensors.len().checked_sub(1).is_some_and(|last| self.is_faulty(last)) {
@@ -542,7 +544,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// How many bytes each tensor takes, for tensors of one component, in the order in which they were added.
+    /// Returns the stored length of each tensor, in the order in which they were added. Every tensor must have exactly
+    /// one component.
     pub fn stored_lens(&self) -> impl Iterator<Item = u64> {
         let inner = &self.inner;
         let mut faults = inner.faults.iter().map(|(at, _)| *at as usize).peekable();
@@ -553,11 +556,12 @@ impl IndexBuilder {
         })
     }
 
-    /// Closes the last tensor and checks what holds between tensors. Faults of a tensor that is closed are
+    /// Closes the last tensor, and runs the checks between tensors. Closing a tensor can add one of the faults
     /// [`MISSING_COMPONENT`], [`SIZE`], [`ELEMENT_WIDTH`], [`SHAPE_OVERFLOW`] and [`EXPANSION`].
     ///
     /// # Errors
-    /// [`DUPLICATE_NAME`], [`OVERLAP`] unless that is a fault.
+    /// Returns [`DUPLICATE_NAME`] if two tensors have the same name, and [`OVERLAP`] if two components overlap
+    /// partially, unless overlaps are allowed or become faults.
     pub fn finish(mut self) -> Result<Index> {
         self.close_tensor();
         self.check_names()?;
@@ -566,7 +570,7 @@ impl IndexBuilder {
         Ok(Index(Arc::new(self.inner)))
     }
 
-    /// The name of the tensor added last.
+    /// Returns the name of the tensor added last.
     fn last_name(&self) -> Option<&str> {
         self.inner.tensors.len().checked_sub(1).map(|last| self.inner.name(last))
     }
@@ -579,7 +583,7 @@ impl IndexBuilder {
         }
     }
 
-    /// The length of the source of an extent, and where in it components may lie.
+    /// Returns the length of an extent's source, and the range in which components may lie.
     fn source_of(&self, stored: Extent) -> Option<(u64, Range<u64>)> {
         let whole = |len: u64| (len, 0..len);
         match stored.chunked() {
@@ -589,17 +593,17 @@ impl IndexBuilder {
         }
     }
 
-    /// Checks that the tensor added last can have those bytes.
+    /// Checks that the tensor added last may claim these bytes.
     fn check_bounds(&self, stored: Extent) -> Result<()> {
         let Some((len, data)) = self.source_of(stored) else {
             let (number, count) = (stored.source, self.inner.sources.len());
-            return Err(BOUNDS.broken(format!("source number {number} of {count}")));
+            return Err(BOUNDS.broken(format!("no source {number}: the file has {count} sources")));
         };
-        // An empty component holds nothing to clash with; anywhere in the file will do.
+        // An empty component cannot overlap with anything, so it may lie anywhere in the file.
         let room = if stored.is_empty() { 0..len } else { data };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
             let e = BOUNDS.broken(format!(
-                "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \
+                "component bytes {}..{} are outside {}..{}, the range for data in this file of \
                  {len} bytes",
                 stored.start, stored.end, room.start, room.end
             ));
@@ -608,8 +612,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// A logical type that is the dtype itself says nothing; one that has no meaning here, or not over this dtype, becomes an
-    /// unknown one.
+    /// Normalises the component's logical type: one that equals the dtype is removed; one that is unknown, or not
+    /// defined over this dtype, becomes [`LogicalType::Other`].
     fn check_logical_type(&mut self, c: &mut Component) {
         let Some(t) = &c.logical_type else { return };
         if t.storage() == Some(c.dtype) {
@@ -623,13 +627,13 @@ impl IndexBuilder {
         let tensor = self.last_name().map(str::to_owned);
         self.warn("index/logical-type", tensor.as_deref(), Some(c.role.as_str()), || {
             let name = name.shown();
-            format!("logical type `{name}` over {dtype} is not known; read as plain {dtype}").into()
+            format!("unknown logical type `{name}` over {dtype}; read as plain {dtype}").into()
         });
         c.logical_type = Some(LogicalType::Other(name.into()));
     }
 
-    /// Checks the components of the tensor added last against its layout, and fills in the decoded
-    /// lengths that follow from its shape.
+    /// Checks the components of the tensor added last against its layout, and fills in the decoded lengths that follow
+    /// from its shape.
     fn close_tensor(&mut self) {
         let count = self.inner.tensors.len();
         if self.closed == count {
@@ -654,7 +658,7 @@ impl IndexBuilder {
             let Some(at) = rows.position(|c| inner.roles[c.role as usize] == *role) else {
                 let layout = &inner.layouts[layout];
                 let e = MISSING_COMPONENT
-                    .broken(format!("layout `{layout}` needs a component `{role}`"));
+                    .broken(format!("layout `{layout}` requires a component `{role}`"));
                 return Err(self.blame_last(e));
             };
             let at = own.start + at;
@@ -665,8 +669,8 @@ impl IndexBuilder {
         self.check_element_widths(last)
     }
 
-    /// The decoded length of component number `at` of tensor number `last`, where it follows from the
-    /// shape.
+    /// Returns the decoded length of the component at index `at` of the tensor at index `last`, if it follows from the
+    /// tensor's shape.
     fn expected_len(&self, last: usize, at: usize) -> Result<Option<u64>> {
         let inner = &self.inner;
         let (row, dims) = (&inner.components[at], inner.dims(last));
@@ -679,13 +683,14 @@ impl IndexBuilder {
                 stored_size(count, row.dtype, logical).map_err(|()| {
                     let of = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
                     let e = SHAPE_OVERFLOW.broken(format!(
-                        "shape {dims:?} of {of} does not fill a whole number of bytes below 2^64"
+                        "shape {dims:?} of {of} is not a whole number of bytes, or exceeds 2^64 bytes"
                     ));
                     self.blame_last(e).in_component(role)
                 })
             }
             (Layout::Blocks(of), Role::Data) => of.stored_len(dims).map(Some).ok_or_else(|| {
-                let message = format!("rows of shape {dims:?} are not whole blocks of {of}");
+                let message =
+                    format!("the rows of shape {dims:?} are not a multiple of a block of {of}");
                 self.blame_last(SIZE.broken(message)).in_component(role)
             }),
             (Layout::SparseCsr, Role::Indptr) => Ok(dims
@@ -698,9 +703,8 @@ impl IndexBuilder {
         }
     }
 
-    /// Takes `expected` for the decoded length that is not known yet, or compares it with the one
-    /// that is. Lengths of sparse components are compared with each other, when a sparse view is
-    /// asked for.
+    /// Sets an unknown decoded length to `expected`, or compares a known one with it. Lengths of sparse components are
+    /// not compared here: the sparse view compares them with each other.
     fn settle_len(&mut self, last: usize, at: usize, expected: u64) -> Result<()> {
         let inner = &mut self.inner;
         let row = &inner.components[at];
@@ -726,7 +730,7 @@ impl IndexBuilder {
         };
         let e = SIZE
             .broken(format!(
-                "shape {dims:?} of {of} takes {expected} bytes, the component has {found}"
+                "shape {dims:?} of {of} requires {expected} bytes, the component has {found}"
             ))
             .at(row.offset..row.offset + row.stored_len);
         let role = inner.roles[row.role as usize].clone();
@@ -744,7 +748,7 @@ impl IndexBuilder {
             // Widths are powers of two.
             if len & (row.dtype.width() - 1) != 0 {
                 let e = ELEMENT_WIDTH.broken(format!(
-                    "{len} decoded bytes are not a whole number of {} elements",
+                    "{len} decoded bytes are not a multiple of the width of {}",
                     row.dtype
                 ));
                 return Err(self
@@ -756,7 +760,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Sorts the tensors by name, unless they came sorted, and refuses duplicates.
+    /// Sorts the tensors by name, if they are not sorted already, and refuses duplicates.
     fn check_names(&mut self) -> Result<()> {
         if self.sorted {
             return Ok(());
@@ -765,13 +769,15 @@ impl IndexBuilder {
         let names: Vec<&[u8]> = (0..inner.tensors.len()).map(|at| inner.name_bytes(at)).collect();
         let by_name = in_order(&names);
         inner.by_name = by_name.map_err(|at| {
-            DUPLICATE_NAME.broken("two tensors have this name").in_tensor(inner.name(at as usize))
+            DUPLICATE_NAME
+                .broken("two tensors have the same name")
+                .in_tensor(inner.name(at as usize))
         })?;
         Ok(())
     }
 }
 
-/// Refuses a decoded length that so many compressed bytes cannot reach.
+/// Checks that `stored_len` bytes of an encoding can decode to `decoded_len` bytes.
 fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Result<()> {
     let most = encoding.most_decoded(stored_len);
     if decoded_len <= most {
@@ -782,7 +788,7 @@ fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Res
     Err(EXPANSION.broken(message))
 }
 
-/// A place in one of the arenas. The manifest's length cap keeps every arena far below 2^32.
+/// Converts an offset in one of the arenas to 32 bits. The length limit of manifests keeps every arena far below 2^32.
 fn arena_offset(len: usize) -> Result<u32> {
-    u32::try_from(len).map_err(|_| TOO_MANY_NAMES.broken("the index passes 2^32 entries"))
+    u32::try_from(len).map_err(|_| TOO_MANY_NAMES.broken("the index exceeds 2^32 entries"))
 }

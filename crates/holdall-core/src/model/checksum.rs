@@ -1,48 +1,48 @@
-//! Checksums of bytes that are not those of one component alone.
+//! Checksums of bytes that are not exactly those of one component.
 
 use super::{Component, Digest, Encoding};
 use crate::read::{Chunked, Extent};
 use std::sync::Arc;
 
-/// A checksum that a file keeps of bytes that several components share, or of which a component is only a part: an entry of a zip, all of
-/// a shard. A checksum of exactly one component's bytes is the [digest](Component::digest) of that component instead.
+/// A checksum of bytes that several components share, or that contain a component and more: an entry of a zip, a whole
+/// shard. A checksum of exactly one component's bytes is stored as the component's [digest](Component::digest) instead.
 ///
-/// Loads and ranges do not compare it, because they do not read all bytes that it covers. Verifying does, and so does copying a component
-/// that has no digest of its own.
+/// Loading and reading ranges do not compare these checksums, because they do not read all bytes that the checksum
+/// covers. Verifying compares them, and so does copying a component that has no digest.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Checksum {
     /// The file's name for these bytes.
     pub name: String,
-    /// The bytes, and their digest.
+    /// The bytes that the checksum covers, and their digest.
     pub bytes: Component,
 }
 
 impl Checksum {
-    /// A checksum of these bytes of a source, which are stored as they are.
+    /// Creates the checksum of a raw (not encoded) range of a source.
     pub fn new(name: impl Into<String>, stored: Extent, digest: Digest) -> Checksum {
         let mut bytes = Component::of_bytes(stored, Encoding::Raw, stored.len());
         bytes.digest = Some(digest);
         Checksum { name: name.into(), bytes }
     }
 
-    /// Where its bytes are.
+    /// Returns the extent that the checksum covers.
     pub fn stored(&self) -> Extent {
         self.bytes.stored
     }
 }
 
-/// Which of several checksums cover which components: found without going through all of them.
+/// An index from components to the checksums that cover them.
 #[derive(Debug, Default)]
 pub struct Coverage {
-    /// The ranges that have a checksum, each with the number of that, in the order of sources and offsets.
+    /// The ranges that have a checksum, with the checksum's number, sorted by source and offset.
     ranges: Vec<(Extent, usize)>,
-    /// For each range, the greatest end of it and of those before it in its source.
+    /// For each range, the largest end among this range and the ones before it in the same source.
     reach: Vec<u64>,
 }
 
 impl Coverage {
-    /// Orders checksums, which are numbered as they come.
+    /// Builds the index. Checksums are numbered in the order in which they are given.
     pub fn new<'a>(checksums: impl IntoIterator<Item = &'a Checksum>) -> Coverage {
         let numbers = checksums.into_iter().map(Checksum::stored).zip(0..);
         let mut ranges: Vec<(Extent, usize)> = numbers.collect();
@@ -57,8 +57,8 @@ impl Coverage {
         Coverage { ranges, reach }
     }
 
-    /// Returns the numbers of the checksums that cover stored bytes of this component, in rising order. Its chunks, if it is put
-    /// together of some, are among `chunked`.
+    /// Returns the numbers of the checksums that cover stored bytes of this component, in ascending order. `chunked`
+    /// are the file's chunked arrays, in which the chunks of a chunked component are looked up.
     pub fn numbers(&self, c: &Component, chunked: &[Arc<Chunked>]) -> Vec<usize> {
         let mut all = Vec::new();
         match c.stored.chunked() {
@@ -74,7 +74,7 @@ impl Coverage {
         all
     }
 
-    /// Adds the numbers of those that have bytes of `stored`.
+    /// Appends the numbers of the checksums that overlap `stored`.
     fn add(&self, stored: Extent, out: &mut Vec<usize>) {
         let begins_before = |(range, _): &(Extent, usize)| {
             (range.source, range.start) < (stored.source, stored.end)
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::model::Digest;
 
-    /// What is found is what going through all of them finds.
+    /// The index finds the same checksums as a linear search.
     #[test]
     fn coverage_is_that_of_each_checksum() {
         let mut seed = 7u64;

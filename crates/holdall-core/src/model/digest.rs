@@ -1,4 +1,4 @@
-//! Digests over stored bytes: CRC-32C, SHA-256; over decoded ones: the CRC-32 of zips, XXH3.
+//! Digests of stored bytes (CRC-32C, SHA-256) and of decoded bytes (the CRC-32 of zips, XXH3).
 
 #[cfg(feature = "digests")]
 use super::sha256::Sha256;
@@ -10,30 +10,30 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// CRC-32C (Castagnoli): catches accidents, not adversaries.
+    /// CRC-32C (Castagnoli): detects accidents, not attacks. Over stored bytes.
     Crc32c,
-    /// SHA-256.
+    /// SHA-256 over stored bytes.
     Sha256,
-    /// CRC-32, as zips have it: the same for accidents.
+    /// CRC-32 as zips use it: detects accidents, not attacks. Over decoded bytes.
     Crc32,
-    /// XXH3 of 64 bits: catches accidents, not adversaries. Over decoded bytes.
+    /// XXH3 of 64 bits: detects accidents, not attacks. Over decoded bytes.
     Xxh3,
-    /// SHA-256 over decoded bytes, as the `MANIFEST` of a package has it of a compressed file.
+    /// SHA-256 over decoded bytes, as the `MANIFEST` of a package has it for compressed files.
     Sha256Decoded,
 }
 
 impl Algorithm {
-    /// Whether files give it of what is decoded, in the byte order of the file, rather than of what is stored.
+    /// Returns `true` if the digest is over decoded bytes, in the file's byte order, instead of over stored bytes.
     pub const fn is_of_decoded(self) -> bool {
         matches!(self, Algorithm::Crc32 | Algorithm::Xxh3 | Algorithm::Sha256Decoded)
     }
 
-    /// Whether it is SHA-256, which takes several times as long as the others.
+    /// Returns `true` if the algorithm is SHA-256, which takes several times as long as the others.
     pub const fn is_slow(self) -> bool {
         matches!(self, Algorithm::Sha256 | Algorithm::Sha256Decoded)
     }
 
-    /// `crc32c`, `sha256`, `crc32`, `xxh3` or `sha256-decoded`.
+    /// Returns the algorithm's name: `crc32c`, `sha256`, `crc32`, `xxh3` or `sha256-decoded`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
@@ -45,8 +45,9 @@ impl Algorithm {
     }
 }
 
-/// An algorithm's name and its value over a component's stored bytes; that of CRC-32, of XXH3 and of [`Digest::Sha256Decoded`] over its
-/// decoded ones, as zips, zTensor 2 and packages have it, before they are brought into our byte order.
+/// A digest algorithm and its value. CRC-32C and SHA-256 are over a component's stored bytes. CRC-32, XXH3 and
+/// [`Digest::Sha256Decoded`] are over its decoded bytes in the file's byte order, as zips, zTensor 2 and packages
+/// define them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -60,18 +61,19 @@ pub enum Digest {
     Xxh3(u64),
     /// SHA-256 of the decoded bytes, written `sha256-decoded:` and 64 lower-case hex digits.
     Sha256Decoded([u8; 32]),
-    /// An algorithm this version does not know, as the file spells it; never counted as verified.
+    /// An algorithm that this version does not know, as the file spells it. It is never counted as verified.
     Other(Arc<str>),
 }
 
 impl Digest {
-    /// Returns the name of the algorithm in the text of a digest, known or not.
+    /// Returns the algorithm's name in the text of a digest, whether the algorithm is known or not.
     pub fn algorithm_of(text: &str) -> &str {
         text.split(':').next().unwrap_or_default()
     }
 
-    /// Reads `algorithm:value`. CRC-32C is accepted with or without `0x` and in either case.
-    /// `None` when a known algorithm's value is not one it can have.
+    /// Parses `algorithm:value`. CRC-32C is accepted with or without `0x` and in either case.
+    ///
+    /// Returns `None` if the value is invalid for a known algorithm.
     pub fn from_text(text: &str) -> Option<Digest> {
         if let Some(v) = text.strip_prefix("crc32c:") {
             let v = v.strip_prefix("0x").or_else(|| v.strip_prefix("0X")).unwrap_or(v);
@@ -92,7 +94,7 @@ impl Digest {
         Some(Digest::Other(text.into()))
     }
 
-    /// The algorithm, where it is one this build can compute.
+    /// Returns the algorithm, if this build can compute it.
     pub fn algorithm(&self) -> Option<Algorithm> {
         match self {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),
@@ -125,20 +127,20 @@ fn hex(f: &mut fmt::Formatter<'_>, name: &str, value: &[u8; 32]) -> fmt::Result 
     value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// CRC-32C of `bytes`.
+/// Returns the CRC-32C of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut sum = Crc32::castagnoli();
     sum.update(bytes);
     sum.value()
 }
 
-/// CRC-32C of `a` followed by `b`, from `crc32c(a)`, `crc32c(b)` and the length of `b` in bytes.
-/// This is what lets the pieces of one component be checked on several threads.
+/// Returns the CRC-32C of `a` followed by `b`, given `crc32c(a)`, `crc32c(b)` and the length of `b` in bytes. This
+/// allows several threads to compute the digest of one component.
 pub fn crc32c_combine(a: u32, b: u32, b_len: u64) -> u32 {
     combine::<CASTAGNOLI>(&CASTAGNOLI_POWERS, a, b, b_len)
 }
 
-/// The same of CRC-32 as zips have it.
+/// Returns the CRC-32 (of zips) of `a` followed by `b`, like [`crc32c_combine`].
 pub fn crc32_combine(a: u32, b: u32, b_len: u64) -> u32 {
     combine::<ZIP>(&ZIP_POWERS, a, b, b_len)
 }
@@ -163,7 +165,7 @@ fn combine<const POLYNOMIAL: u32>(powers: &[u32; 67], a: u32, b: u32, b_len: u64
 
 /// The polynomial of CRC-32C without its x^32, the coefficient of x^31 in bit 0.
 const CASTAGNOLI: u32 = 0x82f6_3b78;
-/// That of CRC-32 as zips have it.
+/// The polynomial of CRC-32 as zips use it, in the same notation.
 const ZIP: u32 = 0xedb8_8320;
 
 /// x^(2^n) modulo the polynomial.
@@ -180,7 +182,7 @@ const fn powers<const POLYNOMIAL: u32>() -> [u32; 67] {
     out
 }
 
-/// The product of two polynomials modulo that of the sum.
+/// Returns the product of two polynomials modulo the CRC's polynomial.
 const fn multiply<const POLYNOMIAL: u32>(a: u32, mut b: u32) -> u32 {
     let mut out = 0;
     let mut bit = 1u32 << 31;
@@ -195,7 +197,7 @@ const fn multiply<const POLYNOMIAL: u32>(a: u32, mut b: u32) -> u32 {
     out
 }
 
-/// A digest being computed piece by piece.
+/// Computes a digest incrementally.
 #[derive(Clone)]
 pub struct Hasher(State);
 
@@ -214,8 +216,8 @@ enum State {
 }
 
 impl Hasher {
-    /// A hasher that has seen nothing. In a build without the feature `digests`, which the formats that have them bring, there is
-    /// no SHA-256 and no XXH3: the digest is one of no known algorithm.
+    /// Creates a hasher. In a build without the feature `digests`, which the formats that use digests enable, SHA-256
+    /// and XXH3 are missing, and their result is a [`Digest::Other`].
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
             Algorithm::Crc32c => State::Crc32c(0),
@@ -231,7 +233,7 @@ impl Hasher {
         })
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
@@ -247,7 +249,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all bytes taken.
+    /// Returns the digest of all bytes added.
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Crc32c(crc) => Digest::Crc32c(crc),

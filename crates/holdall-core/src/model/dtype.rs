@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Storage element type: zTensor's closed set of 13. It alone decides how many bytes are read.
+/// Storage element type: one of zTensor's 13 types. It alone determines how many bytes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // The variants are their own names.
 pub enum DType {
@@ -23,7 +23,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// All of them, widest floats first, in the order the specification lists them.
+    /// All dtypes, widest floats first, in the order of the specification.
     pub const ALL: [DType; 13] = [
         DType::F64,
         DType::F32,
@@ -40,7 +40,7 @@ impl DType {
         DType::Bool,
     ];
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub const fn width(self) -> u64 {
         match self {
             DType::F64 | DType::I64 | DType::U64 => 8,
@@ -50,7 +50,7 @@ impl DType {
         }
     }
 
-    /// zTensor 1.2's spelling, which Holdall uses everywhere: `f32`, `bf16`, `bool`.
+    /// Returns the name in zTensor 1.2, which Holdall uses everywhere: `f32`, `bf16`, `bool`.
     pub const fn as_str(self) -> &'static str {
         match self {
             DType::F64 => "f64",
@@ -69,7 +69,7 @@ impl DType {
         }
     }
 
-    /// The dtype of zTensor 1.2's spelling.
+    /// Returns the dtype with this name (in zTensor 1.2), or `None`.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|d| d.as_str() == name)
     }
@@ -81,10 +81,10 @@ impl fmt::Display for DType {
     }
 }
 
-/// What stored elements mean beyond their storage dtype.
+/// The meaning of stored elements beyond their storage dtype.
 ///
-/// The set is open: an unknown name is kept as [`LogicalType::Other`], and elements of it are
-/// what is stored: bytes, but no numbers.
+/// The set is open: an unknown name is kept as [`LogicalType::Other`]. Elements of an unknown type can be read as
+/// stored bytes, but not as numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LogicalType {
@@ -98,11 +98,11 @@ pub enum LogicalType {
     F8E5M2FnUz,
     /// `f8_e8m0`: a power-of-two scale, 2^(x-127), NaN at 0xFF.
     F8E8M0,
-    /// `f6_e2m3`: OCP MX FP6, 6 bits an element, packed low bits first.
+    /// `f6_e2m3`: OCP MX FP6, 6 bits per element, packed from the lowest bit.
     F6E2M3,
-    /// `f6_e3m2`: OCP MX FP6, 6 bits an element, packed low bits first.
+    /// `f6_e3m2`: OCP MX FP6, 6 bits per element, packed from the lowest bit.
     F6E3M2,
-    /// `f4_e2m1`: OCP MX FP4, two elements a byte, low nibble first.
+    /// `f4_e2m1`: OCP MX FP4, two elements per byte, the low nibble first.
     F4E2M1,
     /// `complex32`: pairs of f16, real then imaginary.
     Complex32,
@@ -115,7 +115,7 @@ pub enum LogicalType {
 }
 
 impl LogicalType {
-    /// The types with a meaning here.
+    /// The types that this version knows.
     pub const KNOWN: [LogicalType; 11] = [
         LogicalType::F8E4M3Fn,
         LogicalType::F8E5M2,
@@ -130,7 +130,7 @@ impl LogicalType {
         LogicalType::Complex128,
     ];
 
-    /// The spelling in zTensor's `type` field and in all of Holdall's output.
+    /// Returns the name in zTensor's `type` field and in all of Holdall's output.
     pub fn as_str(&self) -> &str {
         match self {
             LogicalType::F8E4M3Fn => "f8_e4m3fn",
@@ -148,7 +148,7 @@ impl LogicalType {
         }
     }
 
-    /// The type of that name; unknown names become [`LogicalType::Other`].
+    /// Returns the type with this name. Unknown names become [`LogicalType::Other`].
     pub fn from_name(name: &str) -> LogicalType {
         LogicalType::KNOWN
             .into_iter()
@@ -156,13 +156,13 @@ impl LogicalType {
             .unwrap_or_else(|| LogicalType::Other(name.into()))
     }
 
-    /// Returns whether the type is named like the dtype that stores it: elements are what is stored, as without a logical type
-    /// (zTensor 1.2, section 1).
+    /// Returns `true` if the type has the name of the storage dtype, which is the same as no logical type (zTensor 1.2,
+    /// section 1).
     pub fn is_plain(&self, dtype: DType) -> bool {
         matches!(self, LogicalType::Other(name) if **name == *dtype.as_str())
     }
 
-    /// The storage dtype this type is defined over; `None` for an unknown type.
+    /// Returns the storage dtype that this type is defined over, or `None` for an unknown type.
     pub fn storage(&self) -> Option<DType> {
         match self {
             LogicalType::Complex32 => Some(DType::F16),
@@ -190,7 +190,7 @@ impl LogicalType {
         }
     }
 
-    /// Whether an element is two numbers.
+    /// Returns `true` if an element is a complex number, stored as two numbers.
     pub fn is_complex(&self) -> bool {
         matches!(self, LogicalType::Complex32 | LogicalType::Complex64 | LogicalType::Complex128)
     }
@@ -202,21 +202,22 @@ impl fmt::Display for LogicalType {
     }
 }
 
-/// Order of the bytes within one stored element.
+/// The order of the bytes in one stored element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ByteOrder {
-    /// Least significant byte first: every format but an old zTensor 0.1 file that says otherwise.
+    /// Least significant byte first: every format except old zTensor 0.1 files that state otherwise.
     #[default]
     Little,
-    /// Most significant byte first; swapped on decode.
+    /// Most significant byte first; swapped when decoded.
     Big,
-    /// The same in the fields of blocks, of the type at this place of [`BLOCK_TYPES`](super::block::BLOCK_TYPES).
+    /// Most significant byte first in the fields of blocks. The number is the block type's index in
+    /// [`BLOCK_TYPES`](super::block::BLOCK_TYPES).
     BigBlocks(u8),
 }
 
 impl ByteOrder {
-    /// Returns what tells bytes in this order from the same bytes in another, as elements of that type: for numbers the bytes
-    /// that change places, 1 if none do.
+    /// Returns a number that differs between byte orders that read the same bytes differently: for numeric elements the
+    /// bytes that are swapped, or 1 if nothing is swapped.
     pub fn unit(self, dtype: DType) -> u64 {
         match self {
             ByteOrder::Little => 1,

@@ -1,34 +1,33 @@
-//! Putting repeated layers together, so that a model of a thousand tensors can be read on one screen.
+//! Groups repeated layers, so that a model of a thousand tensors fits on one screen.
 
 use super::TensorInfo;
 use holdall_collections::{HashMap, sort, sort_by};
 use std::hash::Hash;
 
-/// Tensors alike in all but the numbers in their names.
+/// Tensors that are alike except for the numbers in their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Group {
-    /// The name of the only member; for more, a glob that matches them and no other
-    /// name: `layers.{0..31}.mlp.w`, `layers.{0..3,7}.w`.
+    /// The name of the only member, or a glob that matches exactly the members' names: `layers.{0..31}.mlp.w`,
+    /// `layers.{0..3,7}.w`.
     pub name: String,
-    /// Their places in the list that was grouped, rising.
+    /// The members' indices in the list that was grouped, ascending.
     pub members: Vec<usize>,
 }
 
-/// Groups tensors of the same dtype, logical type, shape and layout whose names differ only in
-/// segments that are numbers. Groups come in the order of their first members.
+/// Groups tensors of the same dtype, logical type, shape and layout whose names differ only in numeric segments. Groups
+/// come in the order of their first members.
 pub fn groups<'a>(tensors: impl IntoIterator<Item = &'a TensorInfo>) -> Vec<Group> {
     let kind = |t: &TensorInfo| (t.dtype(), t.logical_type(), t.fault().is_some());
     let alike = |t: &TensorInfo| (kind(t), t.shape().to_vec(), t.layout().clone());
     group_names(tensors.into_iter().map(|t| (t.name(), alike(t))))
 }
 
-/// Groups names that go with equal keys and differ only in segments that are numbers.
+/// Groups names that have equal keys and differ only in numeric segments.
 ///
-/// A segment is what lies between characters that are neither letters nor digits: the 3 of `h.3.w`
-/// and `proj_3` is one, that of `conv3` is not. A number has no leading zeros. Every group is a whole
-/// block: its members have every combination of the numbers in its name. Time and memory are
-/// proportional to the names.
+/// A segment lies between characters that are neither letters nor digits: the 3 of `h.3.w` and `proj_3` is a segment,
+/// that of `conv3` is not. A number has no leading zeros. Every group is a full block: it has a member for every
+/// combination of the numbers in its name. Time and memory are proportional to the total length of the names.
 pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K)>) -> Vec<Group> {
     let names: Vec<(&str, K)> = names.into_iter().collect();
     let mut frames: HashMap<String, u32> = HashMap::default();
@@ -60,19 +59,19 @@ pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K
     out
 }
 
-/// Numbers in one name that are looked at; any others are text.
+/// The maximum number of numeric segments considered in one name; further ones count as text.
 const MAX_NUMBERS: usize = 8;
 
 /// A number in a name.
 struct Number {
     value: u64,
-    /// Its bytes of the name.
+    /// The byte range in the name.
     start: usize,
     end: usize,
 }
 
-/// Finds the numbers of a name, and the name with each number taken out of it and a NUL in its
-/// place. A name that has a NUL of its own counts as having no numbers.
+/// Finds the numbers in a name, and writes the name with each number replaced by NUL into `frame`. A name that contains
+/// NUL counts as having no numbers.
 fn numbers(name: &str, frame: &mut String, found: &mut Vec<Number>) {
     frame.clear();
     found.clear();
@@ -80,7 +79,7 @@ fn numbers(name: &str, frame: &mut String, found: &mut Vec<Number>) {
     let mut at = 0;
     let mut copied = 0;
     while at < bytes.len() && found.len() < MAX_NUMBERS {
-        // Any byte of a longer character counts as a letter.
+        // Each byte of a multi-byte character counts as a letter.
         let is_inside = |b: u8| b.is_ascii_alphanumeric() || b >= 0x80;
         let len = bytes[at..].iter().take_while(|&&b| is_inside(b)).count();
         let segment = &name[at..at + len];
@@ -109,27 +108,27 @@ fn number(segment: &str) -> Option<u64> {
 /// Names that differ at most in their numbers.
 struct Bucket<'a> {
     first: &'a str,
-    /// Of each member in turn.
+    /// The numbers of all members, one member after the other.
     numbers: Vec<u64>,
     members: Vec<usize>,
 }
 
-/// Members that have every combination of some sets of numbers from one place of the name on.
+/// Members that have every combination of some sets of numbers, from one number in the name onwards.
 struct Block {
-    /// Any one member's place in the bucket: its numbers before that place are all members' numbers.
+    /// The index of any member in the bucket. The numbers before the sets are the same for all members.
     like: usize,
-    /// The set for each place from the last one back, by its number in the list of sets.
+    /// For each number, from the last one backwards, the index of its set in the list of sets.
     sets: Vec<u32>,
     members: Vec<usize>,
 }
 
 impl Bucket<'_> {
-    /// Cuts the bucket into blocks: from the last number to the first, those that differ only in it
-    /// are put together.
+    /// Splits the bucket into blocks: from the last number to the first, blocks that differ only in this number are
+    /// merged.
     fn blocks(self) -> Vec<Group> {
         let Bucket { first, numbers: values, members } = self;
         if members.len() == 1 {
-            // Named by the caller.
+            // The caller sets the name.
             return vec![Group { name: String::new(), members }];
         }
         let width = values.len() / members.len();
@@ -179,7 +178,7 @@ impl Bucket<'_> {
     }
 }
 
-/// The glob of a block: the name of any member with a set in place of each number.
+/// Returns the glob of a block: the name of any member with each number replaced by its set.
 fn pattern<'s>(like: &str, places: &[Number], sets: impl Iterator<Item = &'s [u64]>) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
@@ -204,7 +203,7 @@ fn pattern<'s>(like: &str, places: &[Number], sets: impl Iterator<Item = &'s [u6
     out
 }
 
-/// The glob that matches `text` and nothing else.
+/// Appends the glob that matches exactly `text`.
 pub fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         if matches!(c, '*' | '?' | '[' | '{' | '\\') {

@@ -1,4 +1,4 @@
-//! What a file contains, held compactly.
+//! The index: a compact table of a file's contents.
 
 use super::shape::element_count;
 use super::{
@@ -12,29 +12,29 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Something worth telling that does not make the file bad.
+/// Something unusual about a file that does not make the file invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// Stable, like the code of a rule.
+    /// The warning's code, stable like the code of a rule.
     pub code: &'static str,
-    /// The first case, in words.
+    /// The message of the first case.
     pub message: String,
-    /// The first tensor it is about.
+    /// The tensor of the first case.
     pub tensor: Option<String>,
-    /// The component of that tensor.
+    /// The component of the first case.
     pub component: Option<String>,
-    /// How many times it was found; only the first is kept.
+    /// The number of cases; only the first one's details are kept.
     pub count: u64,
 }
 
 impl Warning {
-    /// One case, of the file as a whole, or of where it comes from.
+    /// Creates a warning about the file or its source as a whole, with one case.
     pub fn new(code: &'static str, message: impl Into<String>) -> Warning {
         Warning { code, message: message.into(), tensor: None, component: None, count: 1 }
     }
 
-    /// The same, about this tensor.
+    /// Sets the tensor that the warning is about.
     pub fn in_tensor(mut self, tensor: impl Into<String>) -> Warning {
         self.tensor = Some(tensor.into());
         self
@@ -57,10 +57,9 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The in-memory table of contents of a file: tensors and attributes. Cheap to clone.
+/// The in-memory table of contents of a file: tensors and attributes. Cloning is cheap.
 ///
-/// Memory is proportional to the manifest: 52 bytes for a dense tensor, 8 for each dimension, and the
-/// name.
+/// Memory is proportional to the manifest: 52 bytes per dense tensor, 8 per dimension, and the names.
 #[derive(Clone)]
 pub struct Index(pub(super) Arc<Inner>);
 
@@ -68,73 +67,73 @@ pub struct Index(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) format: &'static str,
     pub(super) version: String,
-    /// The sources: their lengths, and where in each components may lie.
+    /// The sources: the length of each, and the range in which components may lie.
     pub(super) sources: Vec<(u64, Range<u64>)>,
-    /// Checksums of bytes that are not those of one component alone.
+    /// Checksums of bytes that are not exactly those of one component.
     pub(super) checksums: Vec<Checksum>,
-    /// Bytes of components that the manifest states: those of [`Extent::STATED`].
+    /// The bytes of components whose values are in the manifest: the source [`Extent::STATED`].
     pub(super) stated: Bytes,
-    /// Arrays put together of chunks: the sources from [`Extent::CHUNKED`] on.
+    /// Arrays that are assembled from chunks: the sources from [`Extent::CHUNKED`] on.
     pub(super) chunked: Vec<Arc<Chunked>>,
-    /// What the file says and the index does not: see [`Index::unkept`].
+    /// Contents of the file that the index does not represent: see [`Index::unkept`].
     pub(super) unkept: Vec<String>,
     /// See [`Index::dispensable`].
     pub(super) dispensable: Vec<String>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
-    /// The cases of those that are about tensors, one by one: the first of the file.
+    /// The first warnings about tensors, one entry per case.
     pub(super) cases: Vec<Warning>,
-    /// All names, one after the other.
+    /// All names, concatenated.
     pub(super) names: String,
-    /// All shapes, one after the other.
+    /// All shapes, concatenated.
     pub(super) dims: Vec<u64>,
     pub(super) tensors: Vec<TensorRow>,
     pub(super) components: Vec<ComponentRow>,
-    /// The source of each component; empty while all are in the first.
+    /// The source of each component; empty as long as all are in the first source.
     pub(super) sources_of: Vec<u32>,
     pub(super) tensor_attributes: Vec<Attributes>,
-    /// Digests that do not fit into a row.
+    /// Digests that do not fit in a row.
     pub(super) digests: Vec<Digest>,
-    /// Decoded lengths of compressed components; `u64::MAX` where one is not known.
+    /// Decoded lengths of compressed components; `u64::MAX` if unknown.
     pub(super) decoded_lens: Vec<u64>,
     /// Interned names of roles, layouts and logical types.
     pub(super) roles: Vec<Role>,
     pub(super) layouts: Vec<Layout>,
     pub(super) logical_types: Vec<LogicalType>,
-    /// Tensor numbers in bytewise order of their names; empty when the rows are in that order.
+    /// Tensor indices in bytewise order of their names; empty if the rows are in that order.
     pub(super) by_name: Vec<u32>,
-    /// What is wrong with single tensors, by their numbers, which rise.
+    /// The faults of tensors, with the tensors' indices in ascending order.
     pub(super) faults: Vec<(u32, Fault)>,
-    /// Bytes that tensors with a fault take, as far as they say.
+    /// The bytes that tensors with a fault claim, as far as known.
     pub(super) claimed: Vec<Extent>,
 }
 
-/// One tensor. What it has of names, dimensions and components starts where the row before ends.
+/// One tensor. Its name, dimensions and components start where those of the previous row end.
 pub(super) struct TensorRow {
     pub(super) name_end: u32,
     pub(super) dims_end: u32,
     pub(super) components_end: u32,
-    /// 1 + its place in `tensor_attributes`, or 0.
+    /// 1 + index in `tensor_attributes`, or 0 if there are none.
     pub(super) attributes: u32,
     pub(super) layout: u16,
 }
 
-/// What is wrong with a tensor.
+/// The error of a tensor that cannot be read.
 pub(super) enum Fault {
     Known(Error),
-    /// The rule that it breaks, where others before it are told in full.
+    /// Only the rule that was broken, because many faults are kept in full already.
     OneOfMany(&'static Rule),
 }
 
 pub(super) struct ComponentRow {
     pub(super) offset: u64,
     pub(super) stored_len: u64,
-    /// 1 + its place in `decoded_lens`, or 0 where the stored length is the decoded one too.
+    /// 1 + index in `decoded_lens`, or 0 if the decoded length equals the stored length.
     pub(super) decoded_len: u32,
-    /// What `digest_kind` says.
+    /// The digest, or its index: see `digest_kind`.
     pub(super) digest: u32,
     pub(super) role: u16,
-    /// 1 + its place in `logical_types`, or 0.
+    /// 1 + index in `logical_types`, or 0 if there is none.
     pub(super) logical_type: u16,
     pub(super) digest_kind: DigestKind,
     pub(super) dtype: DType,
@@ -142,32 +141,32 @@ pub(super) struct ComponentRow {
     pub(super) byte_order: ByteOrder,
 }
 
-/// What the number in a component's row says of its digest.
+/// The meaning of the field `digest` of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DigestKind {
-    /// Nothing: there is none.
+    /// The component has no digest.
     None,
-    /// It is the CRC-32C.
+    /// The field is the CRC-32C.
     Crc32c,
-    /// The digest is at that place in `digests`.
+    /// The field is the digest's index in `digests`.
     Other,
 }
 
-/// What a list shows of a tensor: see [`Index::row`].
+/// The description of a tensor in a list: see [`Index::row`].
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Where its name ends in [`Index::all_names`]; it starts where the one before it ends.
+    /// The end of the tensor's name in [`Index::all_names`]; it starts at the end of the previous one.
     pub name_end: usize,
-    /// The same of its shape in [`Index::all_dims`].
+    /// The end of the tensor's shape in [`Index::all_dims`]; it starts at the end of the previous one.
     pub dims_end: usize,
-    /// Bytes on disk of all its components.
+    /// The stored length of all components, in bytes.
     pub stored_len: u64,
-    /// What it has in common with others.
+    /// The properties that many tensors share.
     pub kind: RowKind,
 }
 
-/// What tells how a tensor is shown, but for its name and its numbers. Two of an index that are equal are of tensors with the same layout, dtype
-/// and logical type, which both can be read, or neither.
+/// The properties that determine how a tensor is shown, except for its name and its numbers. Within one index, two
+/// tensors of equal kind have the same layout, dtype and logical type, and either both or neither can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowKind {
     layout: u16,
@@ -178,55 +177,55 @@ pub struct RowKind {
 }
 
 impl Index {
-    /// Id of the format it was decoded by: `ztensor`, `metatensor`, `safetensors`.
+    /// Returns the id of the format that decoded the file: `ztensor`, `metatensor`, `safetensors`.
     pub fn format(&self) -> &'static str {
         self.0.format
     }
 
-    /// Version of the format as the file states it (`1.2.0`); empty where the format has none.
+    /// Returns the format's version as the file states it (`1.2.0`), or an empty string if the format has none.
     pub fn version(&self) -> &str {
         &self.0.version
     }
 
-    /// The lengths of the sources that it spans, in bytes, by their numbers: one for a model in one file.
+    /// Returns the length of each source in bytes, by number. A model in one file has one source.
     pub fn source_lens(&self) -> impl ExactSizeIterator<Item = u64> {
         self.0.sources.iter().map(|(len, _)| *len)
     }
 
-    /// The checksums of bytes that are not those of one component alone, in the file's order.
+    /// Returns the checksums of bytes that are not exactly those of one component, in the file's order.
     pub fn checksums(&self) -> &[Checksum] {
         &self.0.checksums
     }
 
-    /// Bytes in all sources.
+    /// Returns the total length of all sources, in bytes.
     pub fn source_len(&self) -> u64 {
         self.source_lens().fold(0, u64::saturating_add)
     }
 
-    /// The bytes that no source has because the manifest itself states them, as zTensor 0.1 does with the
-    /// indices of sparse tensors. Components in [`Extent::STATED`] lie in them.
+    /// Returns the bytes of components whose values are in the manifest, as zTensor 0.1 stores the indices of sparse
+    /// tensors. Components in the source [`Extent::STATED`] lie in these bytes.
     pub fn stated(&self) -> &Bytes {
         &self.0.stated
     }
 
-    /// The arrays that are put together of chunks: the sources from [`Extent::CHUNKED`] on.
+    /// Returns the arrays that are assembled from chunks: the sources from [`Extent::CHUNKED`] on.
     pub fn chunked(&self) -> &[Arc<Chunked>] {
         &self.0.chunked
     }
 
-    /// What the file says besides that this version does not know, in words: fields of its manifest or header, a
-    /// newer version. Who writes the file again would lose it. The first 8 things of a file are kept.
+    /// Returns descriptions of what the file contains and this version does not know: fields of its manifest or header,
+    /// a newer version. Writing the file again would lose it. At most 8 descriptions are kept.
     pub fn unkept(&self) -> &[String] {
         &self.0.unkept
     }
 
-    /// What the file says besides that is passed over, and that the file can do without, in words: a rewrite may lose it, if it says so.
-    /// The first 8 things of a file are kept.
+    /// Returns descriptions of what the file contains, is skipped, and is not needed: writing the file again may lose
+    /// it, but should report it. At most 8 descriptions are kept.
     pub fn dispensable(&self) -> &[String] {
         &self.0.dispensable
     }
 
-    /// The bytes of the first source that may hold components: all but its header, manifest and footer.
+    /// Returns the range of the first source that may contain components: all but the header, manifest and footer.
     pub fn data_range(&self) -> Range<u64> {
         match self.0.sources.first() {
             Some((len, data)) => data.start..data.end.min(*len),
@@ -234,23 +233,23 @@ impl Index {
         }
     }
 
-    /// Returns the bytes of each source that may hold components, by their numbers.
+    /// Returns the range of each source that may contain components, by number.
     pub fn data_ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> {
         self.0.sources.iter().map(|(len, data)| data.start..data.end.min(*len).max(data.start))
     }
 
-    /// The file's attributes.
+    /// Returns the file's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.0.attributes
     }
 
-    /// What is odd about the file but does not make it bad.
+    /// Returns the warnings about the file.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
 
-    /// The same of the file as a whole, and of the tensors that are chosen by their names. Of a file with more than
-    /// thousands of cases those behind are counted whatever tensor they are about.
+    /// Returns the warnings about the file as a whole, and about the tensors whose names `is_chosen` accepts. Only the
+    /// first few thousand cases of a file are kept one by one; later ones are counted whatever their tensor.
     pub fn warnings_of(&self, is_chosen: &dyn Fn(&str) -> bool) -> Vec<Warning> {
         let about = |warning: &Warning| {
             let Some(_) = warning.tensor else { return Some(warning.clone()) };
@@ -264,57 +263,57 @@ impl Index {
         self.0.warnings.iter().filter_map(about).collect()
     }
 
-    /// The index, where every tensor can be read.
+    /// Returns the index if every tensor can be read.
     ///
     /// # Errors
-    /// What is wrong with the first tensor that cannot.
+    /// Returns the fault of the first tensor that cannot be read.
     pub fn sound(self) -> Result<Index> {
         let first = self.faults().next();
         first.map_or(Ok(self), Err)
     }
 
-    /// What is wrong with single tensors, in the file's own order: each is listed and cannot be read, and all others
-    /// can. See [`TensorInfo::fault`].
+    /// Returns the faults of tensors that cannot be read, in the file's order. All other tensors can be read. See
+    /// [`TensorInfo::fault`].
     pub fn faults(&self) -> impl ExactSizeIterator<Item = Error> {
         self.0.faults.iter().map(|(at, fault)| self.0.error(*at, fault))
     }
 
-    /// The bytes of tensors that cannot be read, as far as they say which those are.
+    /// Returns the bytes that unreadable tensors claim, as far as known.
     pub fn claimed(&self) -> &[Extent] {
         &self.0.claimed
     }
 
-    /// How many tensors there are.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.0.tensors.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the file has no tensors.
     pub fn is_empty(&self) -> bool {
         self.0.tensors.is_empty()
     }
 
-    /// All tensors in the file's own order.
+    /// Returns all tensors, in the file's order.
     pub fn tensors(&self) -> Tensors {
         Tensors { index: self.clone(), next: 0 }
     }
 
-    /// Names in the file's own order.
+    /// Returns the names of all tensors, in the file's order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|at| self.0.name(at))
     }
 
-    /// All names in the file's own order, one after the other.
+    /// Returns all names, concatenated in the file's order.
     pub fn all_names(&self) -> &str {
         &self.0.names
     }
 
-    /// All shapes in the file's own order, one after the other.
+    /// Returns all shapes, concatenated in the file's order.
     pub fn all_dims(&self) -> &[u64] {
         &self.0.dims
     }
 
-    /// What a list shows of tensor number `at`.
+    /// Returns the description of the tensor at index `at` for a list, or `None` if `at` is out of range.
     #[inline(always)]
     pub fn row(&self, at: usize) -> Option<Row> {
         let inner = &*self.0;
@@ -333,22 +332,22 @@ impl Index {
         Some(Row { name_end, dims_end, stored_len, kind })
     }
 
-    /// Tensor number `at` in the file's own order.
+    /// Returns the tensor at index `at` in the file's order, or `None` if `at` is out of range.
     pub fn at(&self, at: usize) -> Option<TensorInfo> {
         (at < self.len()).then(|| TensorInfo { index: self.clone(), at: at as u32 })
     }
 
-    /// The tensors in bytewise order of their names.
+    /// Returns the tensors in bytewise order of their names.
     pub fn by_name(&self) -> impl Iterator<Item = TensorInfo> {
         (0..self.len()).map(|i| TensorInfo { index: self.clone(), at: self.0.nth(i) as u32 })
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor with this name.
     pub fn get(&self, name: &str) -> Option<TensorInfo> {
         self.position(name).map(|at| TensorInfo { index: self.clone(), at: at as u32 })
     }
 
-    /// The number of the tensor of that name, in the file's own order.
+    /// Returns the index, in the file's order, of the tensor with this name.
     pub fn position(&self, name: &str) -> Option<usize> {
         let inner = &*self.0;
         let (mut low, mut high) = (0, inner.tensors.len());
@@ -374,16 +373,17 @@ impl fmt::Debug for Index {
     }
 }
 
-// In a module that is built to be small they would be calls, which cost more than they do.
+// The functions are always inlined: in a module optimised for size they would become calls, which cost more than their
+// bodies.
 impl Inner {
-    /// Where what tensor number `at` has of something starts and ends, from where each row ends.
+    /// Returns the range of a tensor's entries in an arena, given the end of each row's entries.
     #[inline(always)]
     fn span(&self, at: usize, end: impl Fn(&TensorRow) -> u32) -> Range<usize> {
         let start = at.checked_sub(1).map_or(0, |before| end(&self.tensors[before]));
         start as usize..end(&self.tensors[at]) as usize
     }
 
-    /// Notes the source of the component that is added next.
+    /// Records the source of the component that is added next.
     pub(super) fn add_source(&mut self, source: u32) {
         if source > 0 || !self.sources_of.is_empty() {
             self.sources_of.resize(self.components.len(), 0);
@@ -391,37 +391,37 @@ impl Inner {
         }
     }
 
-    /// The number of the tensor whose name is in place `at` of all names in order.
+    /// Returns the index of the tensor at position `at` in the order of names.
     #[inline(always)]
     fn nth(&self, at: usize) -> usize {
         self.by_name.get(at).map_or(at, |&at| at as usize)
     }
 
-    /// The bytes of the name of tensor number `at`.
+    /// Returns the bytes of the name of the tensor at index `at`.
     #[inline(always)]
     pub(super) fn name_bytes(&self, at: usize) -> &[u8] {
         &self.names.as_bytes()[self.span(at, |t| t.name_end)]
     }
 
-    /// The name of tensor number `at`.
+    /// Returns the name of the tensor at index `at`.
     #[inline(always)]
     pub(super) fn name(&self, at: usize) -> &str {
         &self.names[self.span(at, |t| t.name_end)]
     }
 
-    /// The shape of tensor number `at`.
+    /// Returns the shape of the tensor at index `at`.
     #[inline(always)]
     pub(super) fn dims(&self, at: usize) -> &[u64] {
         &self.dims[self.span(at, |t| t.dims_end)]
     }
 
-    /// The places in `components` of those of tensor number `at`.
+    /// Returns the range of a tensor's components in `components`.
     #[inline(always)]
     pub(super) fn components_of(&self, at: usize) -> Range<usize> {
         self.span(at, |t| t.components_end)
     }
 
-    /// The one of a tensor's components that says what its elements are.
+    /// Returns the component that defines the type of a tensor's elements.
     #[inline(always)]
     fn main_of<'r>(&self, rows: &'r [ComponentRow]) -> Option<&'r ComponentRow> {
         if let [only] = rows {
@@ -434,7 +434,7 @@ impl Inner {
             .or_else(|| rows.first())
     }
 
-    /// What is wrong with tensor number `at`, if anything is.
+    /// Returns the fault of the tensor at index `at`, if it has one.
     #[inline(always)]
     fn fault_of(&self, at: u32) -> Option<&Fault> {
         if self.faults.is_empty() {
@@ -444,18 +444,18 @@ impl Inner {
         Some(&self.faults[found].1)
     }
 
-    /// What is wrong with tensor number `at`.
+    /// Returns the error for a fault of the tensor at index `at`.
     #[cold]
     fn error(&self, at: u32, fault: &Fault) -> Error {
         match fault {
             Fault::Known(e) => e.clone(),
-            Fault::OneOfMany(rule) => {
-                rule.broken("as in tensors before it").in_tensor(self.name(at as usize))
-            }
+            Fault::OneOfMany(rule) => rule
+                .broken("the same error as in earlier tensors")
+                .in_tensor(self.name(at as usize)),
         }
     }
 
-    /// Bytes that a component decodes to, where that is known.
+    /// Returns the decoded length of a component in bytes, if known.
     pub(super) fn decoded_len(&self, row: &ComponentRow) -> Option<u64> {
         match row.decoded_len.checked_sub(1) {
             Some(i) => Some(self.decoded_lens[i as usize]).filter(|&len| len != u64::MAX),
@@ -463,7 +463,7 @@ impl Inner {
         }
     }
 
-    /// Component number `at` of all.
+    /// Returns the component at index `at` among all components.
     fn component(&self, at: usize) -> Component {
         let row = &self.components[at];
         let source = self.sources_of.get(at).copied().unwrap_or(0);
@@ -486,7 +486,7 @@ impl Inner {
     }
 }
 
-/// The tensors of an [`Index`], in the file's own order.
+/// An iterator over the tensors of an [`Index`], in the file's order.
 #[derive(Debug, Clone)]
 pub struct Tensors {
     index: Index,
@@ -510,7 +510,7 @@ impl Iterator for Tensors {
 
 impl ExactSizeIterator for Tensors {}
 
-/// One tensor of an [`Index`]: everything about it but its bytes. Keeps the index alive.
+/// The description of one tensor of an [`Index`]: everything except its bytes. Keeps the index alive.
 #[derive(Clone)]
 pub struct TensorInfo {
     index: Index,
@@ -523,37 +523,37 @@ impl TensorInfo {
         &self.index.0.tensors[self.at as usize]
     }
 
-    /// Its name, exactly as the file has it (it may hold NUL and control characters).
+    /// Returns the tensor's name exactly as in the file (it may contain NUL and control characters).
     pub fn name(&self) -> &str {
         self.index.0.name(self.at as usize)
     }
 
-    /// Its number in the file's own order.
+    /// Returns the tensor's index in the file's order.
     pub fn position(&self) -> usize {
         self.at as usize
     }
 
-    /// Its dimensions, in elements; empty for a scalar.
+    /// Returns the tensor's dimensions, in elements. A scalar has none.
     pub fn shape(&self) -> &[u64] {
         self.index.0.dims(self.at as usize)
     }
 
-    /// Logical elements: the product of the shape. It fits; the builder saw to that.
+    /// Returns the number of logical elements: the product of the shape, which the builder checked to fit.
     pub fn count(&self) -> u64 {
         element_count(self.shape()).unwrap_or(u64::MAX)
     }
 
-    /// Why it cannot be read, where that is so: it has a name then, and a shape and attributes as far as they could be
-    /// made out, and no components.
+    /// Returns the error because of which the tensor cannot be read, if any. Such a tensor has a name, a shape and
+    /// attributes as far as they could be decoded, and no components.
     pub fn fault(&self) -> Option<Error> {
         let inner = &*self.index.0;
         inner.fault_of(self.at).map(|fault| inner.error(self.at, fault))
     }
 
-    /// The tensor, where it can be read.
+    /// Returns the tensor if it can be read.
     ///
     /// # Errors
-    /// Its [fault](TensorInfo::fault).
+    /// Returns the tensor's [fault](TensorInfo::fault) if it cannot be read.
     pub fn sound(&self) -> Result<&TensorInfo> {
         match self.fault() {
             Some(e) => Err(e),
@@ -561,12 +561,12 @@ impl TensorInfo {
         }
     }
 
-    /// How its components form a tensor.
+    /// Returns the layout: how the components form a tensor.
     pub fn layout(&self) -> &Layout {
         &self.index.0.layouts[self.row().layout as usize]
     }
 
-    /// Its attributes.
+    /// Returns the tensor's attributes.
     pub fn attributes(&self) -> &Attributes {
         static NONE: Attributes = Attributes::new();
         match self.row().attributes.checked_sub(1) {
@@ -575,12 +575,12 @@ impl TensorInfo {
         }
     }
 
-    /// Its components, in the file's own order.
+    /// Returns the tensor's components, in the file's order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
         self.places().map(|at| self.index.0.component(at))
     }
 
-    /// The component of a dense tensor of raw bytes, where there is nothing else to know of it but its name and shape.
+    /// Returns the component of a dense raw tensor that has no properties except name, shape, dtype and byte range.
     pub(super) fn plain(&self) -> Option<Component> {
         let mut components = self.components();
         let is_plain = |c: &Component| {
@@ -590,35 +590,35 @@ impl TensorInfo {
                 && !c.stored.is_stated()
         };
         let has_more = *self.layout() != Layout::Dense || self.row().attributes > 0;
-        // One with a fault has no component.
+        // A tensor with a fault has no components.
         components.next().filter(|c| is_plain(c) && !has_more && components.len() == 0)
     }
 
-    /// The component of that role.
+    /// Returns the component with this role.
     pub fn component(&self, role: &Role) -> Option<Component> {
         let inner = &self.index.0;
         let at = self.rows().iter().position(|row| inner.roles[row.role as usize] == *role)?;
         Some(inner.component(self.places().start + at))
     }
 
-    /// The storage dtype of its elements: of `data`, `values`, `packed_weight` or `entries`, else of the
-    /// first component. `None` for a tensor without components.
+    /// Returns the storage dtype of the tensor's elements: that of the component `data`, `values`, `packed_weight` or
+    /// `entries`, or else of the first component. Returns `None` if the tensor has no components.
     pub fn dtype(&self) -> Option<DType> {
         self.main_row().map(|row| row.dtype)
     }
 
-    /// The logical type of its elements, found as [`TensorInfo::dtype`] is.
+    /// Returns the logical type of the tensor's elements: that of the same component as [`TensorInfo::dtype`].
     pub fn logical_type(&self) -> Option<LogicalType> {
         let i = (self.main_row()?.logical_type as usize).checked_sub(1)?;
         Some(self.index.0.logical_types[i].clone())
     }
 
-    /// Bytes on disk of all its components.
+    /// Returns the stored length of all components, in bytes.
     pub fn stored_len(&self) -> u64 {
         self.rows().iter().fold(0, |n, row| n.saturating_add(row.stored_len))
     }
 
-    /// Where its components are among all.
+    /// Returns the range of the tensor's components among all components.
     #[inline(always)]
     fn places(&self) -> Range<usize> {
         self.index.0.components_of(self.at as usize)

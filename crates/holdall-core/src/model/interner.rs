@@ -1,11 +1,11 @@
-//! Names of roles, layouts and logical types as numbers.
+//! Interning of roles, layouts and logical types.
 
 use super::builder::TOO_MANY_NAMES;
 use crate::error::Result;
 use holdall_collections::HashMap;
 use std::hash::Hash;
 
-/// Names given numbers in the order they first come; the last one found is tried first.
+/// Assigns numbers to values, in the order in which they first occur. The value of the last call is compared first.
 pub(super) struct Interner<T> {
     ids: HashMap<T, u16>,
     last: Option<u16>,
@@ -18,10 +18,10 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Clone + Eq + Hash> Interner<T> {
-    /// The number of a value, which is put at the end of all where it is new.
+    /// Returns the number of a value, and appends the value to `all` if it is new.
     ///
     /// # Errors
-    /// [`TOO_MANY_NAMES`].
+    /// Returns [`TOO_MANY_NAMES`] if there are too many values.
     pub(super) fn intern(&mut self, all: &mut Vec<T>, value: &T) -> Result<u16> {
         if let Some(id) = self.last.filter(|&id| all[id as usize] == *value) {
             return Ok(id);
@@ -29,7 +29,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
         let id = match self.ids.get(value) {
             Some(&id) => id,
             None => {
-                // One below the top, because some rows hold 1 + the number.
+                // One less than the maximum, because some rows store 1 + the number.
                 let id = u16::try_from(all.len()).ok().filter(|&id| id < u16::MAX);
                 let id = id.ok_or_else(|| {
                     TOO_MANY_NAMES

@@ -1,4 +1,4 @@
-//! The vocabulary: what any tensor file contains, whatever its format.
+//! The data model: the contents of any tensor file, whatever its format.
 
 pub mod attributes;
 pub mod block;

@@ -1,22 +1,22 @@
-//! The name that was meant by one that is not there.
+//! Suggesting a similar name for a name that does not exist.
 
-/// Bytes of a name that is looked for; nobody mistypes longer ones.
+/// The maximum length of a name to look for, in bytes; longer ones are not typed by hand.
 const MAX_WANTED: usize = 512;
-/// Steps of comparing names, after which the best found so far has to do: about 0.1 s.
+/// The maximum number of comparison steps, about 0.1 s; after that the best name so far is returned.
 const MAX_WORK: usize = 100_000_000;
 
-/// The name nearest to one that is not there, if any is near enough to have been meant: a few letters
-/// away, or the same but for segments (`a.b.`) missing before or after.
+/// Returns the name that is most similar to `wanted`, if any is similar enough: a few letters differ, or segments
+/// (`a.b.`) are missing at the start or at the end.
 ///
-/// The cost is bounded whatever the names are.
+/// The time is limited, whatever the names are.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if wanted.is_empty() || wanted.len() > MAX_WANTED {
         return None;
     }
-    // One letter in four may be wrong; a distance is always below this.
+    // One letter in four may differ; the distance must be below this bound.
     let mut bound = wanted.chars().count() / 4 + 2;
     let mut best = None;
-    // Names of which `wanted` is a whole number of segments, or the other way round.
+    // A name that consists of `wanted` and more segments, or the other way round.
     let mut related: Option<(usize, &str)> = None;
     let mut work = 0usize;
     let mut compare = Distance::default();
@@ -37,7 +37,7 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
             break;
         }
     }
-    // One or two letters are the likelier mistake than a missing prefix.
+    // One or two wrong letters are more likely than a missing prefix.
     match (best, related) {
         (Some(_), Some((_, name))) if bound > 2 => Some(name),
         (None, Some((_, name))) => Some(name),
@@ -45,7 +45,7 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
     }
 }
 
-/// Whether `part` is some of the segments of `whole`, from its start or up to its end.
+/// Returns `true` if `part` consists of the first or last segments of `whole`.
 fn is_part(part: &str, whole: &str) -> bool {
     let is_dot = |c: char| matches!(c, '.' | '/');
     let rest = whole.strip_suffix(part).map(|before| before.ends_with(is_dot));
@@ -53,7 +53,7 @@ fn is_part(part: &str, whole: &str) -> bool {
         .unwrap_or(false)
 }
 
-/// Edit distance with its memory kept between names.
+/// Computes edit distances, and reuses its memory between names.
 #[derive(Default)]
 struct Distance {
     a: Vec<char>,
@@ -62,9 +62,8 @@ struct Distance {
 }
 
 impl Distance {
-    /// How many letters must be inserted, taken out, replaced or swapped with their neighbour to get
-    /// from one name to the other, if that is below `bound`. Upper and lower case count as the same,
-    /// but the distance is never 0.
+    /// Returns the number of letters to insert, delete, replace or swap with their neighbour to get from one name to
+    /// the other, if it is below `bound`. Case is ignored, but the distance is never 0.
     fn below(&mut self, bound: usize, a: &str, b: &str, work: &mut usize) -> Option<usize> {
         let lower = |c: char| c.to_ascii_lowercase();
         self.a.clear();
@@ -90,7 +89,7 @@ impl Distance {
             row.clear();
             row.resize(b.len() + 1, usize::MAX / 2);
             row[0] = i + 1;
-            // Farther from the diagonal than `bound` nothing can come out below it.
+            // Cells farther than `bound` from the diagonal cannot lead to a distance below `bound`.
             let band = (i + 1).saturating_sub(bound)..(i + bound).min(b.len());
             let mut least = row[0];
             for j in band.clone() {
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn distances_do_not_depend_on_the_bound() {
-        // A plain table without a band, against the banded one.
+        // A full table, to compare the banded one with.
         fn plain(a: &[u8], b: &[u8]) -> usize {
             let mut d = vec![vec![0usize; b.len() + 1]; a.len() + 1];
             for i in 0..=a.len() {

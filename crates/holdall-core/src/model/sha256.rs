@@ -1,9 +1,9 @@
-//! SHA-256 by whichever library is quicker on this processor: `sha2` where that has instructions for it, otherwise `ring`, whose
-//! assembly takes half as long there, in builds that have it.
+//! SHA-256, computed by the faster library on this processor: `sha2` if the processor has SHA instructions, and
+//! otherwise `ring` (in builds that include it), whose assembly takes half as long there.
 
 use sha2::Digest as _;
 
-/// A SHA-256 hash that is computed piece by piece.
+/// Computes a SHA-256 hash incrementally.
 #[derive(Clone)]
 pub struct Sha256(State);
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Sha256 {
 }
 
 impl Sha256 {
-    /// A hash of no bytes yet.
+    /// Creates a hasher.
     pub fn new() -> Sha256 {
         #[cfg(all(feature = "ring", target_arch = "x86_64"))]
         if !std::arch::is_x86_feature_detected!("sha") {
@@ -41,7 +41,7 @@ impl Sha256 {
         Sha256(State::Ring(Box::new(ring::digest::Context::new(&ring::digest::SHA256))))
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Sha2(state) => state.update(bytes),
@@ -50,7 +50,7 @@ impl Sha256 {
         }
     }
 
-    /// The hash of all bytes taken.
+    /// Returns the hash of all bytes added.
     pub fn finish(self) -> [u8; 32] {
         match self.0 {
             State::Sha2(state) => state.finalize().into(),
@@ -77,7 +77,7 @@ mod tests {
         ]
     }
 
-    /// Of the standard, FIPS 180-4.
+    /// Test values of the standard, FIPS 180-4.
     #[test]
     fn each_library_gives_the_hash_of_the_standard() {
         for mut hash in all() {
@@ -97,7 +97,7 @@ mod tests {
             for mut hash in all() {
                 for part in bytes.chunks(piece) {
                     hash.update(part);
-                    // A copy goes on from where it was taken.
+                    // A clone continues with the same state.
                     hash = hash.clone();
                 }
                 assert_eq!(hash.finish(), whole, "{piece}");

@@ -1,10 +1,11 @@
-//! Sizes that follow from shapes, without overflow.
+//! Sizes of tensors, computed without overflow.
 
 use super::{DType, LogicalType};
 
-/// Elements in a tensor of `shape`: the product, 1 for a scalar; `None` when it passes `u64`.
+/// Returns the number of elements in a tensor of `shape`: the product of the dimensions, 1 for a scalar, or `None` if
+/// it exceeds `u64`.
 ///
-/// A zero dimension makes the count 0 whatever the others are, so `[0, 2^63, 2^63]` is fine.
+/// A zero dimension makes the count 0 whatever the others are, so `[0, 2^63, 2^63]` is valid.
 #[inline]
 pub fn element_count(shape: &[u64]) -> Option<u64> {
     let mut count = Some(1u64);
@@ -17,17 +18,17 @@ pub fn element_count(shape: &[u64]) -> Option<u64> {
     count
 }
 
-/// `a * b`, where it fits. Small numbers, as most are, are not multiplied to 128 bits, which is slow where the machine has no such
-/// multiplication.
+/// Returns `a * b`, or `None` if it overflows. Small numbers, the common case, avoid the 128-bit multiplication, which
+/// is slow on machines without an instruction for it.
 #[inline(always)]
 pub(super) fn product(a: u64, b: u64) -> Option<u64> {
     if (a | b) >> 32 == 0 { Some(a * b) } else { a.checked_mul(b) }
 }
 
-/// Bytes that `count` logical elements take when stored densely.
+/// Returns the bytes that `count` logical elements take in dense storage.
 ///
-/// `Ok(None)` for an unknown logical type (nothing can be said), `Err(())` when the size passes
-/// `u64` or sub-byte elements do not fill whole bytes.
+/// Returns `Ok(None)` for an unknown logical type, and `Err(())` if the size exceeds `u64` or the elements do not fill
+/// a whole number of bytes.
 #[allow(clippy::result_unit_err)]
 pub fn stored_size(
     count: u64,

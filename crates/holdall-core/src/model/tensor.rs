@@ -1,4 +1,4 @@
-//! A tensor's parts: its layout and its components.
+//! The parts of a tensor: its layout and its components.
 
 use super::block::BlockType;
 use super::{ByteOrder, DType, Digest, Encoding, LogicalType};
@@ -15,12 +15,12 @@ macro_rules! open_names {
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
             $($(#[$wdoc])* $wide($of),)?
-            /// A name this version gives no meaning to; kept as it is.
+            /// A name that this version does not know; it is kept unchanged.
             Other(Arc<str>),
         }
 
         impl $name {
-            /// The name in files and in output.
+            /// Returns the name in files and in output.
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)*
@@ -29,7 +29,7 @@ macro_rules! open_names {
                 }
             }
 
-            /// The variant of that name; an unknown name is kept.
+            /// Returns the variant with this name; an unknown name becomes `Other`.
             pub fn from_name(name: &str) -> $name {
                 match name {
                     $($text => $name::$variant,)*
@@ -52,7 +52,7 @@ macro_rules! open_names {
 }
 
 open_names! {
-    /// How components form a tensor. zTensor 1.x spells the field `format`, 0.1 spells it `layout`.
+    /// How components form a tensor. zTensor 1.x calls the field `format`, zTensor 0.1 calls it `layout`.
     Layout {
         /// One component, `data`: elements in row-major order.
         Dense = "dense",
@@ -60,41 +60,41 @@ open_names! {
         SparseCsr = "sparse_csr",
         /// `values` and `coords` (ndim × nnz, one dimension after the other).
         SparseCoo = "sparse_coo",
-        /// Blocks of matrices, perhaps in batches, by compressed rows or columns: `values`, `indices` and `indptr`; what else there is to
-        /// know in the attributes.
+        /// Matrices of blocks, possibly in batches, with compressed rows or columns: `values`, `indices` and `indptr`.
+        /// Further properties are in the attributes.
         SparseBlocks = "sparse_blocks",
-        /// `values` and `coords` of some dimensions: entries are arrays of the others.
+        /// `values`, and `coords` for some of the dimensions: each entry is an array over the remaining dimensions.
         SparseHybrid = "sparse_hybrid",
-        /// `packed_weight`, `scales` and `zeros`; parameters in the attributes.
+        /// `packed_weight`, `scales` and `zeros`; the parameters are in the attributes.
         QuantizedGroup = "quantized_group",
         /// zTensor 0.1's CSR: indptr, indices and values in one component, `data`.
         PackedCsr = "sparsecsr",
         /// zTensor 0.1's COO: records of ndim × u64 and a value in one component, `data`.
         PackedCoo = "sparsecoo",
-        /// Metatensor's records one after the other, `data`, and the heap that they point into,
-        /// `blob_data`. The attribute `metatensor.kind` says what a record is.
+        /// Metatensor's records: `data` has the records one after the other, and `blob_data` the heap that they refer
+        /// to. The attribute `metatensor.kind` describes a record.
         Records = "records",
-        /// `entries`, each an offset and a length, and the bytes that they point at, `blob_data`.
+        /// `entries`, each an offset and a length, and `blob_data` with the bytes that they refer to.
         Blob = "blob",
-        /// A view of bytes that are not row by row: one component, `data`, and the attribute `strides`, in elements.
+        /// A strided view: one component, `data`, and the attribute `strides`, in elements.
         Strided = "strided",
     }
-    /// ggml's blocks of that type, one component, `data`: `gguf.q4_k`.
+    /// ggml's blocks of this type: one component, `data`: `gguf.q4_k`.
     or Blocks(&'static BlockType) by BlockType::by_layout
 }
 
 open_names! {
-    /// What a component is to its tensor.
+    /// The purpose of a component in its tensor.
     Role {
         /// The elements of a dense tensor.
         Data = "data",
         /// The non-zero elements of a sparse tensor.
         Values = "values",
-        /// Column of each value (CSR); of blocks by columns the row of each.
+        /// The column of each value (CSR); for blocks in compressed columns, the row of each value.
         Indices = "indices",
-        /// Where each row's values start (CSR), or each column's.
+        /// The start of each row's values (CSR), or of each column's values.
         Indptr = "indptr",
-        /// Coordinates of each value (COO).
+        /// The coordinates of each value (COO).
         Coords = "coords",
         /// Quantized elements packed into words.
         PackedWeight = "packed_weight",
@@ -102,15 +102,15 @@ open_names! {
         Scales = "scales",
         /// One zero point per group.
         Zeros = "zeros",
-        /// Where each run of a blob lies in `blob_data`: pairs of offset and length.
+        /// The location of each run of a blob in `blob_data`: pairs of offset and length.
         Entries = "entries",
-        /// Bytes that entries point at: a heap.
+        /// The bytes that entries refer to: a heap.
         BlobData = "blob_data",
     }
 }
 
 impl Layout {
-    /// The components without which a layout means nothing.
+    /// Returns the roles of the components that a tensor of this layout must have.
     pub fn required_roles(&self) -> &'static [Role] {
         match self {
             Layout::Dense
@@ -122,45 +122,45 @@ impl Layout {
                 &[Role::Values, Role::Indices, Role::Indptr]
             }
             Layout::SparseCoo | Layout::SparseHybrid => &[Role::Values, Role::Coords],
-            // `zeros` may be left out by symmetric quantization, and real files do.
+            // Symmetric quantization may omit `zeros`, and real files do.
             Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
-            // The heap is there where a record has entries, which the layout alone does not tell.
+            // The heap is only needed if records have entries, which the layout alone does not determine.
             Layout::Records => &[Role::Data],
             Layout::Blob => &[Role::Entries, Role::BlobData],
             Layout::Other(_) => &[],
         }
     }
 
-    /// Whether its elements are worked out of what is stored, as `f32`: groups and blocks.
+    /// Returns `true` if the elements are computed from the stored values, as `f32`: groups and blocks.
     pub fn is_computed(&self) -> bool {
         matches!(self, Layout::QuantizedGroup | Layout::Blocks(_))
     }
 }
 
-/// One stored run of bytes of a tensor, and how to read it.
+/// One stored run of bytes of a tensor, and how to decode it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
-    /// What it is to its tensor.
+    /// The component's purpose in its tensor.
     pub role: Role,
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// Meaning beyond storage; `None` when the elements are just `dtype`.
+    /// The meaning beyond the storage type; `None` if the elements are plain `dtype`.
     pub logical_type: Option<LogicalType>,
-    /// How stored bytes become decoded bytes.
+    /// How stored bytes are decoded.
     pub encoding: Encoding,
-    /// Order of bytes within an element of the decoded bytes as stored. Reading always gives little.
+    /// The byte order within an element, as stored. Reads always return little-endian bytes.
     pub byte_order: ByteOrder,
-    /// Where the stored bytes are.
+    /// The location of the stored bytes.
     pub stored: Extent,
-    /// Bytes after decoding. `None` where neither the file nor the shape tells (compressed sparse
-    /// components of zTensor 0.1 to 1.1): only decoding does.
+    /// The number of bytes after decoding. `None` if neither the file nor the shape determines it (compressed sparse
+    /// components of zTensor 0.1 to 1.1), so that only decoding does.
     pub decoded_len: Option<u64>,
-    /// Digest of the stored bytes.
+    /// The digest of the stored bytes.
     pub digest: Option<Digest>,
 }
 
 impl Component {
-    /// A run of bytes that is part of no tensor: a file of a package, say.
+    /// Creates a component for bytes that belong to no tensor, such as a file of a package.
     pub fn of_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
         Component {
             role: Role::Data,
@@ -174,7 +174,7 @@ impl Component {
         }
     }
 
-    /// Bytes on disk.
+    /// Returns the number of stored bytes.
     pub fn stored_len(&self) -> u64 {
         self.stored.len()
     }

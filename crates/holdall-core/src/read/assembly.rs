@@ -1,4 +1,4 @@
-//! A plan carried out with bytes that come in any order.
+//! Executing a plan whose bytes arrive in any order.
 
 use crate::codec::{Checksums, check_decoded_len};
 use crate::error::{Error, Result};
@@ -15,66 +15,67 @@ use std::collections::{BTreeMap, VecDeque};
 /// Decoded bytes of one want.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodedPart {
-    /// The number of the want in its plan.
+    /// The index of the want in its plan.
     pub want: u32,
-    /// Where they are among the decoded bytes of the component.
+    /// The offset of the bytes among the decoded bytes of the component.
     pub offset: u64,
-    /// The bytes, little-endian, elements in row-major order.
+    /// The bytes: little-endian, elements in row-major order.
     pub bytes: Bytes,
 }
 
-/// Carries out a [`Plan`] for somebody who gets bytes as they come: pieces of the fetches, of any length and in
-/// any order. A part is decoded and handed on as soon as all of it came; in memory are only the bytes that wait for
-/// others of their part, or for those before them, so asking for few fetches at a time bounds it.
+/// Executes a [`Plan`] for a caller that receives bytes incrementally: pieces of the fetches, of any length and in any
+/// order. A part is decoded and returned as soon as it is complete. Only bytes of incomplete parts, and bytes that must
+/// be decoded after missing ones, stay in memory, so requesting few fetches at a time limits the memory.
 ///
-/// What is handed out is to be trusted when [`Assembly::finish`] returns without an error: until then a digest
-/// may still turn out to be another.
+/// The decoded bytes can be trusted once [`Assembly::finish`] returns without an error: until then a digest may still
+/// differ.
 pub struct Assembly {
     plan: Plan,
     decoder: PartDecoder,
-    /// What came of each fetch and waits: bytes by where they start.
+    /// For each fetch, the bytes that wait for others, by their offset.
     waiting: Vec<BTreeMap<u64, Bytes>>,
-    /// Parts that are done.
+    /// For each part, whether it is done.
     done: Vec<bool>,
-    /// Of each want that is decoded in order.
+    /// The wants that are decoded in order.
     streams: BTreeMap<u32, Stream>,
     sums: Sums,
     checksums: Checksums,
     place: Box<AddContext>,
 }
 
-/// Says in an error which want it is about.
+/// Adds the want's location to an error.
 type AddContext = dyn Fn(&Want, Error) -> Error + Send + Sync;
 
 /// A component that is decoded in order.
 struct Stream {
-    /// The numbers of its parts to come.
+    /// The indices of the parts that are not decoded yet.
     parts: VecDeque<usize>,
     decoder: ComponentDecoder,
-    /// Bytes decoded so far.
+    /// The number of bytes decoded so far.
     decoded: u64,
 }
 
 impl Assembly {
-    /// Nothing came yet.
+    /// Creates an assembly for a plan.
     ///
     /// # Errors
-    /// Limit, when a component decodes to more than `limits` allow.
+    /// Returns an error of kind `Limit` if a component decodes to more bytes than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
         Assembly::placing(plan, limits, Want::in_context)
     }
 
-    /// The same, where `place` says in an error which want it is about: for who knows how tensors are named.
+    /// Creates an assembly like [`Assembly::new`]. `place` adds a want's location to an error; callers that know the
+    /// tensors' names use it.
     ///
     /// # Errors
-    /// As [`Assembly::new`].
+    /// Returns the errors of [`Assembly::new`].
     pub fn placing(
         plan: Plan,
         limits: &Limits,
         place: impl Fn(&Want, Error) -> Error + Send + Sync + 'static,
     ) -> Result<Assembly> {
         plan.check_empty(limits, &place)?;
-        // Frames are short of a limit that all of them together may be over.
+        // Each frame may be below a limit that all frames together exceed.
         for want in plan.wants().iter().filter(|w| w.component.encoding != Encoding::Raw) {
             let c = &want.component;
             let wanted = want.range.as_ref().map(|r| r.end.saturating_sub(r.start));
@@ -107,27 +108,27 @@ impl Assembly {
         Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, place })
     }
 
-    /// What is done with codecs' own checksums where no digest vouches for frames.
+    /// Sets what to do with a codec's own checksums for frames that no digest covers.
     pub fn with_checksums(mut self, checksums: Checksums) -> Assembly {
         self.checksums = checksums;
         self
     }
 
-    /// Whether bytes of that fetch came which wait for others.
+    /// Returns `true` if bytes of this fetch arrived that wait for others.
     pub fn is_waiting(&self, fetch: usize) -> bool {
         self.waiting.get(fetch).is_some_and(|held| !held.is_empty())
     }
 
-    /// The plan that is carried out.
+    /// Returns the plan that is executed.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Takes bytes of fetch number `fetch` that start `offset` bytes behind its start, and hands what can be
-    /// decoded now to `out`. What came before, and what lies beyond the end of the fetch, is left out.
+    /// Adds bytes of the fetch at index `fetch`, starting at `offset` in the fetch, and calls `out` with what can be
+    /// decoded now. Bytes that arrived before and bytes beyond the end of the fetch are ignored.
     ///
     /// # Errors
-    /// As [`ComponentDecoder::next`], with the component named; what `out` fails with.
+    /// Returns the errors of [`ComponentDecoder::next`], with the component's name, and the errors of `out`.
     pub fn push(
         &mut self,
         fetch: usize,
@@ -136,7 +137,7 @@ impl Assembly {
         mut out: impl FnMut(DecodedPart) -> Result<()>,
     ) -> Result<()> {
         let Some(of) = self.plan.fetches().get(fetch) else {
-            let message = format!("the plan has no fetch number {fetch}");
+            let message = format!("the plan has no fetch {fetch}");
             return Err(MISSING.broken(message));
         };
         let (extent, parts) = (of.extent, of.parts.clone());
@@ -164,15 +165,15 @@ impl Assembly {
         Ok(())
     }
 
-    /// Compares all digests.
+    /// Checks that all bytes arrived, and compares all digests.
     ///
     /// # Errors
-    /// [`DIGEST`](super::DIGEST); [`MISSING`] when bytes did not come.
+    /// Returns [`MISSING`] if bytes did not arrive, and [`DIGEST`](super::DIGEST) if a digest differs.
     pub fn finish(self) -> Result<()> {
         if let Some(at) = self.done.iter().position(|done| !done) {
             let part = &self.plan.parts()[at];
             let want = self.plan.want(part);
-            let message = format!("bytes {}..{} did not come", part.stored.start, part.stored.end);
+            let message = format!("bytes {}..{} are missing", part.stored.start, part.stored.end);
             return Err((self.place)(want, MISSING.broken(message)));
         }
         for (number, found) in self.sums.finish() {
@@ -182,7 +183,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Keeps what of the bytes did not come before.
+    /// Keeps those of the bytes that did not arrive before.
     fn keep(&mut self, fetch: usize, extent: Extent, offset: u64, mut bytes: Bytes) {
         let room = extent.len().saturating_sub(offset);
         bytes.truncate(usize::try_from(room).unwrap_or(usize::MAX));
@@ -205,7 +206,7 @@ impl Assembly {
         }
     }
 
-    /// Decodes a part that needs nothing else.
+    /// Decodes a part that does not depend on other parts.
     fn alone(
         &mut self,
         at: usize,
@@ -241,7 +242,7 @@ impl Assembly {
         }
     }
 
-    /// Decodes what is next of the components that are decoded in order, as far as it came.
+    /// Decodes the components that are decoded in order, as far as their bytes have arrived.
     fn advance(
         &mut self,
         fetch: usize,
@@ -286,7 +287,7 @@ impl Assembly {
     }
 }
 
-/// The bytes `from..upto`, if all of them are there.
+/// Returns the bytes `from..upto`, if all of them have arrived.
 fn collect(held: &BTreeMap<u64, Bytes>, from: u64, upto: u64) -> Option<Bytes> {
     let (&start, first) = held.range(..=from).next_back()?;
     let end = start.saturating_add(first.len() as u64);

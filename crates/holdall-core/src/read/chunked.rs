@@ -1,4 +1,4 @@
-//! Bytes that are put together of chunks: the elements of an array that is stored as a grid of smaller ones.
+//! Chunked arrays: arrays that are stored as a grid of smaller ones.
 
 use crate::codec::DecodedLen;
 use crate::codec::pipeline::{self, Step};
@@ -7,54 +7,55 @@ use crate::read::Extent;
 use holdall_collections::sort_by;
 use std::ops::Range;
 
-/// An array that is stored in chunks, as a source of its decoded bytes: elements in row-major order, in the order of bytes that
-/// they are stored in. Components in sources from [`Extent::CHUNKED`] on lie in one, see [`Index::chunked`](crate::Index::chunked).
+/// An array that is stored in chunks. It is a source of decoded bytes: elements in row-major order, in the byte order
+/// in which they are stored. Components in the sources from [`Extent::CHUNKED`] on lie in such an array, see
+/// [`Index::chunked`](crate::Index::chunked).
 ///
-/// Chunks cover the array from its first element on, row by row. Those of one size reach beyond its end where it ends inside one.
-/// Where a chunk is missing, elements have the fill value.
+/// Chunks cover the array from its first element on, in row-major order. Chunks of a fixed size may extend beyond the
+/// end of the array. The elements of a missing chunk have the fill value.
 #[derive(Debug, Clone)]
 pub struct Chunked {
     grid: Grid,
     fill: Vec<u8>,
     steps: Vec<Step>,
     edges: EdgeChunks,
-    /// By their places in the grid, which rise.
+    /// The stored chunks, sorted by their numbers.
     chunks: Vec<Chunk>,
 }
 
-/// How an array is cut.
+/// The division of an array into chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
-    /// Dimensions of the array, in elements.
+    /// The array's dimensions, in elements.
     shape: Vec<u64>,
     cut: Cut,
-    /// Bytes of an element.
+    /// Bytes per element.
     width: u64,
 }
 
-/// How an array is cut into chunks.
+/// How an array is divided into chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cut {
-    /// Into the cells of a grid: each dimension by itself.
+    /// Into the cells of a grid: each dimension is divided independently.
     Cells(Vec<Cuts>),
-    /// Into any boxes that fill it, by their first elements.
+    /// Into arbitrary boxes that fill the array, sorted by their first elements.
     Boxes(Vec<Span>),
 }
 
-/// The most boxes of an array that do not form a grid: each is compared with all others.
+/// The maximum number of boxes that do not form a grid: each is compared with all others.
 const MOST_BOXES: usize = 4096;
 
-/// How a dimension is cut.
+/// How one dimension is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cuts {
-    /// After so many elements each; the last chunk is stored as if the array went on.
+    /// Every this many elements. The last chunk is stored in full size, even if the array ends inside it.
     Every(u64),
-    /// Where each chunk starts, from 0 on.
+    /// At these starts of chunks; the first is 0.
     At(Vec<u64>),
 }
 
 impl Cuts {
-    /// Chunks in a dimension of so many elements.
+    /// Returns the number of chunks in a dimension of `dim` elements.
     fn cells(&self, dim: u64) -> u64 {
         match self {
             Cuts::Every(step) => dim.div_ceil(*step),
@@ -62,7 +63,7 @@ impl Cuts {
         }
     }
 
-    /// The chunk with that element.
+    /// Returns the index of the chunk that contains element `at`.
     fn cell(&self, at: u64) -> u64 {
         match self {
             Cuts::Every(step) => at / step,
@@ -70,7 +71,7 @@ impl Cuts {
         }
     }
 
-    /// The first element of a chunk, how many of its elements are in the array, and how many are stored.
+    /// Returns a chunk's first element, how many of its elements are in the array, and how many are stored.
     fn span(&self, cell: u64, dim: u64) -> (u64, u64, u64) {
         match self {
             Cuts::Every(step) => {
@@ -86,7 +87,7 @@ impl Cuts {
         }
     }
 
-    /// The most elements that one has.
+    /// Returns the maximum number of elements in a chunk.
     fn most(&self, dim: u64) -> u64 {
         match self {
             Cuts::Every(step) => *step,
@@ -97,7 +98,8 @@ impl Cuts {
     }
 }
 
-/// Where a chunk is: in each dimension its first element, how many of its elements are in the array, and how many are stored.
+/// The extent of a chunk: in each dimension its first element, how many of its elements are in the array, and how many
+/// are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
     origin: Vec<u64>,
@@ -105,32 +107,32 @@ struct Span {
     stored: Vec<u64>,
 }
 
-/// What becomes of chunks that reach beyond the array.
+/// How chunks are stored that extend beyond the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeChunks {
-    /// They went through the steps as all others.
+    /// They are filtered like all others.
     Filtered,
-    /// They are stored as they are.
+    /// They are stored without filters.
     Plain,
 }
 
 /// One stored chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Its place in the grid, row by row.
+    /// The chunk's number in the grid, in row-major order.
     pub number: u64,
-    /// Where its bytes are.
+    /// The location of the stored bytes.
     pub stored: Extent,
-    /// The steps that it did not go through, a bit each.
+    /// The steps that were skipped for this chunk, one bit each.
     pub left_out: u32,
 }
 
 impl Grid {
-    /// An array of `shape` in chunks of `chunk` elements of `width` bytes; `None` where ranks differ, a chunk has no elements,
-    /// or bytes pass 2^64.
+    /// Divides an array of `shape` into chunks of `chunk` elements of `width` bytes each. Returns `None` if the ranks
+    /// differ, a chunk has no elements, or the number of bytes exceeds 2^64.
     pub fn new(shape: &[u64], chunk: &[u64], width: u64) -> Option<Grid> {
         let product = |dims: &[u64]| dims.iter().try_fold(width, |n, dim| n.checked_mul(*dim));
-        // No dimension passes 2^64 either, whatever a dimension of 0 makes of the product.
+        // Dimensions of 0 count as 1, so that no product of other dimensions exceeds 2^64 either.
         let full: Vec<u64> = shape.iter().map(|dim| (*dim).max(1)).collect();
         let fits = shape.len() == chunk.len()
             && width > 0
@@ -140,8 +142,8 @@ impl Grid {
         fits.then(|| Grid { shape: shape.to_vec(), cut: cut(), width })
     }
 
-    /// An array of `shape` that is cut, in each dimension, where `starts` says: at 0, and at rising numbers inside of it. `None` where
-    /// they are not that, or bytes pass 2^64.
+    /// Divides an array of `shape`, in each dimension at `starts`: 0, followed by ascending indices inside the
+    /// dimension. Returns `None` if `starts` do not have this form, or if the number of bytes exceeds 2^64.
     pub fn cut(shape: &[u64], starts: Vec<Vec<u64>>, width: u64) -> Option<Grid> {
         let fits = |(starts, dim): (&Vec<u64>, &u64)| {
             starts.first() == Some(&0)
@@ -157,8 +159,9 @@ impl Grid {
         fits.then(|| Grid { shape: shape.to_vec(), cut: cut(), width })
     }
 
-    /// An array of `shape` that is cut into these boxes, and the number of each: its first element, and how many it has in each dimension. `None`
-    /// where they do not fill the array, each element once, where bytes pass 2^64, and where more than 4096 do not form a grid.
+    /// Divides an array of `shape` into boxes, each given by its first element and its dimensions. Returns the grid and
+    /// the number of each box. Returns `None` if the boxes do not cover each element exactly once, if the number of
+    /// bytes exceeds 2^64, or if there are more than 4096 boxes that do not form a grid.
     pub fn of_boxes(
         shape: &[u64],
         boxes: &[(Vec<u64>, Vec<u64>)],
@@ -185,7 +188,7 @@ impl Grid {
         grid.irregular(boxes)
     }
 
-    /// The same array cut into boxes that do not form a grid.
+    /// Divides the same array into boxes that do not form a grid.
     fn irregular(mut self, boxes: &[(Vec<u64>, Vec<u64>)]) -> Option<(Grid, Vec<u64>)> {
         let mut spans = Vec::new();
         let mut filled = 0u64;
@@ -224,17 +227,17 @@ impl Grid {
         Some((self, numbers))
     }
 
-    /// Bytes of the array.
+    /// Returns the length of the array in bytes.
     pub fn len(&self) -> u64 {
         self.shape.iter().product::<u64>() * self.width
     }
 
-    /// Whether the array has no elements.
+    /// Returns `true` if the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of the largest chunk.
+    /// Returns the length of the largest chunk in bytes.
     pub fn chunk_len(&self) -> u64 {
         let most = match &self.cut {
             Cut::Cells(cuts) => {
@@ -247,7 +250,7 @@ impl Grid {
         most * self.width
     }
 
-    /// How each dimension is cut; `None` for boxes that do not form a grid.
+    /// Returns how each dimension is divided; empty for boxes that do not form a grid.
     fn cuts(&self) -> &[Cuts] {
         match &self.cut {
             Cut::Cells(cuts) => cuts,
@@ -255,12 +258,13 @@ impl Grid {
         }
     }
 
-    /// Chunks in each dimension of a grid.
+    /// Returns the number of chunks in each dimension of a grid.
     fn cells(&self) -> impl Iterator<Item = u64> {
         self.shape.iter().zip(self.cuts()).map(|(dim, cuts)| cuts.cells(*dim))
     }
 
-    /// The number of the cell of a grid at that place, in cells from the start in each dimension; `None` where it is outside of the array.
+    /// Returns the number of the cell with these indices, counted in cells. Returns `None` if the cell is outside the
+    /// array or there is no grid.
     pub fn number(&self, place: &[u64]) -> Option<u64> {
         let fits = place.len() == self.shape.len() && self.cuts().len() == place.len();
         let mut places = self.cells().zip(place);
@@ -268,7 +272,7 @@ impl Grid {
         places.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
     }
 
-    /// The number of the cell that is this box of elements.
+    /// Returns the number of the cell that is exactly this box of elements.
     fn number_of(&self, origin: &[u64], shape: &[u64]) -> Option<u64> {
         let cells = self.cuts().iter().zip(origin).map(|(cuts, at)| cuts.cell(*at));
         let number = self.number(&cells.collect::<Vec<_>>())?;
@@ -291,12 +295,12 @@ impl Grid {
         span
     }
 
-    /// The number of an element, row by row.
+    /// Returns the row-major index of an element.
     fn element(&self, place: impl Iterator<Item = u64>) -> u64 {
         self.shape.iter().zip(place).fold(0, |n, (dim, at)| n * dim + at)
     }
 
-    /// The numbers among which are those of all chunks with any of these bytes.
+    /// Returns a range of numbers that includes all chunks with any of these bytes.
     fn numbers(&self, bytes: &Range<u64>) -> Range<u64> {
         if bytes.start >= bytes.end || self.is_empty() {
             return 0..0;
@@ -334,11 +338,11 @@ impl Grid {
 }
 
 impl Chunked {
-    /// An array; `fill` is one element. Chunks come in any order.
+    /// Creates an array from its chunks, which may come in any order. `fill` is the value of one element.
     ///
     /// # Errors
-    /// [`pipeline::BROKEN`] where two chunks have one place, where the stored bytes of one cannot be those of a chunk, and where `fill` is
-    /// not one element.
+    /// Returns [`pipeline::BROKEN`] if two chunks have the same number, if the stored length of a chunk is impossible,
+    /// or if `fill` is not one element.
     pub fn new(
         grid: Grid,
         fill: Vec<u8>,
@@ -349,11 +353,11 @@ impl Chunked {
         sort_by(&mut chunks, |a, b| a.number.cmp(&b.number));
         if fill.len() as u64 != grid.width {
             let message =
-                format!("a fill value of {} bytes, elements have {}", fill.len(), grid.width);
+                format!("the fill value has {} bytes, elements have {}", fill.len(), grid.width);
             return Err(pipeline::BROKEN.broken(message));
         }
         if let Some(pair) = chunks.windows(2).find(|pair| pair[0].number == pair[1].number) {
-            let message = format!("chunk number {} is stored twice", pair[0].number);
+            let message = format!("chunk {} is stored twice", pair[0].number);
             return Err(pipeline::BROKEN.broken(message).at(pair[1].stored.range()));
         }
         let chunked = Chunked { grid, fill, steps, edges, chunks };
@@ -363,46 +367,46 @@ impl Chunked {
         Ok(chunked)
     }
 
-    /// The same with chunks in other sources: those that `number` gives for theirs.
+    /// Replaces the source of each chunk by the one that `number` returns for it.
     pub fn renumbered(mut self, number: impl Fn(u32) -> u32) -> Chunked {
         self.chunks.iter_mut().for_each(|chunk| chunk.stored.source = number(chunk.stored.source));
         self
     }
 
-    /// Bytes of all elements.
+    /// Returns the length of all elements in bytes.
     pub fn len(&self) -> u64 {
         self.grid.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.grid.is_empty()
     }
 
-    /// Bytes of the largest chunk, decoded.
+    /// Returns the decoded length of the largest chunk, in bytes.
     pub fn chunk_len(&self) -> u64 {
         self.grid.chunk_len()
     }
 
-    /// Bytes that are stored.
+    /// Returns the total stored length of all chunks, in bytes.
     pub fn stored_len(&self) -> u64 {
         let lens = self.chunks.iter().map(|chunk| chunk.stored.len());
         lens.fold(0, u64::saturating_add)
     }
 
-    /// What chunks go through, in order.
+    /// Returns the steps that encode a chunk, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The chunks that are stored, by their places.
+    /// Returns the stored chunks, sorted by their numbers.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
-    /// Returns the name of the checksum that every chunk has, and that is compared wherever it is decoded.
+    /// Returns the name of the checksum that every chunk has, which is compared whenever a chunk is decoded.
     pub fn checksum(&self) -> Option<&'static str> {
-        // Chunks that are stored as they are have none.
+        // Chunks that are stored without filters have no checksum.
         if self.edges == EdgeChunks::Plain || self.chunks.is_empty() {
             return None;
         }
@@ -415,7 +419,7 @@ impl Chunked {
         of_all.next().map(|(name, _)| name)
     }
 
-    /// The stored chunks with any of these bytes of the array.
+    /// Returns the stored chunks with any of these bytes of the array.
     pub fn covering(&self, bytes: Range<u64>) -> impl Iterator<Item = &Chunk> {
         let numbers = self.grid.numbers(&bytes);
         let from = self.chunks.partition_point(|chunk| chunk.number < numbers.start);
@@ -426,7 +430,8 @@ impl Chunked {
         })
     }
 
-    /// From the first byte of a chunk in the array to behind its last: others' are between them.
+    /// Returns the range of the array from the first to the last byte of a chunk. Bytes of other chunks may lie in
+    /// between.
     pub fn span(&self, chunk: &Chunk) -> Range<u64> {
         let Span { origin, inside, .. } = self.grid.span(chunk.number);
         if inside.contains(&0) {
@@ -438,10 +443,10 @@ impl Chunked {
         first * self.grid.width..(last + 1) * self.grid.width
     }
 
-    /// The bytes of a chunk, of its stored ones.
+    /// Decodes the stored bytes of a chunk.
     ///
     /// # Errors
-    /// [`pipeline::RULES`].
+    /// Returns an error of [`pipeline::RULES`] if the stored bytes are malformed.
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
         let steps = self.steps_of(chunk);
@@ -449,7 +454,8 @@ impl Chunked {
         decoded.map_err(|e| e.at(chunk.stored.range()))
     }
 
-    /// Of a chunk that is stored as it is: those of its bytes from the first to the last that are among `bytes` of the array.
+    /// Returns, for a chunk whose steps were all skipped, the range of its bytes that covers `bytes` of the array.
+    /// Returns `None` for other chunks.
     pub fn plain(&self, chunk: &Chunk, bytes: &Range<u64>) -> Option<Range<u64>> {
         let steps = self.steps_of(chunk);
         let is_left_out = |number| pipeline::is_left_out(chunk.left_out, number);
@@ -463,7 +469,7 @@ impl Chunked {
         Some(found.unwrap_or(0..0))
     }
 
-    /// Fills `out`, bytes of the array from `offset` on, as if no chunk was stored.
+    /// Fills `out`, which are bytes of the array starting at `offset`, with the fill value.
     pub fn clear(&self, offset: u64, out: &mut [u8]) {
         if self.fill.iter().all(|byte| *byte == 0) {
             return out.fill(0);
@@ -474,8 +480,8 @@ impl Chunked {
         }
     }
 
-    /// Puts what a chunk decodes to where it belongs in `out`, bytes of the array from `offset` on. `decoded` are the bytes of the chunk
-    /// from number `first` on.
+    /// Copies a chunk's decoded bytes to their positions in `out`, which are bytes of the array starting at `offset`.
+    /// `decoded` are the bytes of the chunk starting at its byte `first`.
     pub fn copy_chunk(
         &self,
         chunk: &Chunk,
@@ -494,11 +500,11 @@ impl Chunked {
         });
     }
 
-    /// Tells `visit` of each run of bytes of a chunk that is among `bytes` of the array, in order: where it is in the chunk, and where in the
-    /// array it starts.
+    /// Calls `visit` for each contiguous run of a chunk's bytes that lies in `bytes` of the array, in order, with its
+    /// range in the chunk and its start in the array.
     fn runs(&self, chunk: &Chunk, bytes: &Range<u64>, mut visit: impl FnMut(Range<u64>, u64)) {
         let Span { origin, inside, stored: dims } = self.grid.span(chunk.number);
-        // Dimensions that a chunk has all of are one run with the one before.
+        // A dimension that a chunk covers in full forms one run with the dimension before it.
         let Grid { shape, width, .. } = &self.grid;
         let is_whole = |at: usize| inside[at] == shape[at] && inside[at] == dims[at];
         let mut rows = inside.len().saturating_sub(1);
@@ -509,7 +515,7 @@ impl Chunked {
         if inside.contains(&0) {
             return;
         }
-        // Which row of the chunk it is, in each dimension but the last.
+        // The index of the row in the chunk, in each dimension but the last.
         let mut row = vec![0; rows];
         loop {
             let place = origin.iter().enumerate();
@@ -533,7 +539,7 @@ impl Chunked {
         }
     }
 
-    /// Bytes of a chunk, decoded.
+    /// Returns the decoded length of a chunk in bytes.
     fn len_of(&self, chunk: &Chunk) -> u64 {
         if let Cut::Cells(cuts) = &self.grid.cut
             && cuts.iter().all(|cuts| matches!(cuts, Cuts::Every(_)))
@@ -548,12 +554,13 @@ impl Chunked {
             let Span { inside, stored, .. } = self.grid.span(chunk.number);
             inside != stored
         };
-        // How elements lie is no matter of chunks.
+        // Steps that describe how elements are stored apply to all chunks.
         let of_elements = self.steps.iter().take_while(|step| step.describes_elements()).count();
         if is_plain { self.steps.get(..of_elements).unwrap_or_default() } else { &self.steps }
     }
 
-    /// Refuses a chunk whose stored bytes cannot be those of one: no memory is taken for what a file only says.
+    /// Refuses a chunk whose stored length is impossible, so that no memory is allocated for lengths that a file only
+    /// claims.
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
         let passed = self.steps_of(chunk).iter().enumerate().rev();
@@ -566,7 +573,8 @@ impl Chunked {
             }
         }
         if most < wanted || (is_exact && most != wanted) {
-            let message = format!("{found} stored bytes for a chunk of {wanted}");
+            let message =
+                format!("{found} stored bytes cannot decode to a chunk of {wanted} bytes");
             return Err(pipeline::BROKEN.broken(message));
         }
         Ok(())

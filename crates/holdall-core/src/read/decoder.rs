@@ -1,4 +1,4 @@
-//! A component decoded in order, in bounded memory.
+//! Decoding a component in order, with limited memory.
 
 use crate::codec::crc::Crc32;
 use crate::codec::{Frame, StreamDecoder, check_decoded_len, most_decoded};
@@ -9,16 +9,16 @@ use crate::read::sums::check_decoded;
 use crate::read::{Digests, MISSING, check_digest};
 use bytes::Bytes;
 
-/// The most decoded bytes in one piece.
+/// The maximum number of decoded bytes per piece.
 pub const PIECE_LEN: usize = 4 << 20;
-/// Seek tables of more bytes than this are not compared.
+/// The maximum length of a seek table that is compared, in bytes.
 const TABLE_MAX: usize = 16 << 20;
-/// The least memory that is taken for a piece.
+/// The minimum allocation for a piece, in bytes.
 const LEAST: u64 = 64 << 10;
 
-/// Takes the stored bytes of a component, from the first to the last in runs of any length, and gives its
-/// decoded bytes in pieces of up to 4 MiB, each a whole number of elements except perhaps the last. Digests
-/// of the stored bytes are computed on the way. Memory is one run, one piece, and what the encoding looks back at.
+/// Decodes a component incrementally. It accepts the stored bytes in order, in runs of any length, and returns decoded
+/// bytes in pieces of up to 4 MiB, each a whole number of elements except perhaps the last. Digests of the stored bytes
+/// are computed at the same time. Memory is one run, one piece, and the encoding's window.
 ///
 /// ```
 /// # use holdall_core::read::{ComponentDecoder, Decoded, Digests};
@@ -43,44 +43,44 @@ const LEAST: u64 = 64 << 10;
 pub struct ComponentDecoder {
     component: Component,
     limits: Limits,
-    /// `None` for raw bytes.
+    /// The decoder of the encoding; `None` for raw bytes.
     stream: Option<Box<dyn StreamDecoder>>,
     hashers: Vec<Hasher>,
-    /// The CRC-32 of what was decoded, where the file gives one.
+    /// The CRC-32 of the decoded bytes, if the file has one.
     decoded_crc: Option<Crc32>,
-    /// Those of the decoded bytes.
+    /// Hashers of the decoded bytes.
     of_decoded: Vec<Hasher>,
     /// Stored bytes that were pushed and not decoded yet.
     input: Bytes,
-    /// What was seen of frames, to be compared with a seek table.
+    /// The ends of frames so far, to compare with a seek table.
     frames: Frames,
-    /// A piece that is being filled, and how far it is.
+    /// The piece that is being filled, and its filled length.
     piece: (Vec<u8>, usize),
-    /// Stored bytes that were pushed.
+    /// The number of stored bytes pushed.
     pushed: u64,
-    /// Decoded bytes, those of the piece at hand too.
+    /// The number of decoded bytes, including those of the current piece.
     decoded: u64,
-    /// The most that it may decode to.
+    /// The maximum number of decoded bytes.
     most: u64,
     is_done: bool,
 }
 
-/// What a [`ComponentDecoder`] answers.
+/// The result of [`ComponentDecoder::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     /// The next stored bytes must be pushed first.
     Need,
     /// The next decoded bytes.
     Piece(Bytes),
-    /// That was all, and everything about it is right.
+    /// All bytes were decoded, and lengths and digests are correct.
     End,
 }
 
 impl ComponentDecoder {
-    /// Nothing pushed yet.
+    /// Creates a decoder for a component.
     ///
     /// # Errors
-    /// Limit, when the component decodes to more than `limits` allow.
+    /// Returns an error of kind `Limit` if the component decodes to more bytes than `limits` allow.
     pub fn new(c: &Component, digests: Digests, limits: &Limits) -> Result<ComponentDecoder> {
         let stream = c.encoding.stream(c.dtype.width(), limits);
         let allowed = most_decoded(c.stored_len(), limits);
@@ -98,7 +98,7 @@ impl ComponentDecoder {
         let xxh3 = digests.xxh3.then(|| Hasher::new(Algorithm::Xxh3));
         let sha256 = digests.sha256_decoded.then(|| Hasher::new(Algorithm::Sha256Decoded));
         let of_decoded = xxh3.into_iter().chain(sha256);
-        // Of raw bytes they are the same, also where nothing is decoded.
+        // For raw bytes, decoded digests are computed over the stored bytes, even if nothing is decoded.
         let of_decoded = match stream {
             None => {
                 hashers.extend(of_decoded);
@@ -123,8 +123,8 @@ impl ComponentDecoder {
         })
     }
 
-    /// Takes the next stored bytes. What is at hand must have been decoded: [`Decoded::Need`] was the last answer.
-    /// Bytes beyond the end of the component are left out.
+    /// Adds the next stored bytes. All earlier ones must have been decoded: the last result was [`Decoded::Need`].
+    /// Bytes beyond the end of the component are ignored.
     pub fn push(&mut self, mut stored: Bytes) {
         let room = self.component.stored_len().saturating_sub(self.pushed);
         stored.truncate(usize::try_from(room).unwrap_or(usize::MAX));
@@ -139,7 +139,7 @@ impl ComponentDecoder {
         }
     }
 
-    /// Takes the next stored bytes for the digests alone: for those who want to know them of what cannot be decoded.
+    /// Adds the next stored bytes to the digests only, for components that cannot be decoded.
     pub fn skip(&mut self, stored: &[u8]) {
         for hasher in &mut self.hashers {
             hasher.update(stored);
@@ -147,24 +147,25 @@ impl ComponentDecoder {
         self.pushed = self.pushed.saturating_add(stored.len() as u64);
     }
 
-    /// Stored bytes that were pushed so far.
+    /// Returns the number of stored bytes pushed so far.
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// The digests, once all stored bytes were pushed and decoded.
+    /// Returns the digests, once all stored bytes were pushed and decoded.
     pub fn digests(&self) -> impl Iterator<Item = Digest> {
-        // What could not be decoded has no digest.
+        // A component that was not fully decoded has no digest of its decoded bytes.
         let of_decoded = if self.is_done { self.of_decoded.as_slice() } else { &[] };
         self.hashers.iter().chain(of_decoded).map(|hasher| hasher.clone().finish())
     }
 
-    /// The next decoded bytes; [`Decoded::End`] only where lengths and digests are right.
+    /// Returns the next decoded bytes, or [`Decoded::End`] if all bytes were decoded and lengths and digests are
+    /// correct.
     ///
     /// # Errors
-    /// Malformed, for what the encoding finds wrong and for other lengths than declared; Integrity, for
-    /// another digest than the file gives; Limit.
-    #[allow(clippy::should_implement_trait)] // It may want more bytes in between.
+    /// Returns an error of kind `Malformed` if the encoding is invalid or a length differs from the declared one, of
+    /// kind `Integrity` if a digest differs, and of kind `Limit` if a limit is exceeded.
+    #[allow(clippy::should_implement_trait)] // It may need more bytes in between.
     pub fn next(&mut self) -> Result<Decoded> {
         if self.is_done {
             return Ok(Decoded::End);
@@ -188,12 +189,12 @@ impl ComponentDecoder {
         }
     }
 
-    /// Whether the last stored byte was pushed.
+    /// Returns `true` if the last stored byte was pushed.
     fn is_whole(&self) -> bool {
         self.pushed >= self.component.stored_len()
     }
 
-    /// The next raw bytes; `None` where more are needed.
+    /// Returns the next raw bytes, or `None` if more are needed.
     fn plain(&mut self) -> Option<Bytes> {
         let width = self.component.turned_len() as usize;
         let len = self.input.len().min(PIECE_LEN);
@@ -205,13 +206,13 @@ impl ComponentDecoder {
         Some(self.input.split_to(whole))
     }
 
-    /// The next decoded bytes; none at the end, `None` where more stored ones are needed.
+    /// Returns the next decoded bytes: empty at the end, or `None` if more stored bytes are needed.
     fn decode(&mut self) -> Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let (out, filled) = &mut self.piece;
         if out.is_empty() {
-            // One byte more than there should be, to find out when there are more. Where nothing tells the
-            // length, memory for a whole piece is too much for most.
+            // One byte more than the declared length, to detect longer data. If the length is unknown, memory for a
+            // whole piece would be too much for most components.
             let guess = match self.component.decoded_len {
                 Some(_) => PIECE_LEN as u64,
                 None => self.component.stored_len().saturating_mul(64).max(LEAST),
@@ -268,7 +269,7 @@ impl ComponentDecoder {
     fn end(&mut self) -> Result<()> {
         if !self.is_whole() {
             let (found, len) = (self.pushed, self.component.stored_len());
-            return Err(MISSING.broken(format!("{found} of {len} stored bytes came")));
+            return Err(MISSING.broken(format!("only {found} of {len} stored bytes were given")));
         }
         if let Some(stream) = &self.stream {
             stream.end()?;
@@ -301,19 +302,19 @@ impl ComponentDecoder {
     }
 }
 
-/// Where frames ended, and the skippable frame that came last: a seek table, perhaps. Who decodes from the start needs
-/// none, but somebody else will believe it.
+/// The ends of frames, and the last skippable frame, which may be a seek table. Decoding from the start does not need
+/// the table, but it is checked because random access relies on it.
 #[derive(Default)]
 struct Frames {
-    /// Whether the component is long enough to have one.
+    /// Whether the component is long enough to have a seek table.
     are_noted: bool,
-    /// Where each frame with content ended, in stored and decoded bytes.
+    /// The end of each frame with content, in stored and decoded bytes.
     ends: Vec<(u64, u64)>,
-    /// Stored and decoded bytes so far.
+    /// The number of stored and decoded bytes so far.
     at: (u64, u64),
-    /// Stored bytes of the frame at hand, while it has no content.
+    /// The stored bytes of the current frame, as long as it has no content.
     empty: Vec<u8>,
-    /// The last frame without content, if nothing came after it.
+    /// The last frame without content, if nothing follows it.
     last: Vec<u8>,
 }
 
@@ -345,7 +346,7 @@ impl Frames {
         }
     }
 
-    /// Compares the frames that came with the table behind them.
+    /// Compares the frames with the seek table after them.
     fn check(&self, c: &Component) -> Result<()> {
         let Ok(Some(table)) = c.seek_table(&self.last) else { return Ok(()) };
         let has_content = |f: &&Frame| !f.decoded.is_empty();
@@ -355,7 +356,7 @@ impl Frames {
             None if said.len() == self.ends.len() => Ok(()),
             at => {
                 let number = at.unwrap_or(self.ends.len().min(said.len()));
-                let message = format!("the seek table is wrong about frame number {number}");
+                let message = format!("the seek table differs from the data in frame {number}");
                 Err(c.encoding.length_rule().broken(message))
             }
         }

@@ -1,77 +1,76 @@
-//! Where stored bytes are.
+//! Locations of stored bytes.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A run of stored bytes: the source that has them, and where in it. Half-open, in bytes from the start
-/// of the source.
+/// A half-open range of stored bytes in a source, in bytes from the start of the source.
 ///
-/// A model in one file has one source, number 0. A model in several files (shards, external data, linked
-/// files) has one for each, in the order that its [`Index`](crate::Index) says.
+/// A model in one file has one source, number 0. A model in several files (shards, external data, linked files) has one
+/// source per file, in the order of its [`Index`](crate::Index).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Extent {
     /// The number of the source.
     pub source: u32,
-    /// Its first byte.
+    /// The offset of the first byte.
     pub start: u64,
-    /// The byte after its last one.
+    /// The offset after the last byte.
     pub end: u64,
 }
 
 impl Extent {
-    /// The source of bytes that are stored in no file but stand in the manifest as numbers: the index has
-    /// them, see [`Index::stated`](crate::Index::stated).
+    /// The source of bytes that are in no file because their values are in the manifest. The index has them, see
+    /// [`Index::stated`](crate::Index::stated).
     pub const STATED: u32 = u32::MAX;
 
-    /// The first of the sources that no file is: arrays put together of chunks, see
+    /// The first of the sources that are not files but arrays assembled from chunks, see
     /// [`Index::chunked`](crate::Index::chunked).
     pub const CHUNKED: u32 = 1 << 31;
 
-    /// The number of the array that it is in, among those put together of chunks.
+    /// Returns the index of the chunked array that the extent lies in, if it lies in one.
     pub fn chunked(&self) -> Option<usize> {
         (!self.is_stated()).then(|| self.source.checked_sub(Extent::CHUNKED))?.map(|n| n as usize)
     }
 
-    /// Whether the index has the bytes, rather than a file.
+    /// Returns `true` if the bytes are in the index instead of a file.
     pub fn is_stated(&self) -> bool {
         self.source == Extent::STATED
     }
 
-    /// The bytes `range` of source number `source`.
+    /// Creates the extent of the bytes `range` of a source.
     pub fn new(source: u32, range: Range<u64>) -> Extent {
         Extent { source, start: range.start, end: range.end }
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it has no bytes.
+    /// Returns `true` if the extent has no bytes.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// Where it is in its source.
+    /// Returns the range in the source.
     pub fn range(&self) -> Range<u64> {
         self.start..self.end
     }
 
-    /// The bytes `part` of it, counted from its start, cut off at its end.
+    /// Returns the bytes `part` of the extent, counted from its start and cut off at its end.
     pub fn part(&self, part: Range<u64>) -> Extent {
         let at = |n: u64| self.start.saturating_add(n).min(self.end);
         Extent { source: self.source, start: at(part.start), end: at(part.end) }
     }
 }
 
-/// Bytes of the only source.
+/// Creates an extent in the source 0.
 impl From<Range<u64>> for Extent {
     fn from(range: Range<u64>) -> Extent {
         Extent::new(0, range)
     }
 }
 
-/// `64..128`, or `2:64..128` in another source than the first.
+/// Writes `64..128`, or `2:64..128` for a source other than the first.
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source {

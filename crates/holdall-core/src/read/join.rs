@@ -1,18 +1,18 @@
-//! Ranges of one source joined into fewer reads.
+//! Merging ranges of one source into fewer reads.
 
 use std::ops::Range;
 
-/// One read that serves several ranges.
+/// A read that covers one or more ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedRead {
-    /// Bytes of the source, half-open.
+    /// The bytes of the source to read, half-open.
     pub range: Range<u64>,
-    /// The numbers of the ranges in it, in the order of their starts.
+    /// The indices of the covered ranges, in the order of their starts.
     pub of: Vec<usize>,
 }
 
-/// Joins ranges whose gaps are at most `gap` bytes into reads of at most `most`. None of them is cut: one that is
-/// longer is a read of its own. Equal ranges are read once; empty ones belong to no read. In the order of offsets.
+/// Merges ranges whose gaps are at most `gap` bytes into reads of at most `most` bytes, sorted by offset. No range is
+/// split: a longer one becomes a read of its own. Equal ranges are read once; empty ones are in no read.
 pub fn join(ranges: &[Range<u64>], gap: u64, most: u64) -> Vec<MergedRead> {
     let mut order: Vec<usize> = (0..ranges.len()).filter(|&i| !ranges[i].is_empty()).collect();
     order.sort_by_key(|&i| (ranges[i].start, ranges[i].end));

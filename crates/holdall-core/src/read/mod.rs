@@ -1,4 +1,4 @@
-//! From stored bytes to elements, without I/O: the one place where that is decided and done.
+//! Decoding stored bytes into elements, without I/O. All crates that read components use this module.
 //!
 //! ```text
 //!  Want  ──►  Plan  ──►  Fetch, Fetch, …      which bytes, merged how, in what order
@@ -10,12 +10,13 @@
 //!             decoded bytes, little-endian    Sums: whether the stored ones have their digest
 //! ```
 //!
-//! A [`Want`] is a component, or a range of its decoded bytes. A [`Plan`] says for any number of wants what to fetch
-//! ([`Fetch`]) and what each part of it is for ([`Part`]); how large fetches are and how far apart parts may be to be
-//! fetched together is the source's to say ([`Terms`]). Whoever carries out a plan is an *executor*. One that has
-//! threads and blocking sources takes fetches in any order, decodes their parts by a [`PartDecoder`] and adds up
-//! digests in [`Sums`]; components that cannot be cut go through a [`ComponentDecoder`]. One that gets bytes as they
-//! come, in any order and in pieces of any size, hands them to an [`Assembly`], which does all of that.
+//! A [`Want`] is a component, or a range of its decoded bytes. A [`Plan`] lists, for any number of wants, what to fetch
+//! ([`Fetch`]) and the purpose of each part of a fetch ([`FetchPart`]). The source determines how large fetches are,
+//! and how far apart parts may be to be fetched together ([`ReadHints`]). The code that carries out a plan is called an
+//! *executor*. An executor with threads and blocking sources runs fetches in any order, decodes their parts with a
+//! [`PartDecoder`] and collects digests in [`Sums`]; components that must be decoded in order go through a
+//! [`ComponentDecoder`]. An executor that receives bytes in any order, in pieces of any size, passes them to an
+//! [`Assembly`], which does all of this.
 
 mod assembly;
 mod chunked;
@@ -43,19 +44,20 @@ use crate::model::block::{BLOCK_TYPES, BlockType};
 use crate::model::{ByteOrder, Component};
 
 crate::error::rules! {
-    /// Every rule of reading components.
+    /// All rules about reading components.
     pub static RULES;
 
-    /// The bytes are not the ones that were written.
+    /// The stored bytes differ from the ones that were written.
     pub DIGEST: Integrity "file/digest"
         "The stored bytes of a component match the digest that the file gives."
         hint "the bytes changed since they were written: fetch or restore the file again";
-    /// An executor ended before all bytes of its plan came.
+    /// An executor finished before all bytes of its plan arrived.
     pub MISSING: Misuse "read/missing" "All bytes of a plan are fetched before the plan is finished.";
 }
 
 impl Component {
-    /// How many of its decoded bytes are made little-endian together, elements or blocks; 1 where they are it already.
+    /// Returns the unit in which decoded bytes are converted to little-endian, in bytes: an element or a block, or 1 if
+    /// no conversion is needed.
     pub fn turned_len(&self) -> u64 {
         match self.byte_order {
             ByteOrder::Little => 1,
@@ -67,7 +69,7 @@ impl Component {
         }
     }
 
-    /// Makes its bytes little-endian: whole elements or blocks, as many as there are.
+    /// Converts bytes to little-endian in place. `bytes` are whole elements or blocks.
     pub fn turn(&self, bytes: &mut [u8]) {
         let len = self.turned_len() as usize;
         let units = bytes.chunks_exact_mut(len);

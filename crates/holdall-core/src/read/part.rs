@@ -1,4 +1,4 @@
-//! Parts that are decoded alone.
+//! Decoding parts independently.
 
 use crate::codec::crc::Crc32;
 use crate::codec::{Checksums, Decoder};
@@ -7,20 +7,20 @@ use crate::limits::Limits;
 use crate::read::Want;
 use crate::read::sums::check_decoded;
 
-/// Decodes parts that need nothing but their own bytes; keeps its tables from one to the next.
+/// Decodes parts that need only their own bytes. It reuses its tables between parts.
 pub struct PartDecoder {
     decoder: Decoder,
     checksums: Checksums,
 }
 
 impl PartDecoder {
-    /// A decoder that holds what it decodes to `limits`.
+    /// Creates a decoder that limits decoded lengths.
     pub fn new(limits: &Limits) -> PartDecoder {
         PartDecoder { decoder: Decoder::new(limits), checksums: Checksums::Compare }
     }
 
-    /// Whether frames are compared with their codec's own checksums: not where a digest of the stored bytes vouches
-    /// for them.
+    /// Sets whether frames are compared with their codec's own checksums; not needed if a digest of the stored bytes
+    /// covers them.
     pub fn set_checksums(&mut self, checksums: Checksums) {
         if self.checksums != checksums {
             self.checksums = checksums;
@@ -28,15 +28,15 @@ impl PartDecoder {
         }
     }
 
-    /// Decodes all bytes of a [`Part`](crate::read::Part) of `want` into `out`, which is exactly as long as it
-    /// says: elements in row-major order, little-endian.
+    /// Decodes all bytes of a [`FetchPart`](crate::read::FetchPart) of `want` into `out`, whose length must be the
+    /// part's decoded length: elements in row-major order, little-endian.
     ///
     /// # Errors
-    /// What the encoding finds wrong; another CRC-32 than the file gives for what is decoded.
+    /// Returns an error if the encoding is invalid, or if the decoded bytes differ from the CRC-32 in the file.
     pub fn decode(&mut self, want: &Want, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let c = &want.component;
         self.decoder.decode_into(c.encoding, c.dtype.width(), stored, out)?;
-        // Of a frame the file has none.
+        // The CRC-32 is over the whole component, not over single frames.
         if c.decoded_crc().is_some() && c.decoded_len == Some(out.len() as u64) {
             check_decoded(c, Crc32::of_zip(out))?;
         }

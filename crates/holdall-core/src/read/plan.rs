@@ -1,4 +1,4 @@
-//! Which bytes to fetch, merged how, in what order, and what each of them is for.
+//! Planning reads: which bytes to fetch, how to merge them, in what order, and the purpose of each.
 
 use crate::codec::{Frame, SeekTable};
 use crate::error::{Error, Result};
@@ -8,14 +8,14 @@ use crate::read::{Extent, ReadHints, Want};
 use holdall_collections::sort_by;
 use std::ops::Range;
 
-/// Compressed components of up to so many decoded bytes are decoded at once; longer ones piece by piece,
-/// where nothing says where their frames are.
+/// Compressed components of up to this many decoded bytes are decoded at once; longer ones piece by piece, unless a
+/// seek table is known.
 const AT_ONCE: u64 = 16 << 20;
 
-/// What to fetch for a number of [`Want`]s.
+/// The fetches for a number of [`Want`]s.
 ///
-/// Fetches are in the order of groups, sources and offsets, and what is wanted twice is fetched once. A fetch
-/// holds whole parts, except that parts that can be decoded from any byte on are cut where fetches end.
+/// Fetches are ordered by group, source and offset, and bytes that are wanted twice are fetched once. A fetch contains
+/// whole parts, except that parts that can be decoded from any byte on are split at the ends of fetches.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     wants: Vec<Want>,
@@ -23,49 +23,49 @@ pub struct Plan {
     parts: Vec<FetchPart>,
 }
 
-/// One run of bytes to fetch.
+/// A contiguous run of bytes to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
-    /// Where they are.
+    /// The location of the bytes.
     pub extent: Extent,
-    /// Numbers of the parts in it, in the plan's list.
+    /// The indices of the fetch's parts in the plan's list of parts.
     pub parts: Range<usize>,
 }
 
 /// Stored bytes of one component inside one [`Fetch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchPart {
-    /// The number of the want.
+    /// The index of the want.
     pub want: u32,
-    /// What they are for.
+    /// The purpose of the bytes.
     pub purpose: Purpose,
-    /// Where they are in the source.
+    /// The range in the source.
     pub stored: Range<u64>,
-    /// What they decode to, counted from the start of the component's decoded bytes; empty for
-    /// [`Purpose::Next`], which only decoding tells.
+    /// The range of decoded bytes, counted from the start of the component's decoded bytes. Empty for
+    /// [`Purpose::Next`], whose range is only known after decoding.
     pub decoded: Range<u64>,
 }
 
-/// What the bytes of a [`Part`] are for.
+/// The purpose of the bytes of a [`FetchPart`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be decoded alone: elements as they are, whole frames, or all of a component.
+    /// To be decoded independently: raw elements, whole frames, or the whole component.
     Alone,
-    /// To be decoded after the part of the same want before it. Such a part has a fetch of its own.
+    /// To be decoded after the previous part of the same want. Such a part has a fetch of its own.
     Next,
-    /// For the digest and nothing else: what follows the last frame.
+    /// Only for the digest: the bytes after the last frame.
     Digest,
 }
 
-/// How reads are cut.
+/// How reads are sized.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchSizing {
-    /// What the source says.
+    /// The hints of the source.
     pub terms: ReadHints,
-    /// Offsets of fetches of plain bytes are multiples of this, counted from the start of the source.
+    /// The alignment of fetches of plain bytes, in bytes from the start of the source.
     pub align: u64,
-    /// Compressed components of up to so many decoded bytes, of which nothing says where the frames are, are
-    /// decoded at once; longer ones in order, piece by piece.
+    /// Compressed components without a known seek table that decode to at most this many bytes are decoded at once;
+    /// longer ones in order, piece by piece.
     pub whole: u64,
 }
 
@@ -75,7 +75,7 @@ impl From<ReadHints> for FetchSizing {
     }
 }
 
-/// A part before fetches are cut, and whether they may cut it.
+/// A part before it is assigned to fetches, and whether it may be split.
 struct Run {
     group: u32,
     source: u32,
@@ -90,8 +90,8 @@ impl Plan {
         Plan::for_subset(wants, all, cut)
     }
 
-    /// Plans the reads for some of `wants`, by their numbers; quickest where those come in the order of their stored
-    /// bytes.
+    /// Plans the reads for some of `wants`, given by their indices. Fastest if the indices are in the order of the
+    /// stored bytes.
     pub fn for_subset(
         wants: Vec<Want>,
         numbers: impl ExactSizeIterator<Item = u32>,
@@ -110,27 +110,28 @@ impl Plan {
         plan
     }
 
-    /// What is wanted.
+    /// Returns the wants.
     pub fn wants(&self) -> &[Want] {
         &self.wants
     }
 
-    /// What to fetch, in order.
+    /// Returns the fetches, in order.
     pub fn fetches(&self) -> &[Fetch] {
         &self.fetches
     }
 
-    /// All parts, those of one fetch after those of another.
+    /// Returns all parts, in the order of the fetches.
     pub fn parts(&self) -> &[FetchPart] {
         &self.parts
     }
 
-    /// The parts of a fetch, in the order of their bytes.
+    /// Returns the parts of a fetch, in the order of their bytes.
     pub fn parts_of(&self, fetch: &Fetch) -> &[FetchPart] {
         self.parts.get(fetch.parts.clone()).unwrap_or_default()
     }
 
-    /// The want whose bytes a fetch holds, where those are decoded after those of the fetch before it.
+    /// Returns the want of a fetch whose bytes must be decoded after those of the previous fetch, or `None` for other
+    /// fetches.
     pub fn in_order(&self, fetch: &Fetch) -> Option<u32> {
         match self.parts_of(fetch) {
             [part] if part.purpose == Purpose::Next => Some(part.want),
@@ -138,13 +139,13 @@ impl Plan {
         }
     }
 
-    /// The group of what is wanted of a fetch.
+    /// Returns the group of a fetch's wants.
     pub fn group(&self, fetch: &Fetch) -> Option<u32> {
         Some(self.want(self.parts_of(fetch).first()?).group)
     }
 
-    /// How many fetches from number `first` on are good to be asked for together, where a source says `terms` and groups need not come one
-    /// after the other: one, or of a source that is far away short ones, as many as come to a piece.
+    /// Returns how many fetches, starting at index `first`, should be sent as one request, if the order of groups does
+    /// not matter. This is one, except that short fetches from a remote source are combined up to a piece.
     pub fn together(&self, first: usize, terms: &ReadHints) -> usize {
         let rest = self.fetches.get(first..).unwrap_or_default();
         let mut len = 0u64;
@@ -162,26 +163,26 @@ impl Plan {
         }
     }
 
-    /// The want that a part is of.
+    /// Returns the want of a part.
     pub fn want(&self, part: &FetchPart) -> &Want {
         &self.wants[part.want as usize]
     }
 
-    /// Bytes that will be fetched, gaps included.
+    /// Returns the number of bytes that will be fetched, including gaps.
     pub fn len(&self) -> u64 {
         self.fetches.iter().fold(0, |n, f| n.saturating_add(f.extent.len()))
     }
 
-    /// Whether there is nothing to fetch.
+    /// Returns `true` if there is nothing to fetch.
     pub fn is_empty(&self) -> bool {
         self.fetches.is_empty()
     }
 
-    /// Checks the wants for which nothing is fetched, because their components have no stored bytes: they may have
-    /// a digest all the same, or declare that they decode to something. `place` says in an error which want it is about.
+    /// Checks the wants for which nothing is fetched because their components have no stored bytes. Such a component
+    /// may still have a digest, or declare a decoded length. `place` adds the want's location to an error.
     ///
     /// # Errors
-    /// As [`ComponentDecoder::next`](super::ComponentDecoder::next).
+    /// Returns the errors of [`ComponentDecoder::next`](super::ComponentDecoder::next).
     pub fn check_empty(
         &self,
         limits: &Limits,
@@ -195,12 +196,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Cuts plain runs where fetches end, and notes which parts are in which fetch.
+    /// Splits plain runs at the ends of fetches, and records the parts of each fetch.
     fn assign(&mut self, runs: &[Run], groups: &[u32]) {
         let mut parts: Vec<FetchPart> = Vec::with_capacity(runs.len());
-        // The fetch that each is in.
+        // The fetch of each part.
         let mut of: Vec<u32> = Vec::with_capacity(runs.len());
-        // Runs rise, so the fetch that each begins in does too.
+        // Runs are sorted, so their first fetches are in ascending order too.
         let mut first = 0;
         for Run { group, source, part, .. } in runs {
             let key = (*group, *source, part.stored.start);
@@ -217,7 +218,7 @@ impl Plan {
                 let is_whole = (from..upto) == part.stored;
                 let decoded = match is_whole {
                     true => part.decoded.clone(),
-                    // Of plain bytes, which are decoded as they are stored.
+                    // Only plain bytes are split; their decoded bytes are their stored ones.
                     false => {
                         let base = part.decoded.start;
                         base + (from - part.stored.start)..base + (upto - part.stored.start)
@@ -247,7 +248,7 @@ impl Plan {
     }
 }
 
-/// The fetches that hold all runs, which come sorted, and the group of each.
+/// Returns the fetches that contain all runs, which are sorted, and the group of each fetch.
 fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
     let ReadHints { piece, gap, .. } = cut.terms;
     let piece = piece.max(1).next_multiple_of(cut.align.max(1));
@@ -291,7 +292,7 @@ fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
         }
         extent.end = extent.end.max(end);
         match part.purpose {
-            // What is decoded in order has fetches of its own.
+            // Parts that are decoded in order have fetches of their own.
             Purpose::Next => close(*group, extent),
             _ => open = Some((*group, extent)),
         }
@@ -302,7 +303,7 @@ fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
     (fetches, groups)
 }
 
-/// The runs of stored bytes that a want is made of.
+/// Appends the runs of stored bytes that a want consists of.
 fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     let c = &want.component;
     let len = c.stored_len();
@@ -320,7 +321,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     };
     let piece = cut.terms.piece.max(1);
     let wanted = match &want.range {
-        // A compressed component of unknown length has no end that could be told.
+        // A compressed component of unknown length has no known end.
         None => 0..c.decoded_len.unwrap_or(u64::MAX),
         Some(range) => range.clone(),
     };
@@ -330,7 +331,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
             return;
         }
         if c.encoding == Encoding::Raw {
-            // Whole elements or blocks, because they are turned round.
+            // Whole elements or blocks, because their bytes are swapped.
             let width = c.turned_len();
             let whole = wanted.start / width * width..wanted.end.next_multiple_of(width).min(len);
             let step = piece.next_multiple_of(width);
@@ -353,11 +354,11 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     }
     let is_short = match c.encoding {
         Encoding::Raw => len <= piece,
-        // What may have frames is compared with its table when it is decoded in order.
+        // Components that may have frames are compared with their seek table when they are decoded in order.
         _ if cut.terms.is_remote() => len <= piece && c.table_extent().is_none(),
         _ => true,
     };
-    // What decoding gives is digested by who decodes in order.
+    // Digests of decoded bytes are computed when decoding in order.
     let in_order = want.digests.is_of_decoded() && c.encoding != Encoding::Raw;
     let at_once = |decoded: &u64| *decoded <= cut.whole && is_short && !in_order;
     if let Some(decoded) = c.decoded_len.filter(at_once) {
@@ -368,12 +369,12 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     }
 }
 
-/// Where the last frame ends.
+/// Returns the end of the last frame.
 fn frames_end(table: &SeekTable) -> u64 {
     table.frames().last().map_or(0, |f| f.stored.end)
 }
 
-/// Runs of frames that decode to about `len` bytes.
+/// Returns runs of frames that decode to about `len` bytes each.
 fn groups(frames: &[Frame], len: u64) -> impl Iterator<Item = &[Frame]> {
     let mut rest = frames;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Digests that are put together from shares, which come in any order.
+//! Digests that are combined from shares, which come in any order.
 
 use crate::codec::crc::Crc32;
 use crate::error::Result;
@@ -8,27 +8,26 @@ use crate::model::{
 use crate::read::{DIGEST, Want};
 use holdall_collections::sort_by;
 
-/// Compares the digest of a component's stored bytes with the one that the file gives.
+/// Compares the digest of a component's stored bytes with the one in the file.
 ///
 /// # Errors
-/// [`DIGEST`].
+/// Returns [`DIGEST`] if they differ.
 pub fn check_digest(c: &Component, found: &Digest) -> Result<()> {
     match &c.digest {
-        Some(declared) if declared != found => {
-            Err(DIGEST.broken(format!("the stored bytes have {found}, the file says {declared}")))
-        }
+        Some(declared) if declared != found => Err(DIGEST
+            .broken(format!("the digest of the stored bytes is {found}, expected {declared}"))),
         _ => Ok(()),
     }
 }
 
-/// Compares what a component decoded to, before its bytes are turned round, with the CRC-32 that the file gives of that.
+/// Compares the CRC-32 of a component's decoded bytes, before bytes are swapped, with the one in the file.
 ///
 /// # Errors
-/// [`DIGEST`].
+/// Returns [`DIGEST`] if they differ.
 pub(super) fn check_decoded(c: &Component, found: u32) -> Result<()> {
     match c.decoded_crc() {
         Some(said) if said != found => Err(DIGEST.broken(format!(
-            "the decoded bytes have {}, the file says {}",
+            "the digest of the decoded bytes is {}, expected {}",
             Digest::Crc32(found),
             Digest::Crc32(said)
         ))),
@@ -37,7 +36,7 @@ pub(super) fn check_decoded(c: &Component, found: u32) -> Result<()> {
 }
 
 impl Component {
-    /// The CRC-32 of what it decodes to, where it is compressed and the file tells that.
+    /// Returns the CRC-32 of the decoded bytes, if the component is compressed and the file has one.
     pub fn decoded_crc(&self) -> Option<u32> {
         match self.digest {
             Some(Digest::Crc32(said)) if self.encoding != Encoding::Raw => Some(said),
@@ -45,56 +44,56 @@ impl Component {
         }
     }
 
-    /// The algorithm of the digest that it has of its stored bytes, where it is one this version can compute. A CRC-32 of
-    /// what is compressed is of what that decodes to, and compared wherever all of it is decoded.
+    /// Returns the algorithm of the digest of the stored bytes, if this version can compute it. The CRC-32 of a
+    /// compressed component is over the decoded bytes, and is compared whenever the whole component is decoded.
     pub fn summed_by(&self) -> Option<Algorithm> {
         let is_of_stored = |a: &Algorithm| self.encoding == Encoding::Raw || *a != Algorithm::Crc32;
         self.digest.as_ref()?.algorithm().filter(is_of_stored)
     }
 }
 
-/// The digests of a component that are to be computed.
+/// The digests of a component to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digests {
-    /// CRC-32C, which can be put together from shares.
+    /// CRC-32C, which can be combined from shares.
     pub crc32c: bool,
-    /// CRC-32, the same.
+    /// CRC-32, which can be combined from shares.
     pub crc32: bool,
-    /// SHA-256, which can only be computed from the first byte to the last.
+    /// SHA-256, which must be computed from the first byte to the last.
     pub sha256: bool,
-    /// XXH3 of the decoded bytes, which can only be computed so too.
+    /// XXH3 of the decoded bytes, which must be computed from the first byte to the last.
     pub xxh3: bool,
-    /// SHA-256 of the decoded bytes, the same.
+    /// SHA-256 of the decoded bytes, which must be computed from the first byte to the last.
     pub sha256_decoded: bool,
 }
 
 impl Digests {
-    /// None.
+    /// No digests.
     pub const NONE: Digests =
         Digests { crc32c: false, crc32: false, sha256: false, xxh3: false, sha256_decoded: false };
 
-    /// Whether any can only be computed from the first byte to the last.
+    /// Returns `true` if any digest must be computed from the first byte to the last.
     pub fn is_sequential(self) -> bool {
         self.sha256 || self.is_of_decoded()
     }
 
-    /// Whether any is computed of the decoded bytes where those are not the stored ones.
+    /// Returns `true` if any digest is over the decoded bytes.
     pub fn is_of_decoded(self) -> bool {
         self.xxh3 || self.sha256_decoded
     }
 
-    /// Whether there is any.
+    /// Returns `true` if any digest is to be computed.
     pub fn any(self) -> bool {
         self.in_shares() || self.is_sequential()
     }
 
-    /// Whether there is one that can be put together from shares.
+    /// Returns `true` if any digest can be combined from shares.
     pub fn in_shares(self) -> bool {
         self.crc32c || self.crc32
     }
 }
 
-/// That algorithm, or none.
+/// Selects this algorithm, or none.
 impl From<Option<Algorithm>> for Digests {
     fn from(algorithm: Option<Algorithm>) -> Digests {
         Digests {
@@ -107,8 +106,8 @@ impl From<Option<Algorithm>> for Digests {
     }
 }
 
-/// Shares of the digests of any number of components. Shares come in any order, also from several threads
-/// that each have their own, and each byte is in one of them.
+/// Shares of the digests of any number of components. Shares may be added in any order. Several threads may each
+/// collect their own shares. Each byte must be in exactly one share.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     shares: Vec<Share>,
@@ -120,23 +119,24 @@ pub struct Sums {
 #[derive(Debug, Clone)]
 struct Share {
     want: u32,
-    /// Whether it is CRC-32, not CRC-32C.
+    /// Whether the CRC is CRC-32 instead of CRC-32C.
     is_zip: bool,
     crc: u32,
-    /// Counted from the start of the stored bytes.
+    /// Offset from the start of the component's stored bytes.
     start: u64,
     len: u64,
 }
 
 impl Sums {
-    /// Adds the CRC-32C of stored bytes of a component, of which `start` come before them, or their CRC-32.
+    /// Adds the CRC-32C, or the CRC-32, of stored bytes of a component that start at its byte `start`.
     fn add(&mut self, want: u32, is_zip: bool, start: u64, bytes: &[u8]) {
         let crc = if is_zip { Crc32::of_zip(bytes) } else { crc32c(bytes) };
         self.shares.push(Share { want, is_zip, crc, start, len: bytes.len() as u64 });
     }
 
-    /// Adds the share of `stored`, of which `start` bytes of the component come before, in the digests that `want`
-    /// is to have. Whoever wants one that is sequential gives all bytes at once; one of decoded bytes is wanted here only of raw ones.
+    /// Adds the share of `stored`, which start at byte `start` of the component, to the digests that `want` requests.
+    /// If one of them is sequential, `stored` must be the whole component. Digests of decoded bytes are only supported
+    /// for raw components here.
     pub fn take(&mut self, number: u32, want: &Want, start: u64, stored: &[u8]) {
         if want.range.is_some() {
             return;
@@ -164,13 +164,13 @@ impl Sums {
         self.whole.push((want, digest));
     }
 
-    /// Adds what `other` has.
+    /// Adds the shares of `other`.
     pub fn join(&mut self, mut other: Sums) {
         self.shares.append(&mut other.shares);
         self.whole.append(&mut other.whole);
     }
 
-    /// Takes out the digest of one component, of which all shares came.
+    /// Removes and returns the digest of one component, all of whose shares were added.
     pub fn take_digest(&mut self, want: u32) -> Option<Digest> {
         let is_own = |number: u32| number == want;
         let shares = self.shares.extract_if(.., |s| is_own(s.want)).collect();
@@ -178,7 +178,7 @@ impl Sums {
         Sums { shares, whole }.finish().pop().map(|(_, digest)| digest)
     }
 
-    /// The digests of each component of which shares came, in rising order of the numbers of wants.
+    /// Returns the digest of each component whose shares were added, sorted by index of the want.
     pub fn finish(self) -> Vec<(u32, Digest)> {
         let Sums { mut shares, mut whole } = self;
         let key = |s: &Share| (s.want, s.is_zip, s.start);

@@ -1,10 +1,10 @@
-//! Walks a byte slice; every read is checked against what is left.
+//! A cursor over a byte slice, which checks every read against the bytes left.
 
-/// A number in the seven low bits of each byte, the lowest first, whose last byte is the first without the highest bit: what protocol buffers,
-/// Thrift and tables of LevelDB have. `None` where more than ten bytes go on.
+/// Reads a variable-length integer, as in protocol buffers, Thrift and LevelDB: each byte has seven bits, lowest first,
+/// and the last byte is the first whose highest bit is not set. Returns `None` if it has more than ten bytes.
 ///
 /// # Errors
-/// What `next`, which gives the next byte, fails with.
+/// Returns the errors of `next`, which returns the next byte.
 #[inline]
 pub fn varint<E>(
     mut next: impl FnMut() -> std::result::Result<u8, E>,
@@ -20,10 +20,10 @@ pub fn varint<E>(
     Ok(None)
 }
 
-/// The bytes not read yet, and how many were.
+/// The bytes that were not read yet, and the number of bytes read.
 ///
-/// Lengths stay `u64` until they are checked against the slice, so a file's number can be passed as it
-/// is. A read that does not fit answers `None` and takes nothing.
+/// Lengths are `u64` until they are compared with the slice, so that numbers from a file can be passed unchanged. A
+/// read that does not fit returns `None` and reads nothing.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
@@ -31,37 +31,37 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the first of `bytes`.
+    /// Creates a cursor at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { rest: bytes, len: bytes.len() }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     #[inline]
     pub fn position(&self) -> u64 {
         // `rest` is a tail of the slice, so this never wraps.
         self.len.wrapping_sub(self.rest.len()) as u64
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of bytes left.
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.rest.len() as u64
     }
 
-    /// The bytes not read yet.
+    /// Returns the bytes left.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next byte, not taken.
+    /// Returns the next byte without reading it.
     #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         Some(first)
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(usize::try_from(n).ok()?)?;
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
-    /// The next byte less `base`, if that is below 24: how CBOR spells most numbers and lengths.
+    /// Reads the next byte and subtracts `base`, if the result is below 24: the CBOR form of most numbers and lengths.
     #[inline(always)]
     pub fn small(&mut self, base: u8) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         Some(small)
     }
 
-    /// A string below 24 bytes after a byte that is `base` and its length.
+    /// Reads a string of fewer than 24 bytes, whose first byte is `base` plus its length.
     #[inline(always)]
     pub fn small_string(&mut self, base: u8) -> Option<&'a [u8]> {
         let (&first, rest) = self.rest.split_first()?;
@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk::<N>()?;
@@ -110,19 +110,19 @@ impl<'a> Cursor<'a> {
         Some(*taken)
     }
 
-    /// The next 2 bytes, the least significant first.
+    /// Reads a little-endian `u16`.
     #[inline]
     pub fn u16_le(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// The next 4 bytes, the least significant first.
+    /// Reads a little-endian `u32`.
     #[inline]
     pub fn u32_le(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next 8 bytes, the least significant first.
+    /// Reads a little-endian `u64`.
     #[inline]
     pub fn u64_le(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)

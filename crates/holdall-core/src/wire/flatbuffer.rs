@@ -1,11 +1,12 @@
-//! FlatBuffers: tables of fields that point at each other, read where they lie.
+//! FlatBuffers: tables of fields that refer to each other, read in place.
 //!
 //! ```text
-//! table    i32: how far before it its list of fields is; then the fields
-//! fields   u16: bytes of this list; u16: bytes of the table; then u16 for each field: where in the table it is, 0 where it is not there
-//! vector   u32: how many items; then they
+//! table    i32: distance back to its list of fields; then the fields
+//! fields   u16: bytes of this list; u16: bytes of the table; then u16 per field: its offset in the table, 0 if it is
+//! missing
+//! vector   u32: number of items; then the items
 //! ```
-//! What is longer than its place in a table stands behind a u32: how many bytes further on.
+//! Values that do not fit in a table are referred to by a u32: their distance from it in bytes.
 
 use crate::window::{Stop, Window};
 use bytes::Bytes;
@@ -16,65 +17,66 @@ crate::error::rules! {
     /// Rules of FlatBuffers.
     pub static RULES;
 
-    /// Something that is not inside of the file.
+    /// A table, list, vector or field lies outside the file or its table.
     pub BOUNDS: Malformed "flatbuffer/bounds"
         "Tables, their field lists and vectors lie inside the file, and fields lie inside their table."
         hint "the download may not be complete";
 }
 
-/// Bytes that are fetched together, at multiples of this: tables lie near their lists of fields and their texts.
+/// The block size of fetches: tables are usually close to their lists of fields and their texts.
 const BLOCK: u64 = 1024;
 
-/// A table: where it is, and where its fields are.
+/// A table: its offset, and the offsets of its fields.
 #[derive(Debug, Clone)]
 pub struct Table {
     at: u64,
     len: u64,
-    /// Where each field is, from the start of the table.
+    /// The offset of each field from the start of the table.
     fields: Bytes,
 }
 
-/// A file that is read so.
+/// Reads a FlatBuffers file.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'w>(&'w Window);
 
 impl<'w> Reader<'w> {
-    /// The file in `window`.
+    /// Creates a reader of the file in `window`.
     pub fn new(window: &'w Window) -> Reader<'w> {
         Reader(window)
     }
 
-    /// The table at the root.
+    /// Returns the root table.
     ///
     /// # Errors
-    /// [`BOUNDS`]; what the window needs.
+    /// Returns [`BOUNDS`] if it is outside the file, and [`Stop::Need`] if bytes are missing.
     pub fn root(&self) -> Result<Table, Stop> {
         self.table(self.target(0)?)
     }
 
-    /// The table at `at`.
+    /// Returns the table at offset `at`.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn table(&self, at: u64) -> Result<Table, Stop> {
         let back = i64::from(i32::from_le_bytes(self.array(at)?));
         let outside = || -> Stop {
-            BOUNDS.broken("the fields of a table are not in the file").at(at..at).into()
+            BOUNDS.broken("the field list of a table is outside the file").at(at..at).into()
         };
         let list = at.checked_add_signed(back.saturating_neg()).ok_or_else(outside)?;
         let [list_len, len] = [self.u16(list)?, self.u16(list.saturating_add(2))?].map(u64::from);
         let place = list.saturating_add(4)..list.saturating_add(list_len.max(4));
         if at.checked_add(len).is_none_or(|end| end > self.0.len()) {
-            let message = format!("a table of {len} bytes");
+            let message = format!("a table of {len} bytes exceeds the file");
             return Err(BOUNDS.broken(message).at(at..at.saturating_add(4)).into());
         }
         Ok(Table { at, len, fields: self.bytes(place)? })
     }
 
-    /// Where field number `number` of a table is, which takes `width` bytes; nothing, where it is not there.
+    /// Returns the offset in the file of field `number` of a table, which has `width` bytes, or `None` if the field is
+    /// missing.
     ///
     /// # Errors
-    /// [`BOUNDS`].
+    /// Returns [`BOUNDS`] if the field is outside its table.
     pub fn field(&self, of: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
         let bytes = of.fields.chunks_exact(2).nth(number);
         let offset = bytes.and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);
@@ -84,17 +86,19 @@ impl<'w> Reader<'w> {
         }
         let end = offset.saturating_add(width);
         if offset < 4 || end > of.len {
-            let message =
-                format!("field {number} has bytes {offset}..{end} of a table of {} bytes", of.len);
+            let message = format!(
+                "field {number} at bytes {offset}..{end} is outside its table of {} bytes",
+                of.len
+            );
             return Err(BOUNDS.broken(message).at(of.at..of.at.saturating_add(4)).into());
         }
         Ok(Some(of.at.saturating_add(offset)))
     }
 
-    /// The whole number of `N` bytes that a field is; nothing, where it is not there.
+    /// Returns the `N` bytes of a field that is a number, or `None` if it is missing.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn number<const N: usize>(
         &self,
         of: &Table,
@@ -106,10 +110,10 @@ impl<'w> Reader<'w> {
         }
     }
 
-    /// Where that which a field points at is.
+    /// Returns the offset that a field refers to.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn pointed(&self, of: &Table, number: usize) -> Result<Option<u64>, Stop> {
         match self.field(of, number, 4)? {
             Some(at) => self.target(at).map(Some),
@@ -117,10 +121,10 @@ impl<'w> Reader<'w> {
         }
     }
 
-    /// The table that a field points at.
+    /// Returns the table that a field refers to.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn inner(&self, of: &Table, number: usize) -> Result<Option<Table>, Stop> {
         match self.pointed(of, number)? {
             Some(at) => self.table(at).map(Some),
@@ -128,10 +132,10 @@ impl<'w> Reader<'w> {
         }
     }
 
-    /// Where the items of `width` bytes are of the vector, or the text, that a field points at.
+    /// Returns the range of the items of the vector or text that a field refers to. Items have `width` bytes.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn vector(
         &self,
         of: &Table,
@@ -145,16 +149,18 @@ impl<'w> Reader<'w> {
         match end.filter(|end| *end <= self.0.len()) {
             Some(end) => Ok(Some(start..end)),
             None => {
-                let message = format!("a vector of {count} items of {width} bytes");
+                let message =
+                    format!("a vector of {count} items of {width} bytes exceeds the file");
                 Err(BOUNDS.broken(message).at(at..start).into())
             }
         }
     }
 
-    /// The tables of a vector of them, each with what `read` makes of it. What one of them needs is asked for with what the others need.
+    /// Calls `read` with each table of a vector of tables, and returns the results. Missing bytes of all tables are
+    /// requested together.
     ///
     /// # Errors
-    /// As [`Reader::root`]; what `read` fails with.
+    /// Returns the errors of [`Reader::root`] and of `read`.
     pub fn tables<T>(
         &self,
         place: Range<u64>,
@@ -180,13 +186,14 @@ impl<'w> Reader<'w> {
         Err(Stop::Need(needs))
     }
 
-    /// Those bytes.
+    /// Returns the bytes in a range.
     ///
     /// # Errors
-    /// As [`Reader::root`].
+    /// Returns the errors of [`Reader::root`].
     pub fn bytes(&self, place: Range<u64>) -> Result<Bytes, Stop> {
         if place.end > self.0.len() || place.start > place.end {
-            let message = format!("the file has {} bytes", self.0.len());
+            let message =
+                format!("bytes beyond the end of the file, which has {} bytes", self.0.len());
             return Err(BOUNDS.broken(message).at(place).into());
         }
         match self.0.bytes(place.clone()) {
@@ -200,7 +207,7 @@ impl<'w> Reader<'w> {
         Ok(found.slice(at(place.start)..at(place.end)))
     }
 
-    /// What the u32 at `at` points at.
+    /// Returns the offset that the u32 at `at` refers to.
     fn target(&self, at: u64) -> Result<u64, Stop> {
         Ok(at.saturating_add(u32::from_le_bytes(self.array(at)?).into()))
     }

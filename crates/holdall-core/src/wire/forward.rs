@@ -1,51 +1,51 @@
-//! Bytes of a file, read forward: of what is passed over nothing is fetched.
+//! Reading a file forward, without fetching the bytes that are skipped.
 
 use crate::window::{Stop, Window};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Bytes that are looked at together, at multiples of this.
+/// The block size of fetches.
 const CHUNK: u64 = 32 << 10;
-/// The most that is asked for together, where all of it is looked at.
+/// The maximum length of a fetch, if all bytes are read.
 const MOST_CHUNK: u64 = 16 << 20;
 
-/// A place in a range of a file. A read that does not fit answers `None` and takes nothing.
+/// A position in a range of a file. A read that does not fit returns `None` and reads nothing.
 #[derive(Debug)]
 pub struct Forward<'w> {
     window: &'w Window,
     at: u64,
     end: u64,
-    /// Bytes at hand, and where they begin.
+    /// The fetched bytes around the position, and their offset.
     chunk: (u64, Bytes),
 }
 
 impl<'w> Forward<'w> {
-    /// At the first byte of `place`, of which what is outside of the file is cut off.
+    /// Creates a reader at the start of `place`, which is cut off at the end of the file.
     pub fn new(window: &'w Window, place: Range<u64>) -> Forward<'w> {
         let end = place.end.min(window.len());
         Forward { window, at: place.start.min(end), end, chunk: (0, Bytes::new()) }
     }
 
-    /// Where the next byte is in the file.
+    /// Returns the offset of the next byte in the file.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> u64 {
         self.end.saturating_sub(self.at)
     }
 
-    /// Passes over the next `len` bytes; where they are.
+    /// Skips the next `len` bytes, and returns their range.
     pub fn pass(&mut self, len: u64) -> Option<Range<u64>> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.end)?;
         Some(std::mem::replace(&mut self.at, end)..end)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
-    /// What the window needs.
+    /// Returns [`Stop::Need`] if bytes are missing.
     pub fn array<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Stop> {
         let upto = self.at.saturating_add(N as u64);
         if upto > self.end {
@@ -73,8 +73,8 @@ impl<'w> Forward<'w> {
         Ok(Some(found))
     }
 
-    /// The need for the chunk `start..end`, and for more of what follows where much of what is before it was read: who is called again
-    /// for each chunk would go through all before it as many times.
+    /// Returns the need for the chunk `start..end`, extended by what follows if much of what precedes was read: a
+    /// decoder starts over for each chunk that it needs, so chunks grow.
     fn need(&self, start: u64, end: u64) -> Stop {
         let mut len = CHUNK;
         let was_read = |len: u64| {

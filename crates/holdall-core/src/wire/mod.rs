@@ -1,5 +1,5 @@
-//! The encodings that formats are made of. Every number a file declares comes in through here, and
-//! stays `u64` until it has been checked against the bytes that the file has.
+//! Encodings that formats are made of. Every number that a file declares is read in this module, and stays a `u64`
+//! until it was compared with the bytes of the file.
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,

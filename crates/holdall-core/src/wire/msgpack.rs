@@ -1,4 +1,4 @@
-//! MessagePack, value by value: texts, bytes and extensions stay where they are.
+//! MessagePack, read value by value. Texts, bytes and extensions are returned as ranges.
 //!
 //! ```text
 //! 00–7f      a number        c0 c2 c3   nothing, false, true    d0–d3    numbers of 1 to 8 bytes, signed
@@ -7,7 +7,7 @@
 //! a0–bf      a text          ca cb      floats                  dc dd    arrays
 //! e0–ff      -32 to -1       cc–cf      numbers, not negative   de df    maps
 //! ```
-//! What is longer than a byte is big-endian.
+//! Values longer than a byte are big-endian.
 
 use super::forward::Forward;
 use crate::window::{Stop, Window};
@@ -17,58 +17,58 @@ crate::error::rules! {
     /// Rules of MessagePack.
     pub static RULES;
 
-    /// Bytes that are not a value.
+    /// The bytes are not a valid value.
     pub BROKEN: Malformed "msgpack/broken"
-        "A value is complete and of a type that MessagePack has; an array or map has as many items as it says.";
+        "A value is complete and of a type that MessagePack has; an array or map has as many items as it states.";
 }
 
-/// A value, or the start of one that is made of others.
+/// A value, or the start of an array or map.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Nothing.
+    /// Nil.
     Nil,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A whole number, from -2^63 to 2^64 - 1.
     Integer(i128),
-    /// A float; single precision widens without loss.
+    /// A float; single precision is widened without loss.
     Float(f64),
-    /// Where a text is.
+    /// The range of a text.
     Text(Range<u64>),
-    /// Where bytes are.
+    /// The range of bytes.
     Bytes(Range<u64>),
-    /// So many values follow.
+    /// An array of this many values, which follow.
     Array(u64),
-    /// So many keys follow, each with a value.
+    /// A map of this many keys, each followed by its value.
     Map(u64),
-    /// Of which kind an extension is, and where its bytes are.
+    /// The type of an extension, and the range of its bytes.
     Ext(i8, Range<u64>),
 }
 
-/// Values one after the other.
+/// Reads values one after the other.
 #[derive(Debug)]
 pub struct Scan<'w>(Forward<'w>);
 
 impl<'w> Scan<'w> {
-    /// The values at `place`, which is in the file.
+    /// Creates a scan of the values in the range `place` of the file.
     pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
         Scan(Forward::new(window, place))
     }
 
-    /// Where the next value begins.
+    /// Returns the offset of the next value.
     pub fn position(&self) -> u64 {
         self.0.position()
     }
 
-    /// Whether no value is left.
+    /// Returns `true` if no value is left.
     pub fn is_at_end(&self) -> bool {
         self.0.remaining() == 0
     }
 
-    /// The next value. Of an array or a map the items follow, which are known to have room.
+    /// Reads the next value. The items of an array or a map follow; there is at least one byte left for each.
     ///
     /// # Errors
-    /// [`BROKEN`]; what the window needs.
+    /// Returns [`BROKEN`] if the value is invalid, and [`Stop::Need`] if bytes are missing.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Item, Stop> {
         let start = self.position();
@@ -79,7 +79,12 @@ impl<'w> Scan<'w> {
             0x90..=0x9f => self.items(start, u64::from(first & 15))?,
             0xa0..=0xbf => Item::Text(self.run(start, u64::from(first & 31))?),
             0xc0 => Item::Nil,
-            0xc1 => return Err(BROKEN.broken("a value of type 0xc1").at(start..start).into()),
+            0xc1 => {
+                return Err(BROKEN
+                    .broken("a value has the reserved type 0xc1")
+                    .at(start..start)
+                    .into());
+            }
             0xc2 => Item::Bool(false),
             0xc3 => Item::Bool(true),
             0xc4..=0xc6 => {
@@ -117,7 +122,7 @@ impl<'w> Scan<'w> {
         })
     }
 
-    /// A number of 1, 2, 4 or 8 bytes, for 0 to 3.
+    /// Reads a number of 1, 2, 4 or 8 bytes, for a `size` of 0 to 3.
     fn len(&mut self, start: u64, size: u8) -> Result<u64, Stop> {
         Ok(match size {
             0 => u8::from_be_bytes(self.array(start)?).into(),
@@ -132,7 +137,7 @@ impl<'w> Scan<'w> {
         Ok(Item::Ext(kind.cast_signed(), self.run(start, len)?))
     }
 
-    /// Each item is a byte at least.
+    /// Each item takes at least one byte.
     fn items(&self, start: u64, count: u64) -> Result<Item, Stop> {
         self.fits(start, count, count).map(|()| Item::Array(count))
     }
@@ -144,7 +149,7 @@ impl<'w> Scan<'w> {
     fn fits(&self, start: u64, count: u64, least: u64) -> Result<(), Stop> {
         let left = self.0.remaining();
         if least > left {
-            let message = format!("{count} items in {left} bytes");
+            let message = format!("{count} items exceed the {left} bytes left");
             return Err(BROKEN.broken(message).at(start..self.position()).into());
         }
         Ok(())
@@ -153,7 +158,7 @@ impl<'w> Scan<'w> {
     fn run(&mut self, start: u64, len: u64) -> Result<Range<u64>, Stop> {
         let left = self.0.remaining();
         self.0.pass(len).ok_or_else(|| {
-            let message = format!("a value of {len} bytes where {left} are left");
+            let message = format!("a value of {len} bytes exceeds the {left} bytes left");
             BROKEN.broken(message).at(start..self.position()).into()
         })
     }

@@ -1,8 +1,9 @@
-//! Python's pickles, read as data: nothing is imported, nothing is called. A machine of a few opcodes builds a graph of
-//! values; where a pickle would call something, the graph says what and with which arguments.
+//! Python's pickles, read as data: nothing is imported, nothing is called. A machine for a few opcodes builds a graph
+//! of values. If a pickle would call something, the graph records the function and its arguments.
 //!
-//! Every opcode makes at most three nodes, and the count of nodes, with the items that containers take over from others, is
-//! bounded, so a pickle takes memory in proportion to its length. Shared values are shared nodes: whoever walks the graph
+//! Every opcode creates at most three nodes, and the number of nodes, plus the items that containers copy from others,
+//! is limited, so memory is proportional to the length of the pickle. Shared values are shared nodes, so code that
+//! walks the graph must count its steps.
 //! counts its steps.
 
 pub mod line;
@@ -18,38 +19,38 @@ crate::error::rules! {
     /// Rules of pickles.
     pub static RULES;
 
-    /// Bytes that are not a pickle.
+    /// The bytes are not a pickle.
     pub BROKEN: Malformed "pickle/broken"
-        "A pickle is a sequence of complete opcodes that ends with STOP, and each opcode finds on the stack what it needs.";
-    /// An opcode that is not read.
+        "A pickle is a sequence of complete opcodes that ends with STOP, and the stack has the operands of each opcode.";
+    /// The opcode is not supported.
     pub OPCODE: Unsupported "pickle/opcode"
         "A pickle uses only the opcodes that write tensors and plain values.";
-    /// Too many values.
+    /// There are too many values.
     pub TOO_MANY: Limit "pickle/too-many-values"
-        "A pickle makes at most `Limits::attribute_values` values."
+        "A pickle creates at most `Limits::attribute_values` values."
         remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
-    /// Hidden in something that is not opened.
+    /// Data to be scanned is inside a container that is not opened.
     pub PACKED: Unsupported "pickle/packed"
-        "What is scanned for pickles is compressed by gzip, zlib or zstd, or not at all; of archives, zip and tar are scanned, nested at most four deep; the arrays of NumPy in it have types that are read."
-        hint "unpack it and scan what was in it";
-    /// Too long to be followed.
+        "Data that is scanned for pickles is uncompressed, or compressed with gzip, zlib or zstd; archives are zip or tar, nested at most four levels deep; and NumPy arrays have supported types."
+        hint "unpack it and scan its contents";
+    /// A pickle is too long to be scanned.
     pub TOO_LONG: Limit "pickle/too-long"
         "A pickle that is scanned ends within `Limits::header_len` bytes."
         remedies [RaiseLimit { limit: "header_len", at_least: None }];
 }
 
-/// Advice where no limit can be raised.
-pub const FIXED: &str = "this bound is fixed: no limit raises it";
-/// Bytes of the longest name of a module, or in one, that is followed.
+/// The hint for limits that cannot be raised.
+pub const FIXED: &str = "this limit is fixed and cannot be raised";
+/// The maximum length of a module's name, or of a name in it, in bytes.
 pub const MOST_NAME: usize = 256;
-/// How many different things may be named by texts on the stack, or at all where a pickle is only traced.
+/// The maximum number of different imports whose names come from the stack; of all imports if a pickle is only traced.
 pub const MOST_NAMED: usize = 1 << 16;
 
-/// A value, by its number.
+/// The number of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
-/// What a value is.
+/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     /// `None`.
@@ -58,15 +59,15 @@ pub enum Node {
     Bool(bool),
     /// An `int`.
     Integer(i128),
-    /// An `int` of more than 128 bits: two's complement, the lowest byte first.
+    /// An `int` of more than 128 bits: two's complement, lowest byte first.
     Long(Vec<u8>),
     /// A `float`.
     Float(f64),
     /// A `str`.
     Text(String),
-    /// A `str` of Python 2, which keeps texts and bytes alike in it.
+    /// A `str` of Python 2, which may be text or bytes.
     OldText(Vec<u8>),
-    /// `bytes`, and where they stand in the pickle.
+    /// `bytes`.
     Bytes(Vec<u8>),
     /// A `tuple`.
     Tuple(Vec<Id>),
@@ -74,19 +75,19 @@ pub enum Node {
     List(Vec<Id>),
     /// A `set`.
     Set(Vec<Id>),
-    /// A `dict`, in its order; a repeated key replaces its value for lookups from the end.
+    /// A `dict`, in its order; if a key is repeated, the last value counts.
     Dict(Vec<(Id, Id)>),
-    /// Something to be imported: a module, and a name in it.
+    /// An import: a module, and a name in it.
     Global(String, String),
-    /// What a global would make of arguments.
+    /// A call of a global with arguments.
     Call(Id, Id),
-    /// An object that would be given a state.
+    /// An object with a state.
     Built(Id, Id),
-    /// What the writer keeps elsewhere, by what it calls it: a storage.
+    /// Data that is stored elsewhere, given by its id: a storage.
     Persistent(Id),
 }
 
-/// Bytes that take as long to go through as a value.
+/// The number of bytes that count as one step.
 pub const BYTES_OF_STEP: u64 = 64;
 
 /// The values of a pickle.
@@ -96,13 +97,13 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A value.
+    /// Returns a value.
     pub fn get(&self, id: Id) -> &Node {
         // Every id comes from `Graph::add`.
         self.nodes.get(id.0 as usize).unwrap_or(&Node::None)
     }
 
-    /// The items of a tuple or list.
+    /// Returns the items of a tuple or list.
     pub fn items(&self, id: Id) -> Option<&[Id]> {
         match self.get(id) {
             Node::Tuple(items) | Node::List(items) => Some(items),
@@ -110,7 +111,7 @@ impl Graph {
         }
     }
 
-    /// The text of a `str`.
+    /// Returns the text of a `str`.
     pub fn text(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Node::Text(text) => Some(text),
@@ -119,7 +120,7 @@ impl Graph {
         }
     }
 
-    /// The number of an `int`.
+    /// Returns the number of an `int`.
     pub fn integer(&self, id: Id) -> Option<i128> {
         match self.get(id) {
             Node::Integer(n) => Some(*n),
@@ -127,7 +128,7 @@ impl Graph {
         }
     }
 
-    /// The values that a value is made of.
+    /// Returns the values that a value contains.
     fn parts(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
         let (mut items, mut pairs): (&[Id], &[(Id, Id)]) = (&[], &[]);
         let mut two = [None, None];
@@ -142,7 +143,7 @@ impl Graph {
         items.iter().copied().chain(of_pairs).chain(two.into_iter().flatten())
     }
 
-    /// Bytes of a value itself.
+    /// Returns the length of a value itself in bytes.
     fn bytes(&self, id: Id) -> u64 {
         let len = match self.get(id) {
             Node::Text(text) => text.len(),
@@ -153,15 +154,15 @@ impl Graph {
         len as u64
     }
 
-    /// How many steps it takes to go through a value and all that it is made of, shared values each time: `u64::MAX` where
-    /// one is made of itself. Each [`BYTES_OF_STEP`] of a text, of bytes or of a name are another step. Takes a step for each
-    /// value once.
+    /// Returns the number of steps to walk a value and everything that it contains, counting shared values each time,
+    /// or `u64::MAX` if a value contains itself. Each [`BYTES_OF_STEP`] bytes of a text, of bytes or of a name count as
+    /// another step. Takes one step per distinct value.
     pub fn steps(&self, root: Id) -> u64 {
-        // No value takes no step.
+        // Every value takes at least one step.
         const UNSEEN: u64 = 0;
         const OPEN: u64 = u64::MAX;
         let mut counts = vec![UNSEEN; self.nodes.len()];
-        // A value is looked at before its parts, and after them.
+        // A value is visited before its parts, and again after them.
         let mut stack = vec![(root, false)];
         while let Some((id, is_after)) = stack.pop() {
             let count_of = |id: Id| counts.get(id.0 as usize).copied().unwrap_or(1);
@@ -188,7 +189,7 @@ impl Graph {
         counts.get(root.0 as usize).copied().unwrap_or(1)
     }
 
-    /// What every storage is called.
+    /// Returns the ids of all storages.
     pub fn persistent(&self) -> impl Iterator<Item = Id> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Persistent(id) => Some(*id),
@@ -196,7 +197,7 @@ impl Graph {
         })
     }
 
-    /// Every global that is named, and how often.
+    /// Returns all globals, as often as they occur.
     pub fn globals(&self) -> impl Iterator<Item = (&str, &str)> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Global(module, name) => Some((module.as_str(), name.as_str())),
@@ -205,7 +206,7 @@ impl Graph {
     }
 }
 
-/// What is on the stack.
+/// An item on the stack.
 #[derive(Clone, Copy)]
 enum Item {
     Value(Id),
@@ -216,23 +217,26 @@ struct Machine<'a> {
     graph: Graph,
     stack: Vec<Item>,
     memo: HashMap<u64, Id>,
-    /// Objects that were given a state, and what they are with it: an object that is recalled later is whole.
+    /// Objects that were given a state, and the resulting values, so that an object that is recalled later has its
+    /// state.
     built: HashMap<Id, Id>,
-    /// What two texts named.
+    /// The globals named by two texts.
     named: HashMap<(Id, Id), Id>,
     cursor: Cursor<'a>,
-    /// Where the pickle starts in the file.
+    /// The offset of the pickle in the file.
     base: u64,
     most: u64,
-    /// Items that containers took over from others.
+    /// The number of items that containers copied from others.
     taken: u64,
 }
 
-/// The value of a pickle at the start of `bytes`, its graph, and how many bytes it has. `None` where the bytes end before it
-/// does. `base` is where the bytes are in the file, `most` how many values there may be.
+/// Reads the pickle at the start of `bytes`. Returns its graph, its value and its length in bytes, or `None` if the
+/// bytes end before the pickle does. `base` is the offset of the bytes in the file, `most` the maximum number of
+/// values.
 ///
 /// # Errors
-/// [`BROKEN`], [`OPCODE`], [`TOO_MANY`].
+/// Returns [`BROKEN`] if the pickle is malformed, [`OPCODE`] if an opcode is not supported, and [`TOO_MANY`] if there
+/// are too many values.
 pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64)>> {
     let cursor = Cursor::new(bytes);
     let mut machine = Machine {
@@ -264,8 +268,8 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
     }
 }
 
-/// Whether the opcodes that `head` begins with, as far as they are whole, import from a package: what tells a pickle that
-/// says no protocol.
+/// Returns `true` if the complete opcodes at the start of `head` import from `package`. Detects pickles without a
+/// protocol number.
 pub fn imports(head: &[u8], package: &[u8]) -> bool {
     let is_of = |module: &[u8]| {
         module.strip_prefix(package).is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
@@ -290,10 +294,11 @@ impl Machine<'_> {
     fn add(&mut self, node: Node) -> Result<Id> {
         let count = self.graph.nodes.len();
         if self.taken.saturating_add(count as u64) >= self.most {
-            return Err(TOO_MANY.broken(format!("there are more than {} values", self.most)));
+            return Err(TOO_MANY.broken(format!("the pickle has more than {} values", self.most)));
         }
-        let id = u32::try_from(count)
-            .map_err(|_| TOO_MANY.broken("there are more than 2^32 values").with_hint(FIXED))?;
+        let id = u32::try_from(count).map_err(|_| {
+            TOO_MANY.broken("the pickle has more than 2^32 values").with_hint(FIXED)
+        })?;
         self.graph.nodes.push(node);
         Ok(Id(id))
     }
@@ -307,22 +312,22 @@ impl Machine<'_> {
     fn pop(&mut self) -> Result<Id> {
         match self.stack.pop() {
             Some(Item::Value(id)) => Ok(id),
-            _ => Err(self.broken("an opcode finds nothing on the stack")),
+            _ => Err(self.broken("an opcode needs a value, but the stack is empty")),
         }
     }
 
     fn top(&self) -> Result<Id> {
         match self.stack.last() {
             Some(Item::Value(id)) => Ok(*id),
-            _ => Err(self.broken("an opcode finds nothing on the stack")),
+            _ => Err(self.broken("an opcode needs a value, but the stack is empty")),
         }
     }
 
-    /// What is above the last mark, which goes too.
+    /// Removes the last mark and everything above it, and returns the values.
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
         let mark = self.stack.iter().rposition(|item| matches!(item, Item::Mark));
         let Some(mark) = mark else {
-            return Err(self.broken("there is no mark on the stack"));
+            return Err(self.broken("an opcode needs a mark, but the stack has none"));
         };
         let items = self.stack.drain(mark..).filter_map(|item| match item {
             Item::Value(id) => Some(id),
@@ -340,9 +345,9 @@ impl Machine<'_> {
                 own.extend(pairs.iter().map(|[key, value]| (*key, *value)));
                 Ok(())
             }
-            // The items of an object that is not known are lost with it.
+            // The items of an unknown object are lost with it.
             Some(Node::Call(..) | Node::Built(..)) if odd.is_empty() => Ok(()),
-            _ => Err(self.broken("pairs are added to what is not a dict")),
+            _ => Err(self.broken("pairs are added to a value that is not a dict")),
         }
     }
 
@@ -355,11 +360,11 @@ impl Machine<'_> {
                 Ok(())
             }
             Some(Node::Call(..) | Node::Built(..)) => Ok(()),
-            _ => Err(self.broken("items are added to what is not a list")),
+            _ => Err(self.broken("items are added to a value that is not a list")),
         }
     }
 
-    /// The place of the value that an object stands for: of one that was built, what was built.
+    /// Returns the index of the node that an object refers to: for an object with a state, the object itself.
     fn target(&self, id: Id) -> usize {
         match self.graph.get(id) {
             Node::Built(of, _) => of.0 as usize,
@@ -368,7 +373,7 @@ impl Machine<'_> {
     }
 
     fn text(&self, bytes: &[u8]) -> Result<String> {
-        // Python writes lone surrogates too; what is not UTF-8 is not a name of anything here.
+        // Python also writes lone surrogates; text that is not UTF-8 is never a name here.
         String::from_utf8(bytes.to_vec()).map_err(|_| self.broken("text is not UTF-8"))
     }
 
@@ -380,12 +385,14 @@ impl Machine<'_> {
 
     fn recall(&mut self, at: u64) -> Result<()> {
         let id = self.memo.get(&at).copied();
-        let id = id.ok_or_else(|| self.broken(format!("nothing is remembered under {at}")))?;
+        let id =
+            id.ok_or_else(|| self.broken(format!("no value is stored under {at} in the memo")))?;
         self.stack.push(Item::Value(self.built.get(&id).copied().unwrap_or(id)));
         Ok(())
     }
 
-    /// What two texts on the stack name. The same two, recalled, are one value: names that are written once take memory once.
+    /// Pushes the global that two texts on the stack name. The same two texts, recalled from the memo, give the same
+    /// value, so names that are written once take memory once.
     fn stack_global(&mut self, module: Id, name: Id) -> Result<()> {
         if let Some(known) = self.named.get(&(module, name)) {
             self.stack.push(Item::Value(*known));
@@ -393,7 +400,7 @@ impl Machine<'_> {
         }
         let of = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
         let Some((of_module, of_name)) = of(module).zip(of(name)) else {
-            return Err(self.broken("an import is not named by two short strings"));
+            return Err(self.broken("an import must be named by two short strings"));
         };
         if self.named.len() >= MOST_NAMED {
             return Err(too_many_names());
@@ -404,14 +411,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The container that a call of its type makes: to those items are added afterwards.
+    /// Returns the container that a call of its type creates; items are added to it afterwards.
     fn container(&self, of: Id, arguments: Id) -> Option<Node> {
         let Node::Global(module, name) = self.graph.get(of) else { return None };
         let arguments = match self.graph.get(arguments) {
             Node::Tuple(arguments) => arguments.as_slice(),
             _ => return None,
         };
-        // What a missing key would get is of no interest, where it is a plain type.
+        // The default value of missing keys does not matter, if it is of a plain type.
         if let [factory] = arguments
             && let Node::Global(of, class) = self.graph.get(*factory)
         {
@@ -434,7 +441,7 @@ impl Machine<'_> {
         }
         let items = match arguments {
             [] => &[],
-            // A `Counter` is made of the dict of its counts.
+            // A `Counter` is created from the dict of its counts.
             [one]
                 if module == "collections"
                     && matches!(name.as_str(), "OrderedDict" | "Counter")
@@ -458,10 +465,10 @@ impl Machine<'_> {
         }
     }
 
-    /// What a call gives: the container that it makes, or the call itself.
+    /// Pushes the result of a call: the container that it creates, or the call itself.
     fn call(&mut self, of: Id, arguments: Id) -> Result<()> {
         let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
-        // One list can be taken over again and again.
+        // A list can be copied again and again.
         let taken = match &made {
             Node::Set(items) => items.len(),
             Node::Dict(pairs) => pairs.len(),
@@ -471,17 +478,19 @@ impl Machine<'_> {
         self.push(made)
     }
 
-    /// What a line of protocol 0 spells.
+    /// Returns the value of a line of protocol 0, or an error if there is none.
     fn spelt<T>(&self, value: Option<T>) -> Result<T> {
-        value.ok_or_else(|| self.broken("the line behind an opcode is not as Python writes it"))
+        value.ok_or_else(|| {
+            self.broken("the line after an opcode does not have the form that Python writes")
+        })
     }
 
-    /// Carries out an opcode.
+    /// Executes an opcode.
     fn step(&mut self, opcode: u8, argument: Argument<'_>) -> Result<()> {
         match (opcode, argument) {
             // PROTO, FRAME: nothing to do.
             (0x80, Argument::Number(version)) if version > 5 => {
-                Err(OPCODE.broken(format!("the protocol is {version}, at most 5")))
+                Err(OPCODE.broken(format!("unsupported protocol {version}; the highest is 5")))
             }
             (0x80 | 0x95, _) => Ok(()),
             (b'(', _) => {
@@ -490,7 +499,7 @@ impl Machine<'_> {
             }
             (b'0', _) => match self.stack.pop() {
                 Some(_) => Ok(()),
-                None => Err(self.broken("an opcode finds nothing on the stack")),
+                None => Err(self.broken("an opcode needs a value, but the stack is empty")),
             },
             (b'1', _) => self.pop_mark().map(drop),
             (b'2', _) => self.top().map(|id| self.stack.push(Item::Value(id))),
@@ -573,7 +582,7 @@ impl Machine<'_> {
                 let (arguments, of) = (self.pop()?, self.pop()?);
                 self.call(of, arguments)
             }
-            // An object of a class, whose arguments are behind the mark.
+            // An object of a class, whose arguments are above the mark.
             (b'i', Argument::Lines(module, name)) => {
                 let items = self.pop_mark()?;
                 let of = Node::Global(self.text(module)?, self.text(name)?);
@@ -583,7 +592,7 @@ impl Machine<'_> {
             (b'o', _) => {
                 let items = self.pop_mark()?;
                 let Some((of, items)) = items.split_first() else {
-                    return Err(self.broken("an opcode finds nothing on the stack"));
+                    return Err(self.broken("an opcode needs a value, but the stack is empty"));
                 };
                 let arguments = self.add(Node::Tuple(items.to_vec()))?;
                 self.call(*of, arguments)
@@ -605,7 +614,7 @@ impl Machine<'_> {
     }
 }
 
-/// The integer that these bytes are, in two's complement, the lowest first.
+/// Returns the integer with these bytes, in two's complement, lowest byte first.
 pub fn long(bytes: &[u8]) -> Node {
     let mut wide = [if bytes.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 16];
     match wide.get_mut(..bytes.len()) {
@@ -618,9 +627,9 @@ pub fn long(bytes: &[u8]) -> Node {
 }
 
 #[cold]
-/// The error for more names than are followed.
+/// Returns the error for too many imports.
 pub fn too_many_names() -> Error {
-    let message = format!("there are more than {MOST_NAMED} different things to import");
+    let message = format!("the pickle has more than {MOST_NAMED} different imports");
     TOO_MANY.broken(message).with_hint(FIXED)
 }
 
@@ -628,5 +637,5 @@ pub fn too_many_names() -> Error {
 fn not_read(opcode: u8) -> Error {
     let shown = [opcode];
     let shown = shown.escape_ascii().to_string();
-    OPCODE.broken(format!("the opcode `{}` is not read", shown.shown()))
+    OPCODE.broken(format!("unsupported opcode `{}`", shown.shown()))
 }

@@ -1,5 +1,4 @@
-//! Protocol buffers, as far as it takes to look for a few fields of a message: field by field, without a
-//! schema, without memory of its own.
+//! Protocol buffers: reading messages field by field, without a schema and without allocating.
 
 use crate::error::{Error, Result};
 use crate::window::{Stop, Window};
@@ -11,7 +10,7 @@ crate::error::rules! {
     /// Rules of protocol buffers.
     pub static RULES;
 
-    /// Bytes that are not a message.
+    /// The bytes are not a message.
     pub BROKEN: Malformed "protobuf/broken"
         "A message is a sequence of complete fields, each a tag and a value of the tag's type.";
 }
@@ -19,7 +18,7 @@ crate::error::rules! {
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// A whole number, a truth value, an element of an enum.
+    /// An integer, a boolean, or a value of an enum.
     Varint(u64),
     /// Eight bytes, little-endian.
     Fixed64(u64),
@@ -30,7 +29,7 @@ pub enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The bytes, where it is made of bytes.
+    /// Returns the bytes, if the value consists of bytes.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
             Field::Bytes(bytes) => Some(bytes),
@@ -38,12 +37,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The text, where it is UTF-8.
+    /// Returns the text, if the value is UTF-8.
     pub fn text(self) -> Option<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// The number, where it is a whole one.
+    /// Returns the number, if the value is an integer.
     pub fn varint(self) -> Option<u64> {
         match self {
             Field::Varint(n) => Some(n),
@@ -52,23 +51,23 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a message, in the order in which they are stored. What lies between those that somebody
-/// looks at is passed over untouched.
+/// The fields of a message, in the order in which they are stored. Fields that are not needed are skipped without being
+/// decoded.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     left: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the message in `bytes`.
+    /// Creates an iterator over the fields of the message in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields { left: bytes }
     }
 
-    /// The number and value of the next field; `None` at the end.
+    /// Returns the number and the value of the next field, or `None` at the end.
     ///
     /// # Errors
-    /// [`BROKEN`]; there is no next field then.
+    /// Returns [`BROKEN`] if the message is malformed. No further fields are returned then.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(u64, Field<'a>)>> {
         if self.left.is_empty() {
@@ -83,30 +82,32 @@ impl<'a> Fields<'a> {
                 Field::Bytes(self.take(len)?)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
-            // Groups were given up before anyone used them for what we read.
-            other => return Err(self.broken(format!("a field of type {other}"))),
+            // Groups were deprecated before the formats read here existed.
+            other => return Err(self.broken(format!("unsupported field of type {other}"))),
         };
         match tag >> 3 {
-            0 => Err(self.broken("a field of number 0".into())),
+            0 => Err(self.broken("a field has the number 0".into())),
             number => Ok(Some((number, value))),
         }
     }
 
     fn varint(&mut self) -> Result<u64> {
         let found = varint(|| self.array().map(|[byte]| byte))?;
-        found.ok_or_else(|| self.broken("a number of more than ten bytes".into()))
+        found.ok_or_else(|| self.broken("a number has more than ten bytes".into()))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N as u64)?;
-        bytes.try_into().map_err(|_| self.broken("too few bytes".into()))
+        bytes.try_into().map_err(|_| self.broken("not enough bytes".into()))
     }
 
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let split = usize::try_from(len).ok().and_then(|len| self.left.split_at_checked(len));
         let Some((now, later)) = split else {
             let left = self.left.len();
-            return Err(self.broken(format!("a value of {len} bytes where {left} are left")));
+            return Err(
+                self.broken(format!("a value of {len} bytes exceeds the {left} bytes left"))
+            );
         };
         self.left = later;
         Ok(now)
@@ -119,10 +120,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Looks whether bytes are whole numbers, one after the other, as packed fields have them.
+/// Checks that bytes are integers, one after the other, as in packed fields.
 ///
 /// # Errors
-/// [`BROKEN`]
+/// Returns [`BROKEN`] if they are not.
 pub fn varints(bytes: &[u8]) -> Result<()> {
     let mut fields = Fields::new(bytes);
     while !fields.left.is_empty() {
@@ -131,39 +132,39 @@ pub fn varints(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a message in a file, of which only as much is read as somebody looks at: runs of bytes stay where they
-/// are.
+/// The fields of a message in a file, which reads only the bytes that are needed. Values that consist of bytes are
+/// returned as ranges.
 #[derive(Debug)]
 pub struct Scan<'w>(Forward<'w>);
 
 /// The value of a field of a [`Scan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// A whole number, a truth value, an element of an enum.
+    /// An integer, a boolean, or a value of an enum.
     Varint(u64),
     /// Eight bytes, little-endian.
     Fixed64(u64),
-    /// Where text, bytes, a message, or packed numbers are, in bytes of the file.
+    /// The range in the file of text, bytes, a message, or packed numbers.
     Bytes(Range<u64>),
     /// Four bytes, little-endian.
     Fixed32(u32),
 }
 
 impl<'w> Scan<'w> {
-    /// The fields of the message at `place`, which is in the file.
+    /// Creates a scan of the message in the range `place` of the file.
     pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
         Scan(Forward::new(window, place))
     }
 
-    /// Where the next field, or number, begins.
+    /// Returns the offset of the next field or number.
     pub fn position(&self) -> u64 {
         self.0.position()
     }
 
-    /// The number and value of the next field; `None` at the end.
+    /// Returns the number and the value of the next field, or `None` at the end.
     ///
     /// # Errors
-    /// [`BROKEN`]; what the window needs.
+    /// Returns [`BROKEN`] if the message is malformed, and [`Stop::Need`] if bytes are missing.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(u64, Item)>, Stop> {
         if self.0.remaining() == 0 {
@@ -178,28 +179,28 @@ impl<'w> Scan<'w> {
                 let len = self.varint()?;
                 let Some(run) = self.0.pass(len) else {
                     let left = self.0.remaining();
-                    let message = format!("a value of {len} bytes where {left} are left");
+                    let message = format!("a value of {len} bytes exceeds the {left} bytes left");
                     return Err(BROKEN.broken(message).at(start..self.position()).into());
                 };
                 Item::Bytes(run)
             }
             5 => Item::Fixed32(u32::from_le_bytes(self.array()?)),
-            // Groups were given up before anyone used them for what we read.
+            // Groups were deprecated before the formats read here existed.
             other => {
-                let message = format!("a field of type {other}");
+                let message = format!("unsupported field of type {other}");
                 return Err(BROKEN.broken(message).at(start..self.position()).into());
             }
         };
         match tag >> 3 {
-            0 => Err(BROKEN.broken("a field of number 0").at(start..self.position()).into()),
+            0 => Err(BROKEN.broken("a field has the number 0").at(start..self.position()).into()),
             number => Ok(Some((number, value))),
         }
     }
 
-    /// The next whole number of packed ones; `None` at the end.
+    /// Returns the next packed integer, or `None` at the end.
     ///
     /// # Errors
-    /// As [`Scan::next`].
+    /// Returns the errors of [`Scan::next`].
     pub fn number(&mut self) -> Result<Option<u64>, Stop> {
         if self.0.remaining() == 0 { Ok(None) } else { self.varint().map(Some) }
     }
@@ -208,7 +209,7 @@ impl<'w> Scan<'w> {
         let start = self.position();
         let found = varint(|| self.array().map(|[byte]| byte))?;
         found.ok_or_else(|| {
-            BROKEN.broken("a number of more than ten bytes").at(start..self.position()).into()
+            BROKEN.broken("a number has more than ten bytes").at(start..self.position()).into()
         })
     }
 
@@ -217,7 +218,7 @@ impl<'w> Scan<'w> {
             return Ok(found);
         }
         let (start, left) = (self.position(), self.0.remaining());
-        let message = "the message ends inside of a number";
+        let message = "the message ends inside a number";
         Err(BROKEN.broken(message).at(start..start.saturating_add(left)).into())
     }
 }

@@ -1,12 +1,14 @@
-//! Sorted tables of LevelDB: keys in order, each with a value.
+//! Sorted tables of LevelDB: sorted keys, each with a value.
 //!
 //! ```text
-//! block    entries; u32 for each restart; u32: how many those are; a byte: how it is compressed; u32: masked CRC-32C of all before
-//! entry    varint: bytes that its key shares with the one before; varint: bytes of the rest; varint: bytes of the value; the rest; the value
-//! place    varint: where a block is; varint: its bytes, without the last five
-//! footer   the places of the block of metadata and of that of the index, zeros, the mark: 48 bytes
+//! block    entries; u32 per restart; u32: number of restarts; a byte: compression; u32: masked CRC-32C of everything
+//! before
+//! entry    varint: bytes shared with the previous key; varint: bytes of the rest of the key; varint: bytes of the
+//! value; the rest of the key; the value
+//! place    varint: offset of a block; varint: its length, without the last five bytes
+//! footer   the places of the metadata block and of the index block, zeros, the magic number: 48 bytes
 //! ```
-//! The index is a block, too: its values are the places of blocks, in order.
+//! The index is a block too: its values are the places of blocks, in order.
 
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -20,18 +22,18 @@ crate::error::rules! {
     /// Rules of sorted tables.
     pub static RULES;
 
-    /// An invalid block or entry.
+    /// A block or an entry is malformed.
     pub BROKEN: Malformed "sstable/broken"
         "The blocks of a sorted table lie inside it, one after the other, and end with the index of their parts; entries are complete.";
-    /// Another digest.
+    /// The digest of a block differs.
     pub DIGEST: Integrity "sstable/digest" "A block of a sorted table has the CRC-32C that follows it."
         hint "the bytes changed since they were written: fetch or restore the file again";
-    /// Compression.
+    /// A block is compressed.
     pub COMPRESSED: Unsupported "sstable/compressed" "The blocks of a sorted table are not compressed."
         hint "write the table without compression, as TensorFlow does for checkpoints";
-    /// Keys that do not rise.
+    /// The keys are not in ascending order.
     pub ORDER: Malformed "sstable/order" "The keys of a sorted table are in ascending order.";
-    /// Too much.
+    /// The blocks or the keys are too long.
     pub TOO_LONG: Limit "sstable/too-long"
         "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so do its keys."
         remedies [RaiseLimit { limit: "manifest_len", at_least: None }];
@@ -39,19 +41,19 @@ crate::error::rules! {
 
 /// Bytes of the footer.
 const FOOTER: u64 = 48;
-/// Bytes behind a block: how it is compressed, and its digest.
+/// Bytes after a block's contents: its compression and its digest.
 const TRAILER: u64 = 5;
 const MARK: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
-/// Whether the file ends as such a table does.
+/// Returns `true` if the file ends like a sorted table.
 ///
 /// # Errors
-/// What the window needs.
+/// Returns [`Stop::Need`] if bytes are missing.
 pub fn is_one(window: &Window) -> Result<bool, Stop> {
     Ok(window.len() >= FOOTER && window.tail(MARK.len() as u64)?.as_ref() == MARK)
 }
 
-/// A CRC-32C without its mask: as it stands, a digest of bytes that have digests would be bad.
+/// Returns a CRC-32C without LevelDB's mask, which avoids digests of bytes that contain digests.
 pub fn unmasked(crc: u32) -> u32 {
     crc.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
@@ -59,10 +61,12 @@ pub fn unmasked(crc: u32) -> u32 {
 /// A key and its value.
 pub type Entry = (Vec<u8>, Bytes);
 
-/// All entries of the table in `window`, in order. Those of the first block are shown to `look` before any others are asked for.
+/// Reads all entries of the table in `window`, in order. `look` is called with the entries of the first block before
+/// further blocks are requested.
 ///
 /// # Errors
-/// [`RULES`]; what the window needs; those of `look`.
+/// Returns an error of [`RULES`] if the table is malformed, [`Stop::Need`] if bytes are missing, and the errors of
+/// `look`.
 pub fn read(
     window: &Window,
     limits: &Limits,
@@ -72,8 +76,11 @@ pub fn read(
     let bytes = window.bytes(footer.clone())?;
     let mut cursor = Cursor::new(&bytes);
     let found = block_range(&mut cursor).and_then(|_| block_range(&mut cursor));
-    let index =
-        found.ok_or_else(|| BROKEN.broken("the footer has no places").at(footer.clone()))?;
+    let index = found.ok_or_else(|| {
+        BROKEN
+            .broken("the footer does not contain the places of the index and the metadata")
+            .at(footer.clone())
+    })?;
     let mut budget = Budget { left: limits.manifest_len };
     let mut blocks = Vec::new();
     let mut end = 0;
@@ -81,7 +88,7 @@ pub fn read(
     for (_, value) in entries(&block(window, &index)?, &mut budget)? {
         let found = block_range(&mut Cursor::new(&value)).filter(|place| place.start >= end);
         let Some(place) = found else {
-            let message = "blocks do not follow each other";
+            let message = "the blocks are not in ascending order";
             return Err(BROKEN.broken(message).at(index).into());
         };
         let place = whole(&place, footer.start, &mut budget)?;
@@ -103,14 +110,17 @@ pub fn read(
             _ => true,
         };
         if !rises(&found) || !follows {
-            return Err(ORDER.broken("a key is not above the one before it").at(place).into());
+            return Err(ORDER
+                .broken("a key is not greater than the previous one")
+                .at(place)
+                .into());
         }
         all.extend(found);
     }
     Ok(all)
 }
 
-/// Bytes that may still be looked at.
+/// The number of bytes that may still be read.
 struct Budget {
     left: u64,
 }
@@ -123,41 +133,42 @@ impl Budget {
     }
 }
 
-/// Where a block lies with what is behind it, which ends before `end`.
+/// Returns the range of a block including its trailer, which must end before `end`.
 fn whole(place: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>> {
     let whole = place.start..place.end.saturating_add(TRAILER);
     if whole.end > end {
-        let message = format!("a block ends at byte {}, its table at {end}", whole.end);
+        let message =
+            format!("a block ends at byte {}, after its table, which ends at {end}", whole.end);
         return Err(BROKEN.broken(message));
     }
     budget.take(whole.end.saturating_sub(whole.start))?;
     Ok(whole)
 }
 
-/// The contents of the block that lies at `whole` with what is behind it.
+/// Returns the contents of the block whose range, including its trailer, is `whole`.
 fn block(window: &Window, whole: &Range<u64>) -> Result<Bytes, Stop> {
     let bytes = window.bytes(whole.clone())?;
     let (body, crc) = bytes.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
     let said = unmasked(u32::from_le_bytes(*crc));
     let found = crc32c(body);
     if found != said {
-        let message = format!("a block has the CRC-32C {found:08x}, {said:08x} is said");
+        let message = format!("the CRC-32C of a block is {found:08x}, expected {said:08x}");
         return Err(DIGEST.broken(message).at(whole.clone()).into());
     }
     match body.last() {
         Some(0) => Ok(bytes.slice(..bytes.len().saturating_sub(5))),
         Some(1) => {
-            Err(COMPRESSED.broken("a block is compressed by snappy").at(whole.clone()).into())
+            Err(COMPRESSED.broken("a block is compressed with snappy").at(whole.clone()).into())
         }
         kind => {
             let kind = kind.copied().unwrap_or(0);
-            let message = format!("a block is compressed by method {kind}");
+            let message = format!("a block is compressed with method {kind}");
             Err(COMPRESSED.broken(message).at(whole.clone()).into())
         }
     }
 }
 
-/// The entries of a block.
+/// Returns the entries of a block.
 fn entries(block: &Bytes, budget: &mut Budget) -> Result<Vec<Entry>> {
     let wrong = |what: &'static str| -> Error { BROKEN.broken(what) };
     let restarts = block.last_chunk::<4>().map(|count| u64::from(u32::from_le_bytes(*count)));
@@ -170,15 +181,16 @@ fn entries(block: &Bytes, budget: &mut Budget) -> Result<Vec<Entry>> {
     let mut out: Vec<Entry> = Vec::new();
     while cursor.remaining() > 0 {
         let lens = (|| Some((varint(&mut cursor)?, varint(&mut cursor)?, varint(&mut cursor)?)))();
-        let (shared, rest, value) = lens.ok_or_else(|| wrong("an entry is cut"))?;
+        let (shared, rest, value) = lens.ok_or_else(|| wrong("an entry is incomplete"))?;
         let before = out.last().map(|(key, _)| key.as_slice()).unwrap_or_default();
         let shared = usize::try_from(shared).ok().and_then(|len| before.get(..len));
-        let shared = shared.ok_or_else(|| wrong("a key shares more than there is"))?;
-        let rest = cursor.take(rest).ok_or_else(|| wrong("a key is cut"))?;
+        let shared =
+            shared.ok_or_else(|| wrong("a key shares more bytes than the previous key has"))?;
+        let rest = cursor.take(rest).ok_or_else(|| wrong("a key is incomplete"))?;
         budget.take((shared.len() as u64).saturating_add(rest.len() as u64))?;
         let key = [shared, rest].concat();
         let start = cursor.position();
-        let value = cursor.take(value).ok_or_else(|| wrong("a value is cut"))?;
+        let value = cursor.take(value).ok_or_else(|| wrong("a value is incomplete"))?;
         let start = usize::try_from(start).unwrap_or(usize::MAX);
         out.push((key, body.slice(start..start.saturating_add(value.len()))));
     }

@@ -1,13 +1,15 @@
-//! Tar archives: where each file in one is. A file's bytes lie in one run, so having the archive is having the file.
+//! Tar archives: the locations of their files. The bytes of a file are contiguous, so a file can be read directly from
+//! its archive.
 //!
 //! ```text
-//! header     512 bytes: name, length, kind, a sum of the header itself
-//! contents   zeros up to a multiple of 512
+//! header     512 bytes: name, length, kind, checksum of the header
+//! contents   padded with zeros to a multiple of 512
 //! …          until two blocks of zeros, or the end of the archive
 //! ```
 //!
-//! Names that do not fit stand in a record before the header: GNU's `L`, or `path=` in one of pax (`x`), which may have the length, too. A
-//! header says nothing of where the next but one is, so an archive is walked from its start.
+//! Names that do not fit are stored in a record before the header: GNU's `L`, or `path=` in a pax record (`x`), which
+//! can also contain the length. A header only determines where the next one is, so an archive must be read from its
+//! start.
 
 use super::cursor::Cursor;
 use crate::error::{Remedy, Result, Shown as _};
@@ -20,21 +22,21 @@ crate::error::rules! {
     /// Rules of tar archives.
     pub static RULES;
 
-    /// An invalid header.
+    /// A header is malformed.
     pub HEADER: Malformed "tar/header"
         "A header of a tar archive has the correct checksum, and lengths that are numbers.";
-    /// What is not all there.
+    /// A file is incomplete.
     pub BOUNDS: Malformed "tar/bounds" "Every file of a tar archive lies completely inside it."
         hint "the download may not be complete";
-    /// A name that leads elsewhere, or nowhere.
+    /// A name is not a path inside the archive.
     pub NAME: Malformed "tar/name"
         "The name of a file in a tar archive is a relative path in UTF-8 without `..`.";
-    /// Two files of one name.
+    /// Two files have the same name.
     pub DUPLICATE_NAME: Malformed "tar/duplicate-name" "The names of files in a tar archive are unique.";
-    /// A file with holes.
+    /// A file is stored as a sparse file.
     pub SPARSE: Unsupported "tar/sparse" "The files of a tar archive are stored whole, not as sparse files."
-        hint "write the archive anew without sparse files";
-    /// Too many files.
+        hint "write the archive again without sparse files";
+    /// There are too many files.
     pub TOO_MANY: Limit "tar/too-many-files"
         "A tar archive has at most `Limits::files` headers, and records of at most `Limits::text_len` bytes."
         remedies [RaiseLimit { limit: "files", at_least: None }];
@@ -46,59 +48,59 @@ const BLOCK: u64 = 512;
 /// A file in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its path, with `/` between parts.
+    /// The file's path, with `/` as separator.
     pub name: String,
-    /// Where its bytes are in the archive.
+    /// The range of the file's bytes in the archive.
     pub range: Range<u64>,
 }
 
-/// Whether the bytes begin as a tar archive does.
+/// Returns `true` if the bytes start like a tar archive.
 pub fn is_one(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar") && Header::read(head).is_ok()
 }
 
-/// The files of the archive in `window`, in its order. Folders, links and devices are passed over.
+/// Returns the files of the archive in `window`, in order. Folders, links and devices are skipped.
 ///
 /// # Errors
-/// [`RULES`].
+/// Returns an error of [`RULES`] if the archive is malformed.
 pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
     let mut walk = Walk::default();
     walk.go(window, limits)?;
     Ok(walk.members)
 }
 
-/// A walk through an archive, which continues where it needed bytes, and never looks back.
+/// Reads the headers of an archive. It can be interrupted when bytes are missing, and continues there.
 #[derive(Debug, Default, Clone)]
 pub struct Walk {
-    /// The files so far.
+    /// The files found so far.
     pub members: Vec<Member>,
     names: HashSet<String>,
-    /// What records say of the file whose header comes next.
+    /// The properties that records set for the file of the next header.
     next: Next,
-    /// Where the next header is, and how many there were.
+    /// The offset of the next header; `count` is the number of headers so far.
     at: u64,
     count: u64,
 }
 
 impl Walk {
-    /// Where the next header is that is looked at: nothing before it is needed again.
+    /// Returns the offset of the next header. Nothing before it is needed again.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Goes to the end, or to the first bytes that `window` lacks: with those it is to be called again.
+    /// Reads headers up to the end of the archive. If bytes are missing in `window`, add them and call it again.
     ///
     /// # Errors
-    /// [`RULES`].
+    /// Returns an error of [`RULES`] if the archive is malformed, and [`Stop::Need`] if bytes are missing.
     pub fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
             let place = self.at..self.at.saturating_add(BLOCK);
             if place.end > window.len() {
-                let e = BOUNDS.broken("the archive ends in a header");
+                let e = BOUNDS.broken("the archive ends inside a header");
                 return Err(e.at(self.at..window.len()).into());
             }
             let block = window.bytes(place.clone())?;
-            // The end is two such blocks; what follows them is padding.
+            // The archive ends with two blocks of zeros; padding may follow.
             if block.iter().all(|byte| *byte == 0) {
                 break;
             }
@@ -107,7 +109,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Takes a header, with the record or the file behind it. Nothing has changed where bytes are lacking.
+    /// Processes a header, and the record or file after it. Nothing changes if bytes are missing.
     fn header(
         &mut self,
         block: &[u8],
@@ -116,7 +118,7 @@ impl Walk {
         limits: &Limits,
     ) -> Result<(), Stop> {
         if self.count >= limits.files {
-            let message = format!("there are more than {} headers", limits.files);
+            let message = format!("the archive has more than {} headers", limits.files);
             return Err(TOO_MANY.broken(message).into());
         }
         let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
@@ -131,24 +133,27 @@ impl Walk {
         let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
         let Some(data) = data else {
             let message = format!(
-                "a file of {len} bytes, of which {} are there",
+                "a file of {len} bytes is incomplete: only {} are left",
                 window.len().saturating_sub(end)
             );
             return Err(BOUNDS.broken(message).at(place).into());
         };
         let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
         if is_record && len > limits.text_len {
-            let message = format!("a record of {len} bytes, at most {}", limits.text_len);
+            let message =
+                format!("a record of {len} bytes exceeds the limit of {}", limits.text_len);
             let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
             return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
         }
         match header.kind {
             b'L' => self.next.name = Some(until_nul(&window.bytes(data)?).to_vec()),
             b'x' => self.next.take_pax(&window.bytes(data)?).map_err(|e| e.at(place))?,
-            b'S' => return Err(SPARSE.broken("a file has holes").at(place).into()),
+            b'S' => {
+                return Err(SPARSE.broken("a file is stored as a sparse file").at(place).into());
+            }
             b'0' | 0 | b'7' => {
                 let name = std::mem::take(&mut self.next).name.unwrap_or(header.name);
-                // Very old ones have folders so.
+                // Very old archives mark folders this way.
                 if !name.ends_with(b"/") {
                     let name = checked(name).map_err(|e| e.at(place.clone()))?;
                     if !self.names.insert(name.clone()) {
@@ -159,7 +164,7 @@ impl Walk {
                 }
             }
             b'K' | b'g' => {}
-            // A folder, a link, a device: it takes what was said before it.
+            // A folder, link or device: properties from records apply to it, and are dropped.
             _ => self.next = Next::default(),
         }
         (self.at, self.count) = (after, self.count.saturating_add(1));
@@ -167,7 +172,7 @@ impl Walk {
     }
 }
 
-/// What records say of the file that follows.
+/// Properties that records set for the next file.
 #[derive(Debug, Default, Clone)]
 struct Next {
     name: Option<Vec<u8>>,
@@ -175,10 +180,10 @@ struct Next {
 }
 
 impl Next {
-    /// Lines of `LENGTH KEY=VALUE`, each with its own length in bytes.
+    /// Reads lines of the form `LENGTH KEY=VALUE`, where `LENGTH` is the line's length in bytes.
     fn take_pax(&mut self, mut bytes: &[u8]) -> Result<()> {
         let wrong =
-            || HEADER.broken("a record before a header is not of the form `LENGTH KEY=VALUE`");
+            || HEADER.broken("a record before a header must have the form `LENGTH KEY=VALUE`");
         while !bytes.is_empty() {
             let space = bytes.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
             let len = bytes.get(..space).and_then(|len| std::str::from_utf8(len).ok());
@@ -195,7 +200,7 @@ impl Next {
                     self.len = Some(size.ok_or_else(wrong)?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(SPARSE.broken("a file has holes"));
+                    return Err(SPARSE.broken("a file is stored as a sparse file"));
                 }
                 _ => {}
             }
@@ -213,23 +218,23 @@ struct Header {
 
 impl Header {
     fn read(block: &[u8]) -> Result<Header> {
-        let block = block.get(..512).ok_or_else(|| HEADER.broken("a header is cut"))?;
+        let block = block.get(..512).ok_or_else(|| HEADER.broken("a header is incomplete"))?;
         let mut c = Cursor::new(block);
         let mut take = |n: u64| c.take(n).unwrap_or_default();
         let (name, _, len, _, sum) = (take(100), take(24), take(12), take(12), take(8));
         let (kind, _, magic, _) = (take(1), take(100), take(6), take(82));
         let prefix = take(155);
         let number = |field: &[u8]| {
-            number(field).ok_or_else(|| HEADER.broken("a number of a header is not octal"))
+            number(field).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
-        // As if its own field were blanks.
+        // The field of the checksum itself counts as blanks.
         let found = block.iter().enumerate().fold(0u64, |sum, (at, byte)| {
             sum.saturating_add(if (148..156).contains(&at) { 32 } else { (*byte).into() })
         });
         let said = number(sum)?;
         if said != found {
             return Err(
-                HEADER.broken(format!("the bytes of a header sum to {found}, it says {said}"))
+                HEADER.broken(format!("the checksum of a header is {found}, expected {said}"))
             );
         }
         let mut full = match until_nul(prefix) {
@@ -245,7 +250,7 @@ impl Header {
     }
 }
 
-/// A number in octal digits, or, behind a byte of 0x80, in binary.
+/// Parses a number in octal digits or, after a byte 0x80, in binary.
 fn number(field: &[u8]) -> Option<u64> {
     if let [0x80, rest @ ..] = field {
         let (high, low) = rest.split_last_chunk::<8>()?;
@@ -265,7 +270,7 @@ fn until_nul(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// A name that is a path below the archive, without `./` before it.
+/// Checks that a name is a path inside the archive, and removes `./` from its start.
 fn checked(name: Vec<u8>) -> Result<String> {
     let name = String::from_utf8(name).map_err(|e| {
         let name = String::from_utf8_lossy(e.as_bytes()).into_owned();
@@ -279,6 +284,6 @@ fn checked(name: Vec<u8>) -> Result<String> {
         !own.starts_with('/') && own.split('/').all(|part| !matches!(part, "" | "." | ".."));
     match is_path && !own.contains('\0') {
         true => Ok(own.to_owned()),
-        false => Err(NAME.broken(format!("`{}` is not the path of a file", name.shown()))),
+        false => Err(NAME.broken(format!("`{}` is not a relative path of a file", name.shown()))),
     }
 }

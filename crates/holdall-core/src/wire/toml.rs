@@ -1,5 +1,5 @@
-//! TOML under limits. The parser is the `toml` crate, which refuses duplicate keys; here its input is
-//! checked against lengths, nesting and counts first, because it builds everything in memory.
+//! TOML under limits, parsed by the `toml` crate, which refuses duplicate keys. The length, nesting and number of
+//! values are checked before, because the parser builds everything in memory.
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -15,43 +15,44 @@ crate::error::rules! {
         remedies [RaiseLimit { limit: "text_len", at_least: None }];
     /// The text is not TOML.
     pub BROKEN: Malformed "toml/broken" "A TOML text is UTF-8 and valid TOML 1.0, without duplicate keys.";
-    /// Nested too deeply.
+    /// Values are nested too deeply.
     pub DEPTH: Limit "toml/depth"
         "Tables, arrays and dotted keys nest at most 64 deep, or `Limits::depth` if that is less."
         remedies [RaiseLimit { limit: "depth", at_least: None }];
-    /// More values than allowed.
+    /// There are too many values.
     pub TOO_MANY_VALUES: Limit "toml/too-many-values"
         "A TOML text has at most 2^20 tables, keys, values and empty lines, or `Limits::attribute_values` if that is less."
         remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
 }
 
-/// The deepest nesting, whatever the limits say: what the parser takes.
+/// The maximum nesting, whatever the limits: what the parser supports.
 const DEPTH_MAX: usize = 64;
 
-/// The most values, whatever the limits say: the parser takes some 200 bytes for one of a few. An
-/// `index.toml` of 100 000 tensors has about as many.
+/// The maximum number of values, whatever the limits: the parser takes about 200 bytes per value. An `index.toml` of
+/// 100 000 tensors has about this many.
 const COUNT_MAX: u64 = 1 << 20;
 
 /// Parses a whole text.
 ///
 /// # Errors
-/// [`LEN`], [`BROKEN`], [`DEPTH`], [`TOO_MANY_VALUES`].
+/// Returns [`LEN`], [`BROKEN`], [`DEPTH`] or [`TOO_MANY_VALUES`] if the text is invalid or exceeds a limit.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Table> {
     let text = measured(bytes, limits)?;
     text.parse::<Table>().map_err(|e| broken(text, &e))
 }
 
-/// As [`parse`]; every key and value with its place in the text, which [`line()`] makes a line.
+/// Parses a text like [`parse`], and keeps the offset of every key and value in the text, which [`line()`] converts to
+/// a line.
 ///
 /// # Errors
-/// As [`parse`].
+/// Returns the errors of [`parse`].
 pub fn parse_placed<'t>(bytes: &'t [u8], limits: &Limits) -> Result<(&'t str, DeTable<'t>)> {
     let text = measured(bytes, limits)?;
     let table = DeTable::parse(text).map_err(|e| broken(text, &e))?;
     Ok((text, table.into_inner()))
 }
 
-/// The line, from 1 on, that byte `at` of the text is in.
+/// Returns the line, starting at 1, that contains byte `at` of the text.
 pub fn line(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at.min(text.len())).unwrap_or_default();
     before.iter().filter(|&&b| b == b'\n').count().saturating_add(1)
@@ -60,16 +61,16 @@ pub fn line(text: &str, at: usize) -> usize {
 #[cold]
 fn broken(text: &str, e: &::toml::de::Error) -> Error {
     let line = line(text, e.span().map_or(0, |span| span.start));
-    // The parser says what it expected on lines of its own.
+    // The parser lists the expected tokens on further lines.
     let said = e.message().lines().collect::<Vec<_>>().join("; ");
     BROKEN.broken(format!("line {line}: {said}"))
 }
 
-/// The text, once it is known to be short, flat and small enough to be parsed.
+/// Returns the text, after checking its length, nesting and number of values.
 fn measured<'t>(bytes: &'t [u8], limits: &Limits) -> Result<&'t str> {
     let (len, most) = (bytes.len() as u64, limits.text_len);
     if len > most {
-        return Err(LEN.broken(format!("{len} bytes, at most {most}")));
+        return Err(LEN.broken(format!("a text of {len} bytes exceeds the limit of {most}")));
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|e| BROKEN.broken(format!("byte {} is not UTF-8", e.valid_up_to())))?;
@@ -77,14 +78,14 @@ fn measured<'t>(bytes: &'t [u8], limits: &Limits) -> Result<&'t str> {
     Ok(text)
 }
 
-/// What the text nests and counts, without building any of it. Strings and comments are told from the
-/// rest as TOML does it; where they are broken, the parser says so.
+/// Measures the nesting and the number of values of a text, without building values. Strings and comments are
+/// recognised as in TOML; the parser reports malformed ones.
 struct Measure {
-    /// Tables, arrays and dots that are open, for each bracket.
+    /// For each open bracket, the number of tables, arrays and dots that it opened.
     open: Vec<usize>,
-    /// All of these, and the dots of the last header.
+    /// The sum of `open`.
     depth: usize,
-    /// Dots of the key, or number, at hand.
+    /// Dots of the current key or number.
     dots: usize,
     count: u64,
 }
@@ -92,10 +93,10 @@ struct Measure {
 fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
     let most_deep = limits.depth.min(DEPTH_MAX);
     let most = limits.attribute_values.min(COUNT_MAX);
-    // The count where the line starts.
+    // The count at the start of the line.
     let mut before = 0u64;
     let mut m = Measure { open: Vec::new(), depth: 0, dots: 0, count: 0 };
-    // Dots of the last header: what follows it stands inside.
+    // Dots of the last header: keys after it are nested in it.
     let mut header = 0usize;
     let mut rest = bytes;
     while let Some((&byte, after)) = rest.split_first() {
@@ -115,15 +116,15 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
                 m.count = m.count.saturating_add(1);
             }
             b']' | b'}' => {
-                // A header is the only bracket with dots right before its end; elsewhere they are those
-                // of a number, or of a key that the parser refuses.
+                // A header is the only bracket with dots right before its end; elsewhere the dots belong to a number,
+                // or to a key that the parser refuses.
                 header = header.max(m.dots).min(DEPTH_MAX);
                 let closed = m.open.pop().unwrap_or(0);
                 m.depth = m.depth.saturating_sub(closed);
                 m.dots = 0;
             }
             b'=' => {
-                // The dots stay: what the key holds is that deep.
+                // The dots are kept: the key's value is nested that deeply.
                 m.count = m.count.saturating_add(1);
                 continue;
             }
@@ -133,7 +134,7 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
             }
             b'\n' => {
                 m.dots = 0;
-                // The parser takes room for a line with nothing on it, too.
+                // The parser allocates for empty lines, too.
                 m.count = m.count.max(before.saturating_add(1));
                 before = m.count;
             }
@@ -141,7 +142,7 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
         }
         let depth = m.depth.saturating_add(m.dots).saturating_add(header);
         if depth > most_deep {
-            return Err(DEPTH.broken(format!("nested more than {most_deep} deep")));
+            return Err(DEPTH.broken(format!("nested more than {most_deep} levels deep")));
         }
         if m.count > most {
             let message = format!("more than {most} tables, keys, values and lines");
@@ -151,11 +152,11 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// What follows a string of which the first quote was taken.
+/// Returns the bytes after a string, whose first quote was already read.
 fn after_string(rest: &[u8], quote: u8) -> &[u8] {
     let takes_escapes = quote == b'"';
     if let Some(mut rest) = rest.strip_prefix(&[quote, quote]) {
-        // Three quotes, with lines in it: to the next three. One or two more belong to it.
+        // Three quotes start a multi-line string, which ends at the next three. One or two more quotes belong to it.
         loop {
             match rest {
                 [b'\\', _, after @ ..] if takes_escapes => rest = after,
@@ -179,7 +180,7 @@ fn after_string(rest: &[u8], quote: u8) -> &[u8] {
     }
 }
 
-/// From the end of the line on.
+/// Returns the bytes from the end of the line on.
 fn after_line(rest: &[u8]) -> &[u8] {
     let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
     rest.get(end..).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Zips built field by field, with sums of their own. The tests of packages build their files with them, too.
+//! Zips built field by field, with independent checksums. The tests of packages use them, too.
 #![allow(dead_code, reason = "packages use more of it")]
 
 pub(crate) mod sums;

@@ -1,13 +1,13 @@
-//! CRC-32 and SHA-256 on their own: what is tested must not vouch for itself.
+//! Independent implementations of CRC-32 and SHA-256, so that the tested code does not check itself.
 
-/// CRC-32 as zip has it.
+/// Returns the CRC-32 as zip uses it.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
     let table: Vec<u32> = (0..256).map(|byte| (0..8).fold(byte, |crc, _| step(crc))).collect();
     !bytes.iter().fold(!0, |crc, byte| table[(crc as u8 ^ byte) as usize] ^ crc >> 8)
 }
 
-/// The first bits of the fractions of the roots of order `root` of the first `N` primes.
+/// Returns the first bits of the fractions of the roots of order `root` of the first `N` primes.
 fn fractions<const N: usize>(root: u32) -> [u32; N] {
     let mut out = [0; N];
     let mut candidates = (2u128..).filter(|n| (2..*n).all(|d| n % d != 0));
@@ -29,7 +29,7 @@ fn fractions<const N: usize>(root: u32) -> [u32; N] {
     out
 }
 
-/// SHA-256.
+/// Returns the SHA-256.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut state: [u32; 8] = fractions(2);
     let keys: [u32; 64] = fractions(3);

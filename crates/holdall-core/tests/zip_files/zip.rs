@@ -2,7 +2,7 @@
 
 use super::sums::crc32;
 
-/// One entry: what stands in its records, right or wrong.
+/// One entry: the contents of its records, right or wrong.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
@@ -15,11 +15,11 @@ pub(crate) struct Entry {
     pub(crate) local_extra: Vec<u8>,
     pub(crate) extra: Vec<u8>,
     pub(crate) comment: Vec<u8>,
-    /// Lengths and CRC-32 behind the bytes, zeros in the local header.
+    /// Whether lengths and CRC-32 follow the bytes, with zeros in the local header.
     pub(crate) deferred: bool,
-    /// Numbers in a zip64 field.
+    /// Whether numbers are in a zip64 field.
     pub(crate) zip64: bool,
-    /// What `MANIFEST` is to list in place of the content.
+    /// The hash that `MANIFEST` lists, instead of that of the content.
     pub(crate) listed: Option<Vec<u8>>,
 }
 
@@ -42,17 +42,17 @@ impl Entry {
         }
     }
 
-    /// By Deflate, in blocks that are stored as they are.
+    /// Compresses with Deflate, in stored blocks.
     pub(crate) fn deflate(&mut self) {
         (self.method, self.stored) = (8, deflate(&self.content));
     }
 
-    /// By zstd, in a frame of blocks that are stored as they are.
+    /// Compresses with zstd, in a frame of raw blocks.
     pub(crate) fn zstd(&mut self) {
         (self.method, self.stored) = (93, zstd(&self.content));
     }
 
-    /// Method to comment length: the fields that both records have, but for the flags.
+    /// Returns the fields from method to comment length that both records have, except for the flags.
     fn common(&self, out: &mut Vec<u8>, is_local: bool) {
         let flags = self.flags | if self.deferred { 8 } else { 0 };
         out.extend(flags.to_le_bytes());
@@ -69,7 +69,7 @@ impl Entry {
         out.extend((self.name.len() as u16).to_le_bytes());
     }
 
-    /// Decoded length, stored length and, in the directory, offset.
+    /// Returns decoded length, stored length and, in the directory, offset.
     fn zip64_field(&self, numbers: &[u64]) -> Vec<u8> {
         if !self.zip64 {
             return Vec::new();
@@ -80,7 +80,7 @@ impl Entry {
     }
 }
 
-/// One stream of Deflate.
+/// Returns one Deflate stream.
 pub(crate) fn deflate(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut parts = content.chunks(0xffff).peekable();
@@ -96,9 +96,9 @@ pub(crate) fn deflate(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One frame of zstd, of up to 128 KiB.
+/// Returns one frame of zstd, of up to 128 KiB.
 pub(crate) fn zstd(content: &[u8]) -> Vec<u8> {
-    // A single segment, with a content size of 4 bytes, and one last block as it is.
+    // A single segment, with a content size of 4 bytes, and one last raw block.
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     out.extend((content.len() as u32).to_le_bytes());
     out.extend(((content.len() as u32) << 3 | 1).to_le_bytes().iter().take(3));
@@ -106,40 +106,40 @@ pub(crate) fn zstd(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A zip being put together.
+/// A zip to be built.
 #[derive(Clone, Default)]
 pub(crate) struct Zip {
     pub(crate) entries: Vec<Entry>,
-    /// What stands before the first entry.
+    /// The bytes before the first entry.
     pub(crate) prefix: Vec<u8>,
     pub(crate) comment: Vec<u8>,
-    /// A zip64 end record and its locator.
+    /// Whether there is a zip64 end record and its locator.
     pub(crate) zip64: bool,
-    /// Their numbers only there.
+    /// Whether the numbers are only in the zip64 records.
     pub(crate) saturated: bool,
 }
 
-/// A zip, and where its records are.
+/// A zip, and the offsets of its records.
 #[derive(Clone)]
 pub(crate) struct Built {
     pub(crate) bytes: Vec<u8>,
     pub(crate) locals: Vec<usize>,
     pub(crate) centrals: Vec<usize>,
     pub(crate) directory: usize,
-    /// The zip64 end record and its locator, or the end record.
+    /// The offset of the zip64 end record and its locator, or of the end record.
     pub(crate) end64: usize,
     pub(crate) locator: usize,
     pub(crate) end: usize,
 }
 
 impl Built {
-    /// The same zip with other bytes at `at`.
+    /// Returns the zip with other bytes at `at`.
     pub(crate) fn patch(mut self, at: usize, bytes: &[u8]) -> Built {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         self
     }
 
-    /// The same zip with a bit of the byte at `at` changed.
+    /// Returns the zip with one bit of the byte at `at` changed.
     pub(crate) fn flip(mut self, at: usize) -> Built {
         self.bytes[at] ^= 1;
         self

@@ -1,4 +1,4 @@
-//! The same plainly, to compare with.
+//! A plain implementation on the CPU, for comparison.
 
 use crate::Sizes;
 use holdall::{File, Result};
@@ -9,7 +9,7 @@ struct Rows {
     all: Vec<f32>,
 }
 
-/// The hidden state of each token after the last layer.
+/// Returns the hidden state of each token after the last layer.
 pub(crate) fn encode(file: &File, sizes: &Sizes, ids: &[u32]) -> Result<Vec<f32>> {
     let width = sizes.hidden as usize;
     let get = |name: &str| file.tensor(name)?.dense()?.to_f32();

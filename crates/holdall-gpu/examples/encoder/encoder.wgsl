@@ -1,8 +1,8 @@
-// What a BERT encoder is made of, written to be read: one invocation a number, or a row.
+// The operations of a BERT encoder, written for readability: one invocation per number, or per row.
 
 struct Sizes {
     tokens: u32,
-    // Numbers of a row that is read, and of one that is written.
+    // The numbers in an input row, and in an output row.
     inner: u32,
     outer: u32,
     heads: u32,
@@ -16,7 +16,7 @@ struct Sizes {
 @group(0) @binding(5) var<storage, read> c: array<f32>;
 @group(0) @binding(6) var<storage, read> ids: array<u32>;
 
-// The sum of the embeddings of a word (x), its place (a) and its sentence (b).
+// The sum of the embeddings of a word (x), its position (a) and its sentence (b).
 @compute @workgroup_size(64)
 fn embed(@builtin(global_invocation_id) id: vec3<u32>) {
     let n = id.x;
@@ -26,7 +26,7 @@ fn embed(@builtin(global_invocation_id) id: vec3<u32>) {
     out[n] = x[ids[token] * sizes.outer + h] + a[token * sizes.outer + h] + b[h];
 }
 
-// The sum of two (x and a), normalised by rows, with a gain (b) and an offset (c).
+// The sum of x and a, normalised by rows, with a gain (b) and an offset (c).
 @compute @workgroup_size(1)
 fn norm(@builtin(global_invocation_id) id: vec3<u32>) {
     let start = id.x * sizes.outer;
@@ -58,14 +58,14 @@ fn product(n: u32) -> f32 {
     return sum;
 }
 
-// A matrix (a) and an offset (b).
+// The product with a matrix (a), plus an offset (b).
 @compute @workgroup_size(64)
 fn linear(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x >= sizes.tokens * sizes.outer { return; }
     out[id.x] = product(id.x);
 }
 
-// The same, and what BERT puts between its two.
+// The same as linear, followed by GELU.
 @compute @workgroup_size(64)
 fn linear_gelu(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x >= sizes.tokens * sizes.outer { return; }
@@ -80,7 +80,7 @@ fn erf(y: f32) -> f32 {
     return sign(y) * (1.0 - p * exp(-y * y));
 }
 
-// Queries (x), keys (a) and values (b): one invocation for a token and a head.
+// Attention with queries (x), keys (a) and values (b): one invocation per token and head.
 @compute @workgroup_size(1)
 fn attend(@builtin(global_invocation_id) id: vec3<u32>) {
     let token = id.x;

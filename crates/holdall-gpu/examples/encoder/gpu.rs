@@ -1,4 +1,4 @@
-//! The encoder on the device: one submission a layer.
+//! The encoder on the device: one submission per operation.
 
 use crate::Sizes;
 use holdall::{Result, Role};
@@ -13,7 +13,7 @@ pub(crate) struct Encoder<'a> {
     tokens: u32,
 }
 
-/// One dispatch: a shader, what it reads, and how much it writes.
+/// One dispatch: a shader, its inputs, and the sizes of its output.
 struct Step<'s> {
     shader: &'s str,
     reads: Vec<wgpu::BindingResource<'s>>,
@@ -36,8 +36,8 @@ impl<'a> Encoder<'a> {
         Encoder { device, queue, sizes, module, ids: buffer, tokens: ids.len() as u32 }
     }
 
-    /// The hidden state of each token after the last layer. `find` gives tensors, and may wait for them; `told` hears of each
-    /// layer when the device is done with it.
+    /// Returns the hidden state of each token after the last layer. `find` returns tensors, and may wait for them.
+    /// `told` is called with each layer when the device has finished it.
     pub(crate) fn encode(
         &self,
         find: impl Fn(&str) -> Result<Tensor>,
@@ -109,7 +109,7 @@ impl<'a> Encoder<'a> {
             let wide = linear("linear_gelu", &y, &at("intermediate.dense"), hidden, inner)?;
             let z = linear("linear", &wide, &at("output.dense"), inner, hidden)?;
             x = norm(&z, &y, &at("output.LayerNorm"))?;
-            // So that the time told is that of the device.
+            // So that the reported time is that of the device.
             let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
             told(n);
         }

@@ -1,13 +1,12 @@
-//! A BERT encoder (MiniLM, say) in compute shaders, over weights that are loaded, and over weights that are still on their
-//! way: layer 0 is computed before the last layer has come.
+//! A BERT encoder (such as MiniLM) in compute shaders, with weights that are loaded, and with weights that are still
+//! loading: layer 0 is computed before the last layer has arrived.
 //!
 //! ```text
 //! cargo run --release -p holdall-gpu --example encoder -- model.safetensors
 //! ```
 //!
-//! Without an argument a small encoder of random numbers is made. What the device computes is compared with the same
-//! computed here, plainly. The stream comes from a server on loopback that takes
-//! about four seconds.
+//! Without an argument, a small encoder with random weights is created. The result of the device is compared with the
+//! same computation on the CPU. The stream comes from a server on loopback that takes about four seconds.
 
 mod cpu;
 mod gpu;
@@ -21,10 +20,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// "This is a sentence to encode", as MiniLM's tokenizer has it.
+/// "This is a sentence to encode", as tokenized by MiniLM.
 const IDS: [u32; 9] = [101, 2023, 2003, 1037, 6251, 2000, 4372, 16044, 102];
 
-/// What is known of an encoder from its tensors.
+/// The sizes of an encoder, from its tensors.
 struct Sizes {
     layers: usize,
     hidden: u64,
@@ -72,7 +71,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
 
     let server = server::Server::new({
         let bytes = std::fs::read(&path)?;
-        // Eight answers are under way at once.
+        // Eight responses are in flight at once.
         let step = bytes.len() / 8 / 400;
         move |request| {
             let mut reply = server::Reply::file(&bytes, "\"model\"", request);
@@ -118,16 +117,16 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
 
 fn compare(expected: &[f32], found: &[f32]) -> std::result::Result<(), String> {
     let far = expected.iter().zip(found).map(|(x, y)| (x - y).abs()).fold(0f32, f32::max);
-    println!("greatest distance from what is computed plainly: {far:e}");
+    println!("maximum difference from the result on the CPU: {far:e}");
     match expected.len() == found.len() && far < 1e-4 {
         true => Ok(()),
-        false => Err(format!("{far:e} is too far")),
+        false => Err(format!("the maximum difference {far:e} exceeds 1e-4")),
     }
 }
 
-/// A small encoder of random numbers, with MiniLM's names.
+/// Writes a small encoder with random weights and MiniLM's names.
 fn make(path: &Path) -> Result<()> {
-    // More layers than answers at once.
+    // More layers than concurrent responses.
     let (hidden, inner, layers) = (96u64, 192u64, 12);
     let mut all: Vec<(String, Vec<u64>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![500, hidden]),

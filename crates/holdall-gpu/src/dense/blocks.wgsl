@@ -1,6 +1,6 @@
-// ggml's blocks, element by element. `b` is the byte at which a block starts, `j` the number of the element in it. The
-// formulas are those of `holdall_core::layout::blocks`; every product is exact in 24 bits, so that no device rounds
-// differently.
+// Decodes ggml's blocks, element by element. `b` is the byte at which a block starts, `j` the index of the element in
+// it. The formulas are those of `holdall_core::layout::blocks`. Every product is exact in 24 bits, so that no device
+// rounds differently.
 
 fn nibble(byte: u32, low: bool) -> u32 {
     let both = data_u8(byte);
@@ -68,7 +68,7 @@ fn mxfp4(b: u32, j: u32) -> f32 {
     return bitcast<f32>(bits) * e2m1(nibble(b + 1u + j % 16u, j < 16u));
 }
 
-// Half of an E4M3 without its sign; 0x7F is 0 too.
+// Returns half of an E4M3 without its sign; 0x7F is 0 too.
 fn half_of_e4m3(x: u32) -> f32 {
     let exponent = (x >> 3u) & 15u;
     let mantissa = x & 7u;
@@ -107,7 +107,7 @@ fn q3_k(b: u32, j: u32) -> f32 {
     return half_at(b + 108u) * scale * (f32(q) - select(4.0, 0.0, bit == 1u));
 }
 
-// Scale number `i` of the eight that 12 bytes hold, 6 bits each, and the offset that goes with it.
+// Returns scale number `i` of the eight that 12 bytes hold, 6 bits each, and its offset.
 fn six_bits(b: u32, i: u32) -> vec2<f32> {
     if i < 4u {
         return vec2<f32>(f32(data_u8(b + i) & 63u), f32(data_u8(b + i + 4u) & 63u));
@@ -152,7 +152,7 @@ fn tq2_0(b: u32, j: u32) -> f32 {
     return half_at(b + 64u) * (f32(q) - 1.0);
 }
 
-// The digit of base three that a power of three brings to the top of a byte.
+// Multiplying by a power of three moves one digit of base three to the top of a byte.
 fn tq1_0(b: u32, j: u32) -> f32 {
     var powers = array<u32, 5>(1u, 3u, 9u, 27u, 81u);
     var byte = 0u;

@@ -1,6 +1,7 @@
-// ggml's blocks whose elements are looked up in a grid, which `table` has: four numbers to a word. As blocks.wgsl.
+// Decodes ggml's blocks whose elements are looked up in a grid. `table` holds the grid, four numbers per word. See
+// blocks.wgsl.
 
-// Number `k` of a line of `len`.
+// Returns number `k` of a grid's line that has `len` numbers.
 fn grid(line: u32, len: u32, k: u32) -> f32 {
     let at = line * len + k;
     return f32(extractBits(bitcast<i32>(table[at / 4u]), 8u * (at % 4u), 8u));
@@ -10,7 +11,7 @@ fn u32_at(byte: u32) -> u32 {
     return data_u16(byte) | (data_u16(byte + 2u) << 16u);
 }
 
-// Seven signs, and the eighth that makes the number of minus signs even.
+// Returns seven signs, and an eighth that makes the number of minus signs even.
 fn signs_of(bits: u32) -> u32 {
     let seven = bits & 127u;
     return seven | ((countOneBits(seven) & 1u) << 7u);
@@ -28,7 +29,7 @@ fn iq2_xxs(b: u32, j: u32) -> f32 {
     return signed(d * grid(data_u8(at + l), 8u, j % 8u), signs_of(rest >> (7u * l)), j % 8u);
 }
 
-// The scale of 16 elements: four bits of the byte of 32.
+// Returns the scale of 16 elements: four bits of the byte for 32 elements.
 fn of_16(d: f32, byte: u32, j: u32) -> f32 {
     let scale = (data_u8(byte + j / 32u) >> (4u * (j / 16u % 2u))) & 15u;
     return d * (0.5 + f32(scale)) * 0.25;
@@ -68,7 +69,7 @@ fn iq3_s(b: u32, j: u32) -> f32 {
     return signed(d * grid(line, 4u, j % 4u), signs, j % 4u);
 }
 
-// d times a number of a line, an eighth more or less.
+// Returns `d` times a number of a line, plus or minus an eighth.
 fn shifted(d: f32, line: u32, down: bool, j: u32) -> f32 {
     return d * (grid(line & 2047u, 8u, j % 8u) + select(0.125, -0.125, down));
 }
@@ -81,7 +82,7 @@ fn iq1_s(b: u32, j: u32) -> f32 {
     return shifted(d, line, (high & 0x8000u) != 0u, j);
 }
 
-// The half whose bits stand, four each, at the top of four numbers.
+// Returns the half float whose bits are spread over four numbers, in the top four bits of each.
 fn spread_half(b: u32) -> f32 {
     var bits = 0u;
     for (var i = 0u; i < 4u; i++) {

@@ -1,4 +1,4 @@
-//! Shaders for groups of quantized elements: each is `(q - zero) * scale`.
+//! Shaders for quantized elements in groups: each element is `(q - zero) * scale`.
 
 use super::{Reading, of_plain};
 use crate::model::{Component, Tensor};
@@ -8,7 +8,7 @@ use holdall::layout::{Packing, Scheme};
 use holdall::{DType, Error, Result, Role};
 use std::fmt::Write as _;
 
-/// How the elements of a tensor of layout `quantized_group` are read.
+/// Returns the shader code that reads the elements of a tensor of layout `quantized_group`.
 pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let info = tensor.info();
     let scheme = Scheme::from_info(info)?;
@@ -17,7 +17,8 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let rows = tensor.shape().first().copied().unwrap_or(1);
     let (data, scales) = (tensor.component(&Role::PackedWeight)?, tensor.component(&Role::Scales)?);
     if data.logical_type.is_some() || scheme.exponent != 0 {
-        let e = CONVERSION.broken("elements that are floats, or have an exponent, have no shader");
+        let e = CONVERSION
+            .broken("no shader for quantized elements that are floats or have an exponent");
         return Err(e.in_component(&data.role));
     }
     let packing = &scheme.packing;
@@ -52,7 +53,7 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let mut body = format!("let g = {group};");
     if let Some(named) = named {
         if !scheme.groups_rows {
-            let e = CONVERSION.broken("`g_idx` is there, but groups do not run down the rows");
+            let e = CONVERSION.broken("unexpected `g_idx`: the groups do not run down the rows");
             return Err(e.in_component(&named.role));
         }
         let down = groups / columns;
@@ -83,7 +84,8 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     Ok(Reading { code, parts, ..Reading::new(body) })
 }
 
-/// `group_of_row(i)`: the number that each row has, whatever does not fit 32 bits as the largest.
+/// Returns the code of `group_of_row(i)`: the number of each row's group, or the largest number if it does not fit in
+/// 32 bits.
 fn groups_of_rows(named: &Component, rows: u64) -> Result<String> {
     fits(named, u128::from(rows) * u128::from(named.dtype.width()))?;
     let body = match named.dtype {
@@ -95,14 +97,14 @@ fn groups_of_rows(named: &Component, rows: u64) -> Result<String> {
         DType::U8 => "rows_u8(i)",
         _ => {
             let e =
-                CONVERSION.broken(format!("rows that are named by {} have no shader", named.dtype));
+                CONVERSION.broken(format!("no shader for group numbers of type {}", named.dtype));
             return Err(e.in_component(&named.role));
         }
     };
     Ok(format!("fn group_of_row(i: u32) -> u32 {{ return {body}; }}\n"))
 }
 
-/// What the zero point of a group is, and whether the component is read.
+/// Returns the code for a group's zero point, and whether it reads the component.
 fn zero_points(scheme: &Scheme, zeros: &Component, groups: u64) -> Result<(String, bool)> {
     let is_float = matches!(zeros.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
         || zeros.logical_type.is_some();
@@ -138,11 +140,11 @@ fn fits(component: &Component, len: u128) -> Result<()> {
 fn wrong_len(component: &Component, len: u128) -> Error {
     let found = component.len;
     QUANTIZED_COUNTS
-        .broken(format!("{found} bytes where {len} were to be"))
+        .broken(format!("expected {len} bytes, found {found}"))
         .in_component(&component.role)
 }
 
-/// The number that bits stand for.
+/// Returns the code that converts the bits of an element to its number.
 fn number(packing: &Packing) -> String {
     let mask = (1u32 << packing.bits()) - 1;
     match packing.is_signed() {
@@ -151,7 +153,7 @@ fn number(packing: &Packing) -> String {
     }
 }
 
-/// The lowest bit of element `slot` of a block.
+/// Returns the code for the lowest bit of element `slot` in a block.
 fn bit(packing: &Packing) -> String {
     if packing.is_msb() {
         return format!("({}u - slot) * {}u", packing.elements() - 1, packing.bits());
@@ -163,7 +165,7 @@ fn bit(packing: &Packing) -> String {
     format!("array<u32, 8>({})[slot]", bits.join(", "))
 }
 
-/// `q_of_NAME(i)`: elements that follow one another, a block of words after the other.
+/// Returns the code of `q_of_NAME(i)`, for elements that are stored one after the other in blocks of words.
 fn flat(name: &str, packing: &Packing) -> String {
     let block_len = packing.words() * packing.word().width();
     format!(
@@ -181,7 +183,7 @@ fn flat(name: &str, packing: &Packing) -> String {
     )
 }
 
-/// The same where the words of a row lie above those of the rows below.
+/// Returns the code of `q_of_data(i)`, for words whose elements are in the same column of consecutive rows.
 fn down_rows(packing: &Packing, columns: u64) -> String {
     let width = packing.word().width();
     format!(
@@ -192,7 +194,7 @@ fn down_rows(packing: &Packing, columns: u64) -> String {
     let line = row / {per}u * {words}u + bit / {word_bits}u;
     let within = bit % {word_bits}u;
     let byte = (line * {columns}u + i % {columns}u) * {width}u + within / 8u;
-    // What an element has in the next byte: of its word, or of the word in the next line.
+    // The rest of the element is in the next byte: of the same word, or of the word in the next line.
     let next = select((line + 1u) * {columns}u + i % {columns}u, 0u, within / 8u + 1u < {width}u) * {width}u;
     let high = data_u8(select(next, byte + 1u, within / 8u + 1u < {width}u));
     let both = (data_u8(byte) | (high << 8u)) >> (within % 8u);

@@ -1,4 +1,4 @@
-// Floats of 16 bits as those of 32, and back, by their bits: no device rounds or flushes these.
+// Conversion between 16-bit and 32-bit floats with integer operations: no device rounds or flushes these.
 
 fn bits_of_half(h: u32) -> u32 {
     let sign = (h & 0x8000u) << 16u;
@@ -13,7 +13,7 @@ fn bits_of_half(h: u32) -> u32 {
     if mantissa == 0u {
         return sign;
     }
-    // The leading one goes where it is implied.
+    // The leading one is implied in the result, so it is masked out.
     let top = firstLeadingBit(mantissa);
     return sign | ((top + 103u) << 23u) | ((mantissa << (23u - top)) & 0x7fffffu);
 }
@@ -22,7 +22,7 @@ fn half_at(byte: u32) -> f32 {
     return bitcast<f32>(bits_of_half(data_u16(byte)));
 }
 
-// To the nearest, ties to even.
+// Rounds to the nearest, ties to even.
 fn half_of_bits(x: u32) -> u32 {
     let sign = (x >> 16u) & 0x8000u;
     let magnitude = x & 0x7fffffffu;
@@ -39,7 +39,7 @@ fn half_of_bits(x: u32) -> u32 {
     if magnitude < 0x33000000u {
         return sign;
     }
-    // Below the least normal half: shifted into place, with its leading one.
+    // Subnormal half: shifted into place, with its leading one.
     let shift = 126u - (magnitude >> 23u);
     let significand = (magnitude & 0x7fffffu) | 0x800000u;
     let kept = significand >> shift;

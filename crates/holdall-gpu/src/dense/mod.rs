@@ -1,4 +1,4 @@
-//! Tensors made dense on the device: floats of other types, blocks and groups of quantized ones.
+//! Conversion of tensors to dense floats on the device: other float types, blocks and quantized groups.
 
 mod groups;
 
@@ -14,15 +14,15 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Invocations of a workgroup.
+/// Invocations per workgroup.
 const GROUP: u32 = 64;
 
-/// What elements become.
+/// The float type of the converted elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Float {
     /// 32 bits.
     F32,
-    /// 16 bits, to the nearest, ties to even; two to a word.
+    /// 16-bit floats, two per 32-bit word, rounded to the nearest, ties to even.
     F16,
 }
 
@@ -35,7 +35,7 @@ impl Float {
     }
 }
 
-/// Makes tensors dense by compute shaders, each of which is built once.
+/// Converts tensors to dense floats with compute shaders. Each shader is compiled once.
 pub struct Converter {
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -43,23 +43,23 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// For tensors on that device.
+    /// Creates a converter for tensors on this device.
     pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Converter {
         let (device, queue) = (device.clone(), queue.clone());
         Converter { device, queue, pipelines: Mutex::default() }
     }
 
-    /// The elements of a tensor in row-major order, as `to`, in buffers of their own. The work is submitted to the queue;
-    /// whatever is submitted after it finds the elements there.
+    /// Converts the elements of a tensor to `to`, in row-major order and in new buffers. The work is submitted to the
+    /// queue; work that is submitted later sees the converted elements.
     ///
-    /// Elements are those that [`holdall::Tensor::to_dense`] gives, bit for bit, but for two things that devices may do: a
-    /// product below 2⁻¹²⁶ may be 0, and a block whose scale is not a finite number gives what the device makes of it. Rows whose
-    /// `g_idx` is not the number of a group, which `to_dense` refuses, are NaN.
+    /// The elements are bit for bit those of [`holdall::Tensor::to_dense`], with two exceptions that depend on the
+    /// device: a product below 2⁻¹²⁶ may be 0, and the elements of a block whose scale is not finite may differ. Rows
+    /// whose `g_idx` is not the number of a group, which `to_dense` refuses, become NaN.
     ///
     /// # Errors
-    /// `gpu/conversion` for elements or a layout without a shader: integers of 32 bits and more, `f64`, complex numbers, sparse
-    /// tensors; `gpu/pages` for more pages than the device binds at once;
-    /// `gpu/memory`, `gpu/refused`.
+    /// Returns `gpu/conversion` for elements or layouts without a shader: integers of 32 bits and more, `f64`, complex
+    /// numbers, sparse tensors; `gpu/pages` if the tensor has more pages than the device can bind at once; and
+    /// `gpu/memory` or `gpu/refused` if the device returns an error.
     pub fn dense(&self, tensor: &Tensor, to: Float) -> Result<Component> {
         self.convert(tensor, to).map_err(|e| e.in_tensor(tensor.name()))
     }
@@ -79,12 +79,18 @@ impl Converter {
         let limits = self.device.limits();
         let most = u64::from(limits.max_storage_buffers_per_shader_stage);
         if pages.len() as u64 + 2 > most {
-            let message = format!("{} pages and two more, {most} bindings", pages.len());
+            let message = format!(
+                "the tensor has {} pages and needs two more bindings, the device has {most}",
+                pages.len()
+            );
             return Err(PAGES.broken(message));
         }
-        // Bytes and elements are counted in 32 bits there.
+        // The shader counts bytes and elements in 32 bits.
         if data.len.max(count) > u64::from(u32::MAX) {
-            return Err(CONVERSION.broken(format!("{count} elements in {} bytes", data.len)));
+            return Err(CONVERSION.broken(format!(
+                "{count} elements in {} bytes are more than 32 bits can count",
+                data.len
+            )));
         }
         let source = source(&parts, &read, to);
         let table = match read.table.len() as u64 * 4 {
@@ -113,7 +119,7 @@ impl Converter {
         Ok(Component { role: Role::Data, dtype: to.dtype(), logical_type: None, len, pages: out })
     }
 
-    /// Buffers for so many bytes.
+    /// Creates buffers for `len` bytes.
     fn room(&self, len: u64, sizes: Sizes) -> Result<Vec<Page>> {
         let places = allocate(&[len], Placement::Each, sizes);
         let page = |(size, spot): (&u64, &Spot)| {
@@ -153,7 +159,7 @@ impl Converter {
         pipeline
     }
 
-    /// Fills a page of the result: elements of these numbers.
+    /// Computes one page of the result: the elements in the given range.
     fn dispatch(
         &self,
         pipeline: &wgpu::ComputePipeline,
@@ -162,7 +168,7 @@ impl Converter {
         elements: Range<u64>,
     ) {
         let words = out.len.div_ceil(4);
-        // Workgroups in rows, because a row has at most 65,535.
+        // Workgroups are dispatched in two dimensions, because one dimension has at most 65,535.
         let groups = words.div_ceil(u64::from(GROUP)) as u32;
         let across = groups.min(32_768);
         let down = groups.div_ceil(across.max(1));
@@ -198,14 +204,15 @@ impl Converter {
     }
 }
 
-/// How an element is read: a body of WGSL that returns the bits of element `i` as `f32`, and what it calls.
+/// How an element is read: the body of a WGSL function that returns the bits of element `i` as `f32`, and what the body
+/// needs.
 struct Reading {
     body: String,
-    /// Words that it looks values up in, as the binding `table`.
+    /// Words of a lookup table, bound as `table`.
     table: Vec<u32>,
-    /// Functions of its own.
+    /// Functions that the body calls.
     code: String,
-    /// Components that it reads besides, under which names.
+    /// Further components that the body reads, and their names in the shader.
     parts: Vec<(&'static str, Role)>,
 }
 
@@ -220,7 +227,7 @@ fn reading(tensor: &Tensor, data: &Component) -> Result<Reading> {
         Layout::Dense => of_dense(data),
         Layout::Blocks(of) => Ok(of_blocks(of)),
         Layout::QuantizedGroup => groups::of_groups(tensor),
-        other => Err(CONVERSION.broken(format!("the layout `{}` has no shader", other.as_str()))),
+        other => Err(CONVERSION.broken(format!("no shader for the layout `{}`", other.as_str()))),
     }
 }
 
@@ -231,7 +238,7 @@ fn of_dense(data: &Component) -> Result<Reading> {
     of_plain("data", data).map(Reading::new)
 }
 
-/// The body of a function that reads number `i` of a component, of a type that is plain.
+/// Returns the body of a function that reads element `i` of a component without a logical type.
 fn of_plain(name: &str, c: &Component) -> Result<String> {
     let body = match c.dtype {
         _ if c.logical_type.is_some() => None,
@@ -245,22 +252,22 @@ fn of_plain(name: &str, c: &Component) -> Result<String> {
         DType::U16 => Some("return bitcast<u32>(f32(data_u16(2u * i)));"),
         DType::I8 => Some("return bitcast<u32>(f32(data_i8(i)));"),
         DType::U8 | DType::Bool => Some("return bitcast<u32>(f32(data_u8(i)));"),
-        // Zero points of a few bits, in words: exact.
+        // Zero points have only a few bits, so they are exact as floats.
         DType::I32 | DType::U32 if name == "zeros" => {
             Some("return bitcast<u32>(f32(bitcast<i32>(data_word(i))));")
         }
         _ => None,
     };
     let body = body.ok_or_else(|| {
-        let e = CONVERSION.broken(format!("elements of {} have no shader", c.dtype));
+        let e = CONVERSION.broken(format!("no shader for elements of {}", c.dtype));
         e.in_component(&c.role)
     })?;
     Ok(body.replace("data_", &format!("{name}_")))
 }
 
-/// Small floats are looked up in a table of all of them, made by the same code as on the processor.
+/// Returns the reading of small floats, which are looked up in a table of all values that the CPU's code computed.
 fn of_small(logical: &LogicalType) -> Result<Reading> {
-    let no = || CONVERSION.broken(format!("elements of {logical} have no shader"));
+    let no = || CONVERSION.broken(format!("no shader for elements of {logical}"));
     let (codes, body) = match logical {
         LogicalType::F4E2M1 => (16, "return table[(data_u8(i / 2u) >> (4u * (i % 2u))) & 15u];"),
         LogicalType::F8E4M3Fn
@@ -270,7 +277,7 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
         | LogicalType::F8E8M0 => (256, "return table[data_u8(i)];"),
         _ => return Err(no()),
     };
-    // Two codes to a byte are given as both of its halves.
+    // A byte with two codes is decoded as both of its halves.
     let bytes: Vec<u8> = match codes {
         16 => (0..8).map(|i| (2 * i) | ((2 * i + 1) << 4)).collect(),
         _ => (0..=255).collect(),
@@ -281,7 +288,7 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
     Ok(Reading { table, ..Reading::new(body) })
 }
 
-/// Each block type has a function of its name.
+/// Returns the reading of a block type. Each block type has a WGSL function of its name.
 fn of_blocks(of: &BlockType) -> Reading {
     let (name, elements, bytes) = (of.as_str(), of.elements, of.bytes);
     let body = format!("return bitcast<u32>({name}(i / {elements}u * {bytes}u, i % {elements}u));");

@@ -8,13 +8,13 @@ use holdall::{
 };
 use std::path::Path;
 
-/// A device, or nothing where there is none and it need not be: `HOLDALL_GPU_TESTS=required` says that it must, `skipped` that none is looked
-/// for.
+/// Returns a device, or `None` if there is none and none is required. `HOLDALL_GPU_TESTS=required` requires a device,
+/// `skipped` does not look for one.
 pub(crate) fn device() -> Option<(wgpu::Device, wgpu::Queue)> {
     with_limits(|limits| limits)
 }
 
-/// A device whose buffers can be mapped whatever they are used for, where the adapter has no memory of its own.
+/// Returns a device whose buffers can be mapped whatever their usage, if the adapter has no memory of its own.
 pub(crate) fn mappable() -> Option<(wgpu::Device, wgpu::Queue)> {
     device()?;
     let (device, queue) = holdall_gpu::device().unwrap();
@@ -25,7 +25,7 @@ pub(crate) fn mappable() -> Option<(wgpu::Device, wgpu::Queue)> {
     Some((device, queue))
 }
 
-/// A device with other limits than the adapter's.
+/// Returns a device with limits other than the adapter's.
 pub(crate) fn with_limits(
     change: impl FnOnce(wgpu::Limits) -> wgpu::Limits,
 ) -> Option<(wgpu::Device, wgpu::Queue)> {
@@ -52,7 +52,7 @@ pub(crate) fn with_limits(
     Some(holdall_gpu::block_on(device).unwrap())
 }
 
-/// Bytes that look like nothing, but compress a little.
+/// Returns pseudo-random bytes that compress a little.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -64,13 +64,13 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Bytes of every value.
+/// Returns pseudo-random bytes of every value.
 pub(crate) fn any_bytes(len: usize, seed: u64) -> Vec<u8> {
     let halves = noise(2 * len, seed);
     halves.as_chunks::<2>().0.iter().map(|[a, b]| a << 4 | b).collect()
 }
 
-/// Lengths around whatever is treated differently; not all of them multiples of 4.
+/// Lengths around every size that is treated specially; not all are multiples of 4.
 pub(crate) const LENS: [usize; 12] = [
     0,
     1,
@@ -86,7 +86,7 @@ pub(crate) const LENS: [usize; 12] = [
     (9 << 20) + 12_345,
 ];
 
-/// A file of tensors of these lengths, in bytes; compressed where there is a level.
+/// Writes a file of tensors of these lengths in bytes, compressed if a level is given.
 pub(crate) fn write(path: &Path, format: &str, zstd: Option<i32>, digest: Option<Algorithm>) {
     let mut options =
         WriteOptions::new().with_format(formats::by_name(format).unwrap()).with_digest(digest);

@@ -1,10 +1,11 @@
-//! Code that `holdall schema code --lang wgsl` makes, and what it comes to on a device.
+//! Running code that `holdall schema code --lang wgsl` generates on a device.
 
 use holdall::schema::{Lang, Schema, SchemaLimits, code};
 use serde_json::Value;
 use wgpu::BufferUsages;
 
-/// What a shader writes into `out`, `words` of it, where `main` has the records in binding 0 and `out` in binding 1.
+/// Returns the `words` words that a shader writes into `out`. `main` has the records in binding 0 and `out` in binding
+/// 1.
 pub(crate) fn run(
     device: &wgpu::Device,
     queue: &wgpu::Queue,

@@ -56,7 +56,10 @@ pub(super) fn refusal(
     let is_denied = rule.code == DENIED.code || rule.code == CREDENTIALS.code;
     if is_denied && !is_signed {
         return Some(
-            DENIED.broken(format!("{message}, and no credentials were found")).with_hint(how).into(),
+            DENIED
+                .broken(format!("{message}, and no credentials were found"))
+                .with_hint(how)
+                .into(),
         );
     }
     Some(rule.broken(message).into())

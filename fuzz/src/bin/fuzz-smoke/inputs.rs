@@ -1,11 +1,11 @@
-//! The inputs of a target: number by number, and always the same for one seed.
+//! The inputs of a target, by number. They are always the same for one seed.
 
 use crate::mutate::mutate;
 use crate::random::Random;
 use holdall_fuzz::{Form, Target};
 use std::path::{Path, PathBuf};
 
-/// Everything that inputs are made from.
+/// The files that inputs are made from.
 pub(crate) struct Inputs {
     target: &'static Target,
     regressions: Vec<Vec<u8>>,
@@ -22,7 +22,7 @@ impl Inputs {
                 seeds.extend((target.of_file)(&file));
             }
         }
-        // Many files of the corpus are alike in what a target looks at.
+        // Many files of the corpus are alike in what a target reads.
         seeds.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
         seeds.dedup();
         if seeds.is_empty() {
@@ -31,18 +31,18 @@ impl Inputs {
         Ok(Inputs { target, regressions, seeds })
     }
 
-    /// How many come before those that are made up: regressions, then seeds.
+    /// Returns the number of inputs that precede the generated ones: regressions, then seeds.
     pub(crate) fn known(&self) -> u64 {
         (self.regressions.len() + self.seeds.len()) as u64
     }
 
-    /// The numbers of the first few seeds.
+    /// Returns the numbers of the first few seeds.
     pub(crate) fn first_seeds(&self) -> impl Iterator<Item = u64> + use<> {
         let start = self.regressions.len() as u64;
         start..start + self.seeds.len().min(4) as u64
     }
 
-    /// Input `number` under `seed`.
+    /// Returns the input `number` under `seed`.
     pub(crate) fn input(&self, seed: u64, number: u64) -> Vec<u8> {
         let known = self.regressions.iter().chain(&self.seeds).nth(number as usize);
         if let Some(known) = known {
@@ -77,7 +77,7 @@ impl Inputs {
     }
 }
 
-/// A changed file; in half of them the number that says how long the manifest or header is follows.
+/// Returns a mutated file. In half of the cases the number that gives the length of the manifest or header is adjusted.
 fn file(random: &mut Random, base: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = base.to_vec();
     mutate(random, &mut bytes, other);
@@ -100,7 +100,7 @@ fn pair(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at((u32::from_le_bytes(*len) as usize).min(rest.len()))
 }
 
-/// The files of a folder by name; none where there is no folder.
+/// Returns the files of a folder, sorted by name; empty if there is no such folder.
 fn files(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
     let paths = entries.filter_map(|e| e.ok().map(|e| e.path()));
@@ -110,8 +110,8 @@ fn files(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     paths.into_iter().map(read).collect()
 }
 
-/// The repository's root.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
-    // This crate lies directly below it.
+    // This crate is directly below it.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

@@ -1,6 +1,5 @@
-//! Runs the targets on stable, in a way that repeats itself: inputs follow from a target, a seed and a
-//! number. Targets run in processes of their own, so that whatever an input does is seen: panics, more
-//! memory than is right, no end.
+//! Runs the targets on stable Rust, reproducibly: inputs are determined by a target, a seed and a number. Targets run
+//! in processes of their own, so that every effect of an input is detected: panics, excessive memory, endless loops.
 //!
 //! `cargo xtask fuzz-smoke` calls it.
 
@@ -17,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use supervisor::Known;
 
-/// The seed of what is run before a change lands.
+/// The seed that is used before a change is merged.
 const FIRST_SEED: u64 = 1;
 
 const USAGE: &str = "\
@@ -32,7 +31,7 @@ cargo xtask fuzz-smoke --list
   --input FILE    run this one input of target T
   --list          print the names of all targets, one a line";
 
-/// What was asked for.
+/// The command line.
 #[derive(Default)]
 struct Args {
     targets: Option<String>,
@@ -122,7 +121,7 @@ fn run(args: Args) -> Result<u8, String> {
 fn find(name: &str) -> Result<&'static Target, String> {
     let found = target(name).ok_or_else(|| {
         let all: Vec<&str> = TARGETS.iter().map(|t| t.name).collect();
-        format!("there is no target `{name}`, only {}", all.join(", "))
+        format!("unknown target `{name}`; the targets are {}", all.join(", "))
     })?;
     match found.is_built() {
         true => Ok(found),

@@ -1,13 +1,12 @@
-//! Small changes of bytes: of bits, numbers and blocks, and of what looks like a token of JSON or an item
-//! of CBOR.
+//! Small mutations of bytes: of bits, numbers and blocks, of JSON tokens, and of CBOR items.
 
 use crate::random::Random;
 use std::ops::Range;
 
-/// Bytes that an input has at most.
+/// The maximum length of an input in bytes.
 const MOST: usize = 64 << 10;
 
-/// Numbers at which things change.
+/// Boundary values of numbers.
 const NUMBERS: [u64; 20] = [
     0,
     1,
@@ -59,7 +58,7 @@ const WORDS: [&str; 24] = [
     "\"align\"",
 ];
 
-/// Changes `bytes` in a few places; `other` is another input to take from.
+/// Changes `bytes` in a few places; `other` is another input to copy from.
 pub(crate) fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     let count = 1 << random.below(4);
     for _ in 0..1 + random.below(count) {
@@ -94,7 +93,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         10 | 11 if !other.is_empty() => {
             let from = index_below(random, other.len());
             let block = &other[from..(from + 1 + random.len(256)).min(other.len())];
-            // In place of as many bytes, or between others.
+            // Replaces as many bytes, or inserts between others.
             let end = if random.below(2) == 0 { at } else { bytes.len().min(at + block.len()) };
             bytes.splice(at..end, block.iter().copied());
         }
@@ -117,7 +116,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// A place in `len` bytes: at the end more often, where manifests are.
+/// Returns a position in `len` bytes, more often near the end, where manifests are.
 fn index_below(random: &mut Random, len: usize) -> usize {
     match random.below(4) {
         0 => len - 1 - random.below(len.min(32)),
@@ -126,7 +125,7 @@ fn index_below(random: &mut Random, len: usize) -> usize {
     }
 }
 
-/// A number of 2, 4 or 8 bytes, in either order: one more or less, many times as much, or another.
+/// Changes a number of 2, 4 or 8 bytes, in either byte order: by one, to a multiple, or to another number.
 fn number(random: &mut Random, bytes: &mut [u8], at: usize) {
     let width = random.one(&[2, 4, 8]).min(bytes.len() - at);
     let len = bytes.len() as u64;
@@ -154,7 +153,7 @@ fn number(random: &mut Random, bytes: &mut [u8], at: usize) {
     own.copy_from_slice(&word[..width]);
 }
 
-/// The digits after `at`, in place of which another number is written.
+/// Replaces the digits after `at` with another number.
 fn digits(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|i| at + i) else {
         return;
@@ -173,7 +172,7 @@ fn digits(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     bytes.splice(start..start + len, text.bytes());
 }
 
-/// Swaps two strings in quotes, or puts another word in place of one.
+/// Swaps two quoted strings, or replaces one with another word.
 fn strings(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let string = |bytes: &[u8], at: usize| {
         let start = at + bytes[at..].iter().position(|b| *b == b'"')?;
@@ -197,8 +196,7 @@ fn strings(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     }
 }
 
-/// Puts a value of JSON after `at` in the place of another, or one of `other`; or takes it out with what it
-/// stands behind.
+/// Replaces a JSON value after `at` with another one, or with one of `other`; or removes it together with its key.
 fn values(random: &mut Random, bytes: &mut Vec<u8>, at: usize, other: &[u8]) {
     let Some(one) = value(bytes, at) else { return };
     let from = if random.below(2) == 0 && !other.is_empty() { other } else { bytes.as_slice() };
@@ -207,7 +205,7 @@ fn values(random: &mut Random, bytes: &mut Vec<u8>, at: usize, other: &[u8]) {
     match random.below(4) {
         0 => drop(bytes.drain(one)),
         1 => {
-            // A member or an element more.
+            // Adds a member or an element.
             let more = [&text[..], b",", &bytes[one.clone()]].concat();
             bytes.splice(one, more);
         }
@@ -215,7 +213,7 @@ fn values(random: &mut Random, bytes: &mut Vec<u8>, at: usize, other: &[u8]) {
     }
 }
 
-/// Where the next object, array or string of JSON lies.
+/// Returns the range of the next object, array or string of JSON.
 fn value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let start = at + bytes[at..].iter().position(|b| matches!(b, b'{' | b'[' | b'"'))?;
     let (mut depth, mut is_text) = (0usize, false);
@@ -233,14 +231,14 @@ fn value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Swaps, repeats, drops or replaces items of CBOR: what starts at `at`, if that is one.
+/// Swaps, repeats, drops or replaces CBOR items, starting with the item at `at`, if there is one.
 fn items(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(end) = item_end(bytes, at, 16) else { return };
     let item = bytes[at..end].to_vec();
     match random.below(6) {
         0 => {
             let Some(next) = item_end(bytes, end, 16) else { return };
-            // Neighbours change places: the whole stays as long as it was.
+            // Neighbours are swapped: the length does not change.
             bytes[at..next].rotate_left(end - at);
         }
         1 => drop(bytes.splice(at..at, item)),
@@ -268,7 +266,7 @@ fn items(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     }
 }
 
-/// Where the item that starts at `at` ends.
+/// Returns the end of the item that starts at `at`.
 fn item_end(bytes: &[u8], at: usize, depth: usize) -> Option<usize> {
     let first = *bytes.get(at)?;
     let (major, info) = (first >> 5, first & 31);

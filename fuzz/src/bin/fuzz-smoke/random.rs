@@ -1,11 +1,11 @@
-//! Numbers that look like chance and are always the same.
+//! Reproducible pseudo-random numbers.
 
-/// SplitMix64: 64 bits of state, every seed as good as another.
+/// SplitMix64: 64 bits of state, for which every seed is equally good.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The sequence of a target, seed and number.
+    /// Returns the sequence for a target, seed and number.
     pub(crate) fn new(name: &str, seed: u64, number: u64) -> Random {
         let mut random = Random(seed);
         for part in name.bytes().map(u64::from).chain([number]) {
@@ -22,17 +22,17 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// A number below `count`; 0 where there is none.
+    /// Returns a number below `count`, or 0 if `count` is 0.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         (self.next() % (count as u64).max(1)) as usize
     }
 
-    /// One of them.
+    /// Returns one of the items.
     pub(crate) fn one<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    /// A length of up to `most`, small ones more often.
+    /// Returns a length of up to `most`; small ones are more frequent.
     pub(crate) fn len(&mut self, most: usize) -> usize {
         let bits = self.below(usize::BITS as usize - most.leading_zeros() as usize + 1);
         self.below(1 << bits).min(most)

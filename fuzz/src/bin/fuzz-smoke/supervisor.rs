@@ -1,4 +1,4 @@
-//! Starts the workers, watches them, and tells what an input did.
+//! Starts the workers, watches them, and reports the effect of an input.
 
 use crate::inputs::{Inputs, root};
 use crate::worker::{LOOK_EVERY, TOO_MUCH_MEMORY};
@@ -11,13 +11,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Processor time that one input may take.
+/// The maximum CPU time of one input.
 const MOST_CPU: Duration = Duration::from_secs(5);
-/// Time on the clock that one input may take, on a machine with other things to do.
+/// The maximum wall-clock time of one input, on a machine that is busy otherwise.
 const MOST_TIME: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Inputs of one target for one process.
+/// Inputs of one target per process.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) target: &'static Target,
@@ -25,7 +25,7 @@ pub(crate) struct Job {
     pub(crate) numbers: Range<u64>,
 }
 
-/// How a worker ended that did not do all its inputs.
+/// How a worker ended that did not finish its inputs.
 struct Ended {
     number: u64,
     how: String,
@@ -33,16 +33,17 @@ struct Ended {
     is_memory: bool,
 }
 
-/// Which inputs of a seed are run.
+/// The inputs of a seed to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Regressions and seeds as they are, then those made from them.
+    /// Regressions and seeds unchanged, then inputs generated from them.
     First,
-    /// Only those that are made: the others are the same under every seed.
+    /// Only generated inputs: the others are the same under every seed.
     Done,
 }
 
-/// The jobs of all targets under one seed: each target's inputs, or the first Nth of those that are made, in two parts.
+/// Returns the jobs of all targets under one seed, in two parts: each target's inputs, or the first Nth of the
+/// generated ones.
 pub(crate) fn jobs(
     targets: &[&'static Target],
     seed: u64,
@@ -62,7 +63,7 @@ pub(crate) fn jobs(
     Ok(jobs)
 }
 
-/// Does all jobs on every core. The answer is how many found something.
+/// Runs all jobs on every core. Returns the number of jobs that found an error.
 pub(crate) fn run(jobs: Vec<Job>) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let queue = Mutex::new(jobs.into_iter());
@@ -94,7 +95,7 @@ fn do_job(job: &Job, core: usize) -> Result<(), String> {
         return Ok(());
     };
     if ended.is_memory {
-        // One of the last few: which one?
+        // One of the last few inputs caused it: find out which.
         for number in ended.number.saturating_sub(LOOK_EVERY)..=ended.number {
             let job = Job { numbers: number..number + 1, ..job.clone() };
             if let Some(found) = work(&job, core)? {
@@ -115,7 +116,7 @@ fn do_job(job: &Job, core: usize) -> Result<(), String> {
     ))
 }
 
-/// Writes an input that something is wrong with to a file.
+/// Writes an input that causes an error to a file.
 fn keep(job: &Job, number: u64, input: &[u8]) -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let folder = root().join(target).join("fuzz-failures");
@@ -124,14 +125,14 @@ fn keep(job: &Job, number: u64, input: &[u8]) -> Result<PathBuf, String> {
     written.map_err(|e| format!("{}: {e}", path.display())).map(|()| path)
 }
 
-/// Runs a job in a process of its own. `None` when it did all its inputs.
+/// Runs a job in a separate process. Returns `None` if it finished all its inputs.
 fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
     let place = |what: &str| {
         let own = std::process::id();
         std::env::temp_dir().join(format!("holdall-fuzz-{own}-{core}-{what}"))
     };
     let (record, said) = (place("at"), place("said"));
-    let io = |e: std::io::Error| format!("a worker cannot be run: {e}");
+    let io = |e: std::io::Error| format!("cannot run a worker: {e}");
     let program = std::env::current_exe().map_err(io)?;
     let mut child = Command::new(program)
         .args(["--worker", "--target", job.target.name])
@@ -139,9 +140,9 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
         .args(["--from", &job.numbers.start.to_string(), "--to", &job.numbers.end.to_string()])
         .arg("--record")
         .arg(&record)
-        // Else the C library sets aside 64 MiB for each thread that asks for some.
+        // Otherwise the C library reserves 64 MiB per thread that allocates.
         .env("MALLOC_ARENA_MAX", "1")
-        // Where it panicked is told by running the one input again.
+        // Running the input again shows where it panicked.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stderr(File::create(&said).map_err(io)?)
@@ -180,7 +181,7 @@ fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
 fn how(status: ExitStatus) -> String {
     match status.code() {
         Some(code) if code == i32::from(TOO_MUCH_MEMORY) => "takes too much memory".to_owned(),
-        // What a Rust program that panicked ends with.
+        // The exit status of a Rust program that panicked.
         Some(101) => "panics".to_owned(),
         _ => format!("ends the process: {status}"),
     }
@@ -191,7 +192,7 @@ fn read_number(record: &Path) -> Option<u64> {
     bytes.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-/// How long the input that a worker is at has taken.
+/// Returns how long the current input of a worker has taken.
 struct Watch {
     number: Option<u64>,
     since: Instant,
@@ -213,10 +214,10 @@ impl Watch {
     }
 }
 
-/// Processor time of a process; `None` where the system does not tell.
+/// Returns the CPU time of a process, or `None` if the system does not report it.
 fn cpu_time(process: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in brackets may hold anything; user and system time are fields 14 and 15, in 1/100 s.
+    // The name in brackets may contain anything; user and system time are fields 14 and 15, in 1/100 s.
     let (_, rest) = stat.rsplit_once(')')?;
     let ticks: u64 = rest.split_whitespace().skip(11).take(2).flat_map(str::parse::<u64>).sum();
     Some(Duration::from_millis(ticks * 10))

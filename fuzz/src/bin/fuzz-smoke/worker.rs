@@ -1,5 +1,5 @@
-//! A process that runs inputs one after the other. It says which one it is at in a file, so that whoever
-//! started it knows the input that ended it, in whatever way.
+//! A process that runs inputs one after the other. It writes the number of the current input to a file, so that the
+//! supervisor knows which input ended the process.
 
 use crate::inputs::Inputs;
 use crate::memory;
@@ -9,15 +9,15 @@ use std::io::{Seek, Write};
 use std::ops::Range;
 use std::path::Path;
 
-/// The exit status that says: one of the last inputs made this process take too much memory.
+/// The exit status if one of the last inputs used too much memory.
 pub(crate) const TOO_MUCH_MEMORY: u8 = 3;
-/// Inputs between two looks at the memory.
+/// The number of inputs between two checks of the memory.
 pub(crate) const LOOK_EVERY: u64 = 128;
-/// Address space that inputs may take beyond what the first few seeds took, in KiB. Limits are such that
-/// no component decodes to more than 4 MiB.
+/// The address space that inputs may use in addition to that of the first few seeds, in KiB. The limits keep every
+/// component from decoding to more than 4 MiB.
 const MOST_KIB: u64 = 96 << 10;
 
-/// Runs these inputs. The answer is the exit status.
+/// Runs these inputs, and returns the exit status.
 pub(crate) fn run(
     target: &'static Target,
     seed: u64,
@@ -29,11 +29,11 @@ pub(crate) fn run(
     let mut record = File::create(record).map_err(|e| format!("{}: {e}", record.display()))?;
     let mut run = |number: u64| -> Result<(), String> {
         let said = record.rewind().and_then(|()| record.write_all(&number.to_le_bytes()));
-        said.map_err(|e| format!("where this is: {e}"))?;
+        said.map_err(|e| format!("cannot write the number of the input: {e}"))?;
         target.run(&inputs.input(seed, number));
         Ok(())
     };
-    // What is set up once.
+    // One-time initialisation.
     inputs.first_seeds().try_for_each(&mut run)?;
     let before = memory::peak_kib();
     for number in numbers.clone() {
@@ -42,7 +42,7 @@ pub(crate) fn run(
         if (is_last || (number - numbers.start + 1).is_multiple_of(LOOK_EVERY))
             && let Some(more) = memory::above(before, MOST_KIB)
         {
-            eprintln!("it took {more} KiB of memory, at most {MOST_KIB} are right");
+            eprintln!("the inputs used {more} KiB of memory, at most {MOST_KIB} are allowed");
             return Ok(TOO_MUCH_MEMORY);
         }
     }
@@ -60,7 +60,7 @@ pub(crate) fn one(target: &'static Target, input: &Path) -> Result<u8, String> {
     target.run(&bytes);
     println!("{}: {} bytes, nothing wrong, {:?}", target.name, bytes.len(), start.elapsed());
     if let Some(more) = memory::above(before, MOST_KIB) {
-        println!("but it took {more} KiB of memory, at most {MOST_KIB} are right");
+        println!("but it used {more} KiB of memory, at most {MOST_KIB} are allowed");
         return Ok(TOO_MUCH_MEMORY);
     }
     Ok(0)

@@ -1,4 +1,4 @@
-//! Frames decoded and made, by the library.
+//! Decoding and encoding frames with the zstd library.
 
 use super::{BROKEN, ENCODE, LENGTH, WINDOW};
 use crate::codec::Checksums;
@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// The most bytes of a frame's header.
+/// The maximum length of a frame's header in bytes.
 const HEADER_MAX: usize = 18;
 
-/// A decoder that keeps its tables between calls. They are made for the first frame: most decoders see none.
+/// A decoder that reuses its tables. They are created for the first frame, because many decoders never decode one.
 pub struct Decoder {
     context: Option<DCtx<'static>>,
     checksums: Checksums,
@@ -17,7 +17,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that holds frames to `limits`.
+    /// Creates a decoder that limits decoded lengths.
     pub fn new(limits: &Limits) -> Decoder {
         Decoder { context: None, checksums: Checksums::Compare, limits: limits.clone() }
     }
@@ -32,9 +32,9 @@ impl Decoder {
         })
     }
 
-    /// Whether frames are checked against zstd's own checksum of what they decode to, which costs about a
-    /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
-    /// is checked anyway, or where the caller wants no checks.
+    /// Sets whether frames are compared with zstd's own checksum of the decoded bytes, which takes about a twelfth of
+    /// the decoding time. By default they are. Checksums can be ignored if a digest of the stored bytes is compared
+    /// anyway, or if the caller wants no checks.
     pub fn set_checksums(&mut self, checksums: Checksums) {
         self.checksums = checksums;
         if let Some(context) = &mut self.context {
@@ -45,7 +45,8 @@ impl Decoder {
     /// Decodes whole frames into exactly `out`.
     ///
     /// # Errors
-    /// [`BROKEN`], [`WINDOW`], and [`LENGTH`] when the frames hold more or fewer bytes than `out`.
+    /// Returns [`BROKEN`] if the frames are malformed, [`WINDOW`] if one exceeds the limit, and [`LENGTH`] if they do
+    /// not decode to the length of `out`.
     pub fn decode_into(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let (wanted, log) = (out.len(), self.limits.zstd_window_log);
         let found =
@@ -58,33 +59,33 @@ impl Decoder {
 }
 
 fn apply(context: &mut DCtx<'static>, checksums: Checksums) {
-    // The parameter exists in every zstd that the bindings were built with.
+    // The parameter exists in every zstd version that the bindings support.
     let ignore = checksums == Checksums::Ignore;
     let _ = context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
 }
 
-/// Frames being decoded piece by piece; memory is zstd's window and nothing else.
+/// Decodes frames incrementally; memory is only zstd's window.
 pub struct Stream {
     decoder: Decoder,
-    /// Whether the input so far ends where a frame ends.
+    /// Whether the input so far ends at the end of a frame.
     whole: bool,
     /// The first bytes of the frame: enough for its header.
     head: Vec<u8>,
-    /// Bytes that the frame decoded to so far.
+    /// The number of bytes that the frame decoded to so far.
     decoded: u64,
 }
 
 impl Stream {
-    /// Nothing decoded yet.
+    /// Creates a stream.
     pub fn new(limits: &Limits) -> Stream {
         Stream { decoder: Decoder::new(limits), whole: true, head: Vec::new(), decoded: 0 }
     }
 
-    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
-    /// and nothing read means more input is needed.
+    /// Decodes from `input` into `out`, and returns how many bytes of each were used. `(0, 0)` means that more input is
+    /// needed.
     ///
     /// # Errors
-    /// [`BROKEN`], [`WINDOW`].
+    /// Returns [`BROKEN`] if the input is malformed, and [`WINDOW`] if a frame exceeds the limit.
     pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
         if input.is_empty() && self.whole {
             return Ok((0, 0));
@@ -108,8 +109,7 @@ impl Stream {
         Ok(done)
     }
 
-    /// Takes note of what was read and how much was written. zstd stops where a frame ends, so both
-    /// belong to one frame.
+    /// Records what was read and how much was written. zstd stops at the end of a frame, so both belong to one frame.
     fn note(&mut self, read: &[u8], written: usize) {
         if self.whole {
             self.head.clear();
@@ -120,19 +120,19 @@ impl Stream {
         self.decoded = self.decoded.saturating_add(written as u64);
     }
 
-    /// Compares the length that a frame states with the one it has. zstd does so itself where it decodes
-    /// a frame at once, but not in a stream whose last block is empty.
+    /// Compares the length that a frame states with its actual length. zstd does this itself if it decodes a frame at
+    /// once, but not for a stream whose last block is empty.
     fn check_frame(&self) -> Result<()> {
         match zstd_safe::get_frame_content_size(&self.head) {
             Ok(Some(stated)) if stated != self.decoded => {
                 let found = self.decoded;
-                Err(BROKEN.broken(format!("a frame states {stated} bytes and has {found}")))
+                Err(BROKEN.broken(format!("a frame states {stated} bytes, but decodes to {found}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether the input so far ends where a frame ends.
+    /// Returns `true` if the input so far ends at the end of a frame.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
@@ -146,7 +146,7 @@ fn explain(code: usize, wanted: usize, log: u32) -> Error {
     explain_stream(code, log)
 }
 
-/// The limit within what zstd accepts; it would ignore anything else.
+/// Returns the limit within the range of zstd, which ignores other values.
 fn window_log(limits: &Limits) -> u32 {
     let most = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
     limits.zstd_window_log.clamp(10, most)
@@ -155,27 +155,26 @@ fn window_log(limits: &Limits) -> u32 {
 fn explain_stream(code: usize, log: u32) -> Error {
     let name = zstd_safe::get_error_name(code);
     if name.contains("requires too much memory") {
-        return WINDOW.broken(format!("a frame wants a window above 2^{log} bytes"));
+        return WINDOW.broken(format!("a frame requires a window of more than 2^{log} bytes"));
     }
-    BROKEN.broken(format!("zstd says: {name}"))
+    BROKEN.broken(format!("zstd error: {name}"))
 }
 
-/// A compressor of frames that keeps its tables between calls. Every frame states its content size
-/// and carries a checksum.
+/// A compressor that reuses its tables. Every frame states its content size and has a checksum.
 pub struct Encoder {
     context: CCtx<'static>,
 }
 
 impl Encoder {
-    /// A compressor at `level`.
+    /// Creates a compressor with this level.
     ///
     /// # Errors
-    /// [`ENCODE`] for a level that zstd does not have.
+    /// Returns [`ENCODE`] if zstd does not have the level.
     pub fn new(level: i32) -> Result<Encoder> {
         let levels = zstd::compression_level_range();
         if !levels.contains(&level) {
             return Err(ENCODE.broken(format!(
-                "level {level} is not between {} and {}",
+                "invalid level {level}: expected {} to {}",
                 levels.start(),
                 levels.end()
             )));
@@ -191,10 +190,10 @@ impl Encoder {
         Ok(Encoder { context })
     }
 
-    /// One frame of `bytes`, in place of what `out` held.
+    /// Replaces the contents of `out` with one frame of `bytes`.
     ///
     /// # Errors
-    /// [`ENCODE`] when the library cannot (out of memory).
+    /// Returns [`ENCODE`] if the library fails (out of memory).
     pub fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         out.reserve(zstd_safe::compress_bound(bytes.len()));
@@ -204,5 +203,5 @@ impl Encoder {
 }
 
 fn refused(code: usize) -> Error {
-    ENCODE.broken(format!("zstd says: {}", zstd_safe::get_error_name(code)))
+    ENCODE.broken(format!("zstd error: {}", zstd_safe::get_error_name(code)))
 }

@@ -1,5 +1,5 @@
-//! zstd under a limit, and the seekable form: independent frames, then a seek table in a skippable
-//! frame that any other decoder passes over.
+//! zstd under a limit, and its seekable format: independent frames, followed by a seek table in a skippable frame,
+//! which other decoders skip.
 //!
 //! Seek table (all integers little-endian), the last bytes of a component:
 //!
@@ -9,10 +9,10 @@
 //! frames u32     | descriptor u8 (bit 7: checksums are present) | 0x8F92EAB1 u32
 //! ```
 //!
-//! [`read_table`] accepts a table only if its frames tile the stored bytes and the decoded length
-//! exactly, and [`Decoder::decode_into`] accepts a frame only if it decodes to exactly its share. All
-//! frames so decoded are the same bytes as decoding from the start; a range of them is, if the frames
-//! before it are what the table says.
+//! [`read_table`] accepts a table only if its frames cover exactly the stored bytes and the decoded length, and
+//! [`Decoder::decode_into`] accepts a frame only if it decodes to exactly its range. Decoding all frames this way gives
+//! the same bytes as decoding from the start; for a range of frames this holds if the table is right about the frames
+//! before it.
 
 #[cfg(feature = "zstd")]
 mod frames;
@@ -39,10 +39,10 @@ crate::error::rules! {
 
     /// The stored bytes are not zstd, or end inside a frame.
     pub BROKEN: Malformed "zstd/broken" "A zstd component consists of one or more complete frames.";
-    /// More or fewer bytes than declared.
+    /// The decoded length differs from the declared one.
     pub LENGTH: Malformed "zstd/length"
         "A zstd component decodes to exactly the length that the file or the shape declares.";
-    /// The frame wants more memory for its window than allowed.
+    /// A frame requires a larger window than the limit allows.
     pub WINDOW: Limit "zstd/window"
         "A zstd frame needs a window of at most `Limits::zstd_window_log` bits."
         remedies [RaiseLimit { limit: "zstd_window_log", at_least: None }];
@@ -50,10 +50,10 @@ crate::error::rules! {
     pub ENCODE: Misuse "zstd/encode" "The compression level is one that zstd has.";
 }
 
-/// The level that zstd itself takes where none is asked for.
+/// zstd's own default level.
 const DEFAULT_LEVEL: i32 = 3;
 
-/// Frames of zstd.
+/// The codec for frames of zstd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zstd;
 
@@ -63,7 +63,7 @@ impl Encoding {
 }
 
 impl Codec for Zstd {
-    /// A run-length block is 4 bytes for 128 KiB.
+    /// A run-length block encodes 128 KiB in 4 bytes.
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
         DecodedLen::AtMost(stored_len.saturating_mul(32 * 1024))
     }

@@ -1,4 +1,4 @@
-//! Tables of frames in a skippable frame at the end.
+//! Seek tables in a skippable frame at the end.
 
 use super::ENCODE;
 use crate::codec::{SeekFormat, SeekTable};
@@ -6,10 +6,10 @@ use crate::error::Result;
 
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 const SEEK_MAGIC: u32 = 0x8F92_EAB1;
-/// Bytes at the end of a table that tell how long it is.
+/// Bytes at the end of a table that give its length.
 pub const FOOTER_LEN: u64 = 9;
 
-/// The form of these tables.
+/// The format of these tables.
 pub(super) struct SkippableTable;
 
 impl SeekFormat for SkippableTable {
@@ -30,8 +30,8 @@ impl SeekFormat for SkippableTable {
     }
 }
 
-/// Returns the length of the whole table, in bytes, by the last [`FOOTER_LEN`] bytes of a component; `None` when
-/// they do not end one, or it would be longer than the component.
+/// Returns the length of the whole table in bytes, given at least the last [`FOOTER_LEN`] bytes of a component. Returns
+/// `None` if they do not end a table, or if it would be longer than the component.
 pub fn table_len(end: &[u8], stored_len: u64) -> Option<u64> {
     let (count, descriptor) = read_footer(end)?;
     let entry: u64 = if descriptor & 0x80 == 0 { 8 } else { 12 };
@@ -39,8 +39,8 @@ pub fn table_len(end: &[u8], stored_len: u64) -> Option<u64> {
     (len <= stored_len).then_some(len)
 }
 
-/// Reads a table of the length that [`table_len`] gives. `None` when it does not describe these stored and decoded lengths exactly;
-/// the component is then decoded from its start.
+/// Parses a table of the length that [`table_len`] returns. Returns `None` if it does not describe exactly these stored
+/// and decoded lengths; the component is then decoded from its start.
 pub fn read_table(table: &[u8], stored_len: u64, decoded_len: u64) -> Option<SeekTable> {
     let (count, descriptor) = read_footer(table)?;
     let width: usize = if descriptor & 0x80 == 0 { 8 } else { 12 };
@@ -58,12 +58,12 @@ pub fn read_table(table: &[u8], stored_len: u64, decoded_len: u64) -> Option<See
     SeekTable::new(lens, stored_len.checked_sub(table.len() as u64)?, decoded_len)
 }
 
-/// Returns the table of frames of these (stored, decoded) lengths, in order.
+/// Returns the table of frames with these (stored, decoded) lengths, in order.
 ///
 /// # Errors
-/// [`ENCODE`] when a length does not fit the table's 32 bits.
+/// Returns [`ENCODE`] if a length does not fit the table's 32 bits.
 pub fn seek_table(frames: &[(u64, u64)]) -> Result<Vec<u8>> {
-    let too_long = || ENCODE.broken("a frame or the seek table passes 2^32 bytes");
+    let too_long = || ENCODE.broken("a frame or the seek table exceeds 2^32 bytes");
     let fit = |n: u64| u32::try_from(n).map_err(|_| too_long());
     let rest = frames.len() as u64 * 8 + FOOTER_LEN;
     let mut out = Vec::new();

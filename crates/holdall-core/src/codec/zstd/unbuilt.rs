@@ -1,70 +1,71 @@
-//! What stands in for the library in a build without the feature `zstd`, which formats that have compressed components bring.
+//! Replacement for the library in builds without the feature `zstd`, which is enabled by formats with compressed
+//! components.
 
 use crate::codec::{Checksums, NOT_BUILT};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use std::convert::Infallible;
 
-/// Decodes nothing: this build has no zstd.
+/// A decoder that always fails, because this build does not include zstd.
 pub struct Decoder(());
 
 impl Decoder {
-    /// A decoder that decodes nothing.
+    /// Creates a decoder that always fails.
     pub fn new(_: &Limits) -> Decoder {
         Decoder(())
     }
 
-    /// Sets nothing.
+    /// Does nothing.
     pub fn set_checksums(&mut self, _: Checksums) {}
 
-    /// Decodes nothing.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`NOT_BUILT`], always.
+    /// Returns [`NOT_BUILT`].
     pub fn decode_into(&mut self, _: &[u8], _: &mut [u8]) -> Result<()> {
         Err(unbuilt())
     }
 }
 
-/// Decodes nothing: this build has no zstd.
+/// A stream that always fails, because this build does not include zstd.
 pub struct Stream(());
 
 impl Stream {
-    /// A stream that decodes nothing.
+    /// Creates a stream that always fails.
     pub fn new(_: &Limits) -> Stream {
         Stream(())
     }
 
-    /// Decodes nothing.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`NOT_BUILT`], always.
+    /// Returns [`NOT_BUILT`].
     pub fn decode(&mut self, _: &[u8], _: &mut [u8]) -> Result<(usize, usize)> {
         Err(unbuilt())
     }
 
-    /// Whether the input so far ends where a frame ends: there was none.
+    /// Returns `true`, because no frame was started.
     pub fn is_whole(&self) -> bool {
         true
     }
 }
 
-/// Compresses nothing: this build has no zstd.
+/// A compressor that cannot be created, because this build does not include zstd.
 pub struct Encoder(Infallible);
 
 impl Encoder {
-    /// No compressor.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`NOT_BUILT`], always.
+    /// Returns [`NOT_BUILT`].
     pub fn new(_: i32) -> Result<Encoder> {
         Err(unbuilt())
     }
 
-    /// There is no compressor to call this on.
+    /// Cannot be called, because there is no instance.
     ///
     /// # Errors
-    /// None.
+    /// Returns no error.
     pub fn frame(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<()> {
         match self.0 {}
     }
@@ -72,5 +73,5 @@ impl Encoder {
 
 #[cold]
 fn unbuilt() -> Error {
-    NOT_BUILT.broken("this build does not have zstd")
+    NOT_BUILT.broken("this build does not include zstd")
 }

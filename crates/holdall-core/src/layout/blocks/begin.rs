@@ -1,26 +1,27 @@
-//! Where the search for scales begins: what `quantize_row_*_ref` of ggml's `ggml-quants.c` finds, all groups side by side.
+//! The start of the search for scales: the result of `quantize_row_*_ref` in ggml's `ggml-quants.c`, for all groups
+//! side by side.
 
-// Several arrays go by one index, in loops that become vectors.
+// Loops index several arrays, so that the compiler vectorises them.
 #![allow(clippy::needless_range_loop)]
 
 use super::search::{Beside, Fit, Kind, level};
 use half::f16;
 
-/// The method by which ggml finds scales of groups.
+/// ggml's methods to find scales of groups.
 pub(super) enum Begin {
-    /// Lines with an offset (`make_qkx2_quants`): `steps` and one more widths from `first` beside the usual are tried; errors are
-    /// absolute ones, or squares.
+    /// With an offset (`make_qkx2_quants`): tries the usual width and `steps` + 1 further ones, starting from `first`.
+    /// Errors are absolute or squared.
     Lines { first: f32, steps: u8, is_absolute: bool },
-    /// Without offsets (`make_qx_quants`): 18 widths beside the usual are tried.
+    /// Without offsets (`make_qx_quants`): tries the usual width and 18 further ones.
     Widths,
-    /// Without offsets (`make_q3_quants`): one q after the other is changed while that helps.
+    /// Without offsets (`make_q3_quants`): changes one q after the other as long as this reduces the error.
     Turns,
 }
 
-/// Scales of numbers below are 0 (`GROUP_MAX_EPS`).
+/// Groups of numbers below this have a scale of 0 (`GROUP_MAX_EPS`).
 const NOTHING: f32 = 1e-15;
 
-/// What ggml's method finds.
+/// Returns the result of ggml's method.
 pub(super) fn begin<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -38,7 +39,7 @@ pub(super) fn begin<const G: usize, const N: usize>(
     }
 }
 
-/// Numbers, none of which counts where it is below 0, as a common one times integers up to `most`.
+/// Returns non-negative numbers as a common factor times integers up to `most`; numbers below 0 count as 0.
 fn parted<const N: usize>(all: &[f32; N], most: i32) -> (f16, [i32; N]) {
     let greatest = all.iter().fold(0f32, |greatest, x| if *x > greatest { *x } else { greatest });
     let inverse = if greatest > 0.0 { most as f32 / greatest } else { 0.0 };
@@ -46,7 +47,7 @@ fn parted<const N: usize>(all: &[f32; N], most: i32) -> (f16, [i32; N]) {
     (f16::from_f32(greatest / most as f32), parts)
 }
 
-/// The same of scales of both signs: that of the greatest size is the least integer.
+/// Like `parted`, for scales of both signs: the scale of the largest magnitude becomes the least integer.
 fn around_zero<const N: usize>(kind: &Kind, all: &[f32; N]) -> Fit<N> {
     let greatest = all.iter().fold(0f32, |at, x| if x.abs() > at.abs() { *x } else { at });
     if greatest.abs() < NOTHING {
@@ -58,8 +59,8 @@ fn around_zero<const N: usize>(kind: &Kind, all: &[f32; N]) -> Fit<N> {
     Fit { d: f16::from_f32(1.0 / inverse), m: f16::ZERO, s, t: [0; N] }
 }
 
-/// Lines a·q − b, with b not below 0: of the width of the numbers first; then for each of the widths
-/// that are tried, the line with least squares from the q that it gives, where the error gets less by it.
+/// Fits lines a·q − b with b ≥ 0: first with the width of the numbers, then, for each width to try, by least squares
+/// from the q that this width gives. Keeps the line with the smallest error.
 fn lines<const G: usize, const N: usize>(
     x: &Beside<G, N>,
     w: &Beside<G, N>,
@@ -127,7 +128,7 @@ fn lines<const G: usize, const N: usize>(
         }
     }
     for j in 0..N {
-        // All the same: the offset alone.
+        // All numbers are equal: the offset alone represents them.
         if most[j] == least[j] {
             (a[j], from[j]) = (0.0, least[j]);
         }
@@ -135,7 +136,7 @@ fn lines<const G: usize, const N: usize>(
     (a, from.map(|from| -from))
 }
 
-/// The first of the numbers of greatest size.
+/// Returns the first number of the largest magnitude in each group.
 fn peaks<const G: usize, const N: usize>(x: &Beside<G, N>) -> [f32; N] {
     x.iter().fold([0.0; N], |mut peaks, x| {
         for j in 0..N {
@@ -145,8 +146,8 @@ fn peaks<const G: usize, const N: usize>(x: &Beside<G, N>) -> [f32; N] {
     })
 }
 
-/// Scales a of a·q: with the number of greatest size at the least q, or up to 0.9 beside; the a by least
-/// squares from the q that this gives, where the error gets less by it.
+/// Fits scales a of a·q: with the number of the largest magnitude at the least q, or up to 0.9 next to it, and then by
+/// least squares from the q that this gives. Keeps the scale with the smallest error.
 fn widths<const G: usize, const N: usize>(
     x: &Beside<G, N>,
     w: &Beside<G, N>,
@@ -179,8 +180,8 @@ fn widths<const G: usize, const N: usize>(
     silent(scale, &peaks)
 }
 
-/// The same: from the first width, one q after the other is made the nearest for the scale that the others
-/// give, where the error gets less by it, up to five times.
+/// Fits scales like `widths`, but from the first width it changes one q after the other to the nearest for the scale of
+/// the others, if this reduces the error, up to five times.
 fn turns<const G: usize, const N: usize>(
     x: &Beside<G, N>,
     w: &Beside<G, N>,
@@ -224,7 +225,7 @@ fn turns<const G: usize, const N: usize>(
     silent(scale, &peaks)
 }
 
-/// Scales of groups that are as good as zeros are 0.
+/// Sets the scales of groups that are practically zero to 0.
 fn silent<const N: usize>(mut scale: [f32; N], peaks: &[f32; N]) -> [f32; N] {
     for j in 0..N {
         if peaks[j].abs() < NOTHING {

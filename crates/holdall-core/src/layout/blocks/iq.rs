@@ -1,9 +1,9 @@
-//! Blocks of 256 elements, whose neighbours are lines of a grid, with signs apart.
+//! Blocks of 256 elements that are lines of a grid, with separate signs.
 
 use super::grids;
 use super::{half_at, u16_at, u32_at};
 
-/// Lines of a grid with `BITS` bits for each of its numbers, spelled out.
+/// Unpacks the lines of a grid that has `bits` bits per number.
 const fn lines<const LINES: usize, const N: usize>(
     packed: &[u16; LINES],
     bits: usize,
@@ -30,7 +30,7 @@ static IQ3_XXS: [[i8; 4]; 256] = lines(&grids::IQ3_XXS, 3, &[4, 12, 20, 28, 36, 
 static IQ3_S: [[i8; 4]; 512] = lines(&grids::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
 static IQ1: [[i8; 8]; 2048] = lines(&grids::IQ1, 2, &[-1, 0, 1]);
 
-/// The numbers of the grid of that type, line after line.
+/// Returns the numbers of a type's grid, line after line.
 pub(super) fn grid(of: &str) -> Option<&'static [i8]> {
     Some(match of {
         "iq2_xxs" => IQ2_XXS.as_flattened(),
@@ -43,14 +43,14 @@ pub(super) fn grid(of: &str) -> Option<&'static [i8]> {
     })
 }
 
-/// Seven signs, and the eighth that makes the number of minus signs even.
+/// Returns seven signs, and an eighth that makes the number of minus signs even.
 #[inline(always)]
 fn signs_of(seven: u32) -> u8 {
     let seven = seven as u8 & 127;
     seven | ((seven.count_ones() as u8 & 1) << 7)
 }
 
-/// d times the numbers of a line, negative where its bit of `signs` is set.
+/// Writes d times the numbers of a line, negated where the bit in `signs` is set.
 #[inline(always)]
 fn signed<const N: usize>(d: f32, line: &[i8; N], signs: u32, out: &mut [f32; N]) {
     for (j, (x, v)) in out.iter_mut().zip(line).enumerate() {
@@ -59,7 +59,7 @@ fn signed<const N: usize>(d: f32, line: &[i8; N], signs: u32, out: &mut [f32; N]
     }
 }
 
-/// d·(s + ½)/4 for each 32, whose signs are four times seven bits.
+/// Decodes d·(s + ½)/4 for each 32 elements, whose signs are four times seven bits.
 pub(super) fn iq2_xxs(b: &[u8; 66], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<32>();
@@ -74,14 +74,14 @@ pub(super) fn iq2_xxs(b: &[u8; 66], out: &mut [f32; 256]) {
     }
 }
 
-/// The scale of 16 elements: four bits of the byte of 32.
+/// Returns the scale of 16 elements: four bits of the byte for 32 elements.
 #[inline(always)]
 fn of_16(d: f32, byte: u8, second: bool) -> f32 {
     let scale = if second { byte >> 4 } else { byte & 15 };
     d * (0.5 + f32::from(scale)) * 0.25
 }
 
-/// d·(s + ½)/4 for each 16; lines and signs together in a u16.
+/// Decodes d·(s + ½)/4 for each 16 elements; the line's index and its signs share a u16.
 pub(super) fn iq2_xs(b: &[u8; 74], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<8>();
@@ -92,7 +92,8 @@ pub(super) fn iq2_xs(b: &[u8; 74], out: &mut [f32; 256]) {
     }
 }
 
-/// d·(s + ½)/4 for each 16; a byte of signs for each line, the highest bits of its number apart.
+/// Decodes d·(s + ½)/4 for each 16 elements; each line has a byte of signs, and the highest bits of its index are
+/// stored separately.
 pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<8>();
@@ -100,7 +101,7 @@ pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
         let high = b[66 + i / 4] >> (2 * (i % 4)) & 3;
         let d = of_16(d, b[74 + i / 4], i / 2 % 2 == 1);
         let line = usize::from(b[2 + i]) | usize::from(high) << 8;
-        // Put on as bits: here the compiler makes branches of `signed`, which nobody can guess.
+        // Sets the sign bits directly: here the compiler would turn `signed` into unpredictable branches.
         let signs = u32::from(b[34 + i]);
         for (j, (x, v)) in out.iter_mut().zip(&IQ2_S[line]).enumerate() {
             *x = f32::from_bits((d * f32::from(*v)).to_bits() ^ (signs >> j & 1) << 31);
@@ -108,7 +109,7 @@ pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
     }
 }
 
-/// d·(s + ½)/2 for each 32, whose signs are four times seven bits.
+/// Decodes d·(s + ½)/2 for each 32 elements, whose signs are four times seven bits.
 pub(super) fn iq3_xxs(b: &[u8; 98], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<32>();
@@ -123,7 +124,8 @@ pub(super) fn iq3_xxs(b: &[u8; 98], out: &mut [f32; 256]) {
     }
 }
 
-/// d·(2s + 1) for each 32; a bit of signs for each element, the highest bits of lines apart.
+/// Decodes d·(2s + 1) for each 32 elements; each element has a sign bit, and the highest bits of lines are stored
+/// separately.
 pub(super) fn iq3_s(b: &[u8; 110], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<32>();
@@ -139,7 +141,7 @@ pub(super) fn iq3_s(b: &[u8; 110], out: &mut [f32; 256]) {
     }
 }
 
-/// d times the numbers of a line, each an eighth more or less.
+/// Writes d times the numbers of a line, each plus or minus an eighth.
 #[inline(always)]
 fn shifted(d: f32, line: usize, down: bool, out: &mut [f32; 8]) {
     let delta = if down { -0.125 } else { 0.125 };
@@ -148,7 +150,7 @@ fn shifted(d: f32, line: usize, down: bool, out: &mut [f32; 8]) {
     }
 }
 
-/// d·(2s + 1) for each 32.
+/// Decodes d·(2s + 1) for each 32 elements.
 pub(super) fn iq1_s(b: &[u8; 50], out: &mut [f32; 256]) {
     let d = half_at(b, 0);
     let (groups, _) = out.as_chunks_mut::<8>();
@@ -160,14 +162,14 @@ pub(super) fn iq1_s(b: &[u8; 50], out: &mut [f32; 256]) {
     }
 }
 
-/// The f16 whose bits stand, four each, at the top of four numbers.
+/// Returns the f16 whose bits are spread over four numbers, in the top four bits of each.
 #[inline(always)]
 fn spread_half(b: &[u8; 56]) -> f32 {
     let part = |i: usize| (u16_at(b, 48 + 2 * i) >> 12) << (4 * i);
     half::f16::from_bits(part(0) | part(1) | part(2) | part(3)).to_f32()
 }
 
-/// d·(2s + 1) for each 16; d stands in the top bits of the scales.
+/// Decodes d·(2s + 1) for each 16 elements; d is stored in the top bits of the scales.
 pub(super) fn iq1_m(b: &[u8; 56], out: &mut [f32; 256]) {
     let d = spread_half(b);
     let (groups, _) = out.as_chunks_mut::<8>();

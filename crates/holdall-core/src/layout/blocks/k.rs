@@ -1,15 +1,15 @@
-//! Blocks of 256 elements: scales of groups in a few bits, themselves scaled; and ternary ones.
+//! Blocks of 256 elements: groups with scales of a few bits, which are scaled themselves; and ternary blocks.
 
 use super::{half_at, u32_at};
 use std::array::from_fn;
 
-/// Two bits each: d·s·q − m·t, with 4 bits of s and t for each 16.
+/// Decodes two bits each: d·s·q − m·t, with 4 bits of s and t for each 16.
 pub(super) fn q2_k(b: &[u8; 84], out: &mut [f32; 256]) {
     let (d, min) = (half_at(b, 80), half_at(b, 82));
     let (groups, _) = out.as_chunks_mut::<16>();
     for (i, group) in groups.iter_mut().enumerate() {
         let (scale, offset) = (d * f32::from(b[i] & 15), min * f32::from(b[i] >> 4));
-        // Of 128 elements each, 32 bytes hold the lowest bits of the first 32, then the next bits.
+        // In each 128 elements, 32 bytes hold the lowest bits of the first 32, then the next bits.
         let (start, shift) = (16 + 32 * (i / 8) + 16 * (i % 2), 2 * (i / 2 % 4));
         for (x, q) in group.iter_mut().zip(&b[start..start + 16]) {
             *x = scale * f32::from(q >> shift & 3) - offset;
@@ -17,7 +17,8 @@ pub(super) fn q2_k(b: &[u8; 84], out: &mut [f32; 256]) {
     }
 }
 
-/// Three bits each: d·(s − 32)·(q − 4), with 6 bits of s for each 16 and the highest bits of q apart.
+/// Decodes three bits each: d·(s − 32)·(q − 4), with 6 bits of s for each 16, and the highest bits of q stored
+/// separately.
 pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
     let d = half_at(b, 108);
     let (groups, _) = out.as_chunks_mut::<16>();
@@ -35,13 +36,14 @@ pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
     }
 }
 
-/// d·s and m·t of the eight groups of a block of [`q4_k`] or [`q5_k`], which begins with these 16 bytes: d, m, and 12 bytes of s
-/// and t, 6 bits each. Four of a kind at once.
+/// Returns d·s and m·t of the eight groups of a block of [`q4_k`] or [`q5_k`], which starts with these 16 bytes: d, m,
+/// and 12 bytes of s and t, 6 bits each. Four of a kind are decoded at once.
 #[inline(always)]
 fn scales(head: &[u8; 16]) -> [[f32; 2]; 8] {
     let (d, min) = (half_at(head, 0), half_at(head, 2));
     let [first, second, third] = [u32_at(head, 4), u32_at(head, 8), u32_at(head, 12)];
-    // The first four have their bits together; of the others the upper two are above those of the first.
+    // The first four have all their bits in one byte; the upper two bits of the others are stored above those of the
+    // first.
     let both = |first: u32, low: u32| {
         let others = low & 0x0f0f_0f0f | first >> 2 & 0x3030_3030;
         [(first & 0x3f3f_3f3f).to_le_bytes(), others.to_le_bytes()]
@@ -50,13 +52,13 @@ fn scales(head: &[u8; 16]) -> [[f32; 2]; 8] {
     from_fn(|i| [d * f32::from(s[i / 4][i % 4]), min * f32::from(t[i / 4][i % 4])])
 }
 
-/// d·s·q − m·t of a group.
+/// Writes d·s·q − m·t for a group.
 #[inline(always)]
 fn line(out: &mut [f32; 32], [scale, offset]: [f32; 2], q: impl Fn(usize) -> u8) {
     out.iter_mut().enumerate().for_each(|(j, x)| *x = scale * f32::from(q(j)) - offset);
 }
 
-/// Four bits each: d·s·q − m·t, with 6 bits of s and t for each 32.
+/// Decodes four bits each: d·s·q − m·t, with 6 bits of s and t for each 32.
 pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
     let Some((head, rest)) = b.split_first_chunk() else { return };
     let (scales, (bytes, _)) = (scales(head), rest.as_chunks::<32>());
@@ -69,7 +71,7 @@ pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
     }
 }
 
-/// Five bits each, as [`q4_k`], the fifth bits apart.
+/// Decodes five bits each, like [`q4_k`], with the fifth bits stored separately.
 pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
     let Some((head, rest)) = b.split_first_chunk() else { return };
     let (scales, (bytes, _)) = (scales(head), rest.as_chunks::<32>());
@@ -83,14 +85,14 @@ pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
     }
 }
 
-/// Six bits each: d·s·(q − 32), with 8 bits of s for each 16.
+/// Decodes six bits each: d·s·(q − 32), with 8 bits of s for each 16.
 pub(super) fn q6_k(b: &[u8; 210], out: &mut [f32; 256]) {
     let d = half_at(b, 208);
     let (halves, _) = out.as_chunks_mut::<128>();
     let (low, _) = b[..128].as_chunks::<64>();
     let (high, _) = b[128..192].as_chunks::<32>();
     for (i, (half, (low, high))) in halves.iter_mut().zip(low.iter().zip(high)).enumerate() {
-        // Of 128 elements each: 64 bytes hold the low nibbles of the first 64, then the high ones.
+        // In each 128 elements, 64 bytes hold the low nibbles of the first 64, then the high ones.
         let q: [[u8; 32]; 4] = [
             from_fn(|j| low[j] & 15 | high[j] << 4 & 48),
             from_fn(|j| low[j + 32] & 15 | high[j] << 2 & 48),
@@ -106,13 +108,13 @@ pub(super) fn q6_k(b: &[u8; 210], out: &mut [f32; 256]) {
     }
 }
 
-/// d·q, where d is an f32. The sums after the elements are for products of vectors.
+/// Decodes d·q, where d is an f32. The sums after the elements are only used for products of vectors.
 pub(super) fn q8_k(b: &[u8; 292], out: &mut [f32; 256]) {
     let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     out.iter_mut().zip(&b[4..260]).for_each(|(x, q)| *x = d * f32::from(*q as i8));
 }
 
-/// d times −1, 0 or 1: five to a byte, which is a fraction of 256 whose digits of base three they are.
+/// Decodes d times −1, 0 or 1: five per byte, which is a fraction of 256 whose base-three digits are the elements.
 pub(super) fn tq1_0(b: &[u8; 54], out: &mut [f32; 256]) {
     let d = half_at(b, 52);
     let digit = |q: u8, power: u8| {
@@ -133,7 +135,7 @@ pub(super) fn tq1_0(b: &[u8; 54], out: &mut [f32; 256]) {
     }
 }
 
-/// d times −1, 0 or 1: four to a byte.
+/// Decodes d times −1, 0 or 1: four per byte.
 pub(super) fn tq2_0(b: &[u8; 66], out: &mut [f32; 256]) {
     let d = half_at(b, 64);
     let (groups, _) = out.as_chunks_mut::<32>();

@@ -1,8 +1,8 @@
-//! ggml's blocks, as GGUF files have them: each holds 32 to 256 neighbours of a row, with their scales.
+//! ggml's blocks, as in GGUF files: each block holds 32 to 256 neighbours of a row, with their scales.
 //!
-//! [`BlockType`] lists the types; every formula is at the function that decodes its type. Numbers come out as `gguf` 0.19
-//! gives them, bit for bit; the types that it does not decode (Q8_1, Q8_K, Q1_0) follow the formula given there. A
-//! number that is none (the scale of a damaged block, say) stays one that is none.
+//! [`BlockType`] lists the types. The formula of each type is at the function that decodes it. Decoded numbers are bit
+//! for bit those of `gguf` 0.19; the types that `gguf` does not decode (Q8_1, Q8_K, Q1_0) follow the formulas given
+//! there. NaN, such as from the scale of a damaged block, stays NaN.
 
 mod begin;
 mod grids;
@@ -25,10 +25,10 @@ use bytes::Bytes;
 use half::f16;
 use std::ops::Range;
 
-/// The most elements that a block has.
+/// The maximum number of elements in a block.
 const MOST: usize = 256;
 
-/// A tensor stored in blocks, its length checked.
+/// A tensor stored in blocks, whose length was checked.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     of: &'static BlockType,
@@ -38,48 +38,50 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The view of a tensor whose layout is a block type, whose decoded components `get` hands out.
+    /// Creates the view of a tensor whose layout is a block type. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Blocks::new`].
+    /// Returns [`WRONG_LAYOUT`] if the layout is not a block type, the errors of `get`, and those of [`Blocks::new`].
     pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Blocks> {
         let Layout::Blocks(of) = info.layout() else {
             let layout = info.layout().as_str().shown();
-            return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not blocks")));
+            return Err(
+                WRONG_LAYOUT.broken(format!("expected a layout of blocks, found `{layout}`"))
+            );
         };
         Blocks::new(of, info.shape(), get(&Role::Data)?)
     }
 
-    /// A view of the blocks of a tensor.
+    /// Creates a view of a tensor's blocks.
     ///
     /// # Errors
-    /// [`SIZE`] where there are not as many bytes as the shape takes, or its rows are not whole blocks.
+    /// Returns [`SIZE`] if the number of bytes does not match the shape, or if the rows are not whole blocks.
     pub fn new(of: &'static BlockType, shape: &[u64], bytes: Bytes) -> Result<Blocks> {
         if of.stored_len(shape) != Some(bytes.len() as u64) {
             let found = bytes.len();
-            let message = format!("{found} bytes are not those of shape {shape:?} of {of}");
+            let message = format!("{found} bytes do not match shape {shape:?} of {of}");
             return Err(SIZE.broken(message));
         }
         let count = element_count(shape).unwrap_or_default();
         Ok(Blocks { of, shape: shape.to_vec(), count, bytes })
     }
 
-    /// The elements of a dense tensor as blocks of that type.
+    /// Quantizes the elements of a dense tensor to blocks of this type.
     ///
     /// # Errors
-    /// As [`quantize`], and where rows are not whole blocks; what [`Dense::to_f32`] fails with.
+    /// Returns the errors of [`quantize`] and of [`Dense::to_f32`], and [`SIZE`] if the rows are not whole blocks.
     pub fn quantize(of: &'static BlockType, dense: &Dense) -> Result<Blocks> {
         let mut bytes = Vec::new();
         quantize(of, &dense.to_f32()?, &mut bytes)?;
         Blocks::new(of, dense.shape(), bytes.into())
     }
 
-    /// The blocks as they are stored.
+    /// Returns the stored blocks.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// What its blocks are.
+    /// Returns the type of the blocks.
     pub fn block_type(&self) -> &'static BlockType {
         self.of
     }
@@ -101,7 +103,7 @@ impl Computed for Blocks {
         let mut left = out;
         while !left.is_empty() {
             let (block, within) = (at / of_block, at % of_block);
-            // Inside memory: so many blocks are there.
+            // The offset is inside the bytes in memory, so it fits `usize`.
             let start = (block * self.of.bytes) as usize;
             let bytes = self.bytes.get(start..).unwrap_or_default();
             let whole = left.len() - left.len() % of_block as usize;
@@ -127,13 +129,13 @@ impl Computed for Blocks {
     }
 }
 
-/// The grid that elements of a type are looked up in, as a shader needs it: line after line, of 8 numbers each for IQ1 and IQ2, of 4 for
-/// IQ3. `None` for types without one.
+/// Returns the grid in which a type's elements are looked up, as a shader needs it: line after line, of 8 numbers each
+/// for IQ1 and IQ2, of 4 for IQ3. Returns `None` for types without a grid.
 pub fn grid(of: &BlockType) -> Option<&'static [i8]> {
     iq::grid(of.as_str())
 }
 
-/// Decodes blocks into as many elements as `out` takes: whole blocks.
+/// Decodes whole blocks until `out` is full.
 fn decode(of: &BlockType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
     match of.as_str() {
         "q4_0" => each(bytes, out, small::q4_0),
@@ -163,13 +165,13 @@ fn decode(of: &BlockType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
         "iq1_s" => each(bytes, out, iq::iq1_s),
         "iq1_m" => each(bytes, out, iq::iq1_m),
         "iq4_xs" => each(bytes, out, small::iq4_xs),
-        // Every type of the list is above: a test goes through them.
-        other => return Err(ROWS.broken(format!("blocks of {other} are not decoded"))),
+        // All types of the list are above: a test covers them.
+        other => return Err(ROWS.broken(format!("unsupported blocks of {other}"))),
     }
     Ok(())
 }
 
-/// Hands each block and the room for its elements to `one`.
+/// Calls `one` with each block and the output for its elements.
 #[inline(always)]
 fn each<const BYTES: usize, const ELEMENTS: usize>(
     bytes: &[u8],
@@ -183,19 +185,19 @@ fn each<const BYTES: usize, const ELEMENTS: usize>(
     }
 }
 
-/// The f16 at byte `at` of a block.
+/// Returns the f16 at byte `at` of a block.
 #[inline(always)]
 fn half_at<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// The u16 at byte `at` of a block.
+/// Returns the u16 at byte `at` of a block.
 #[inline(always)]
 fn u16_at<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> u16 {
     u16::from_le_bytes([block[at], block[at + 1]])
 }
 
-/// The u32 at byte `at` of a block.
+/// Returns the u32 at byte `at` of a block.
 #[inline(always)]
 fn u32_at<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> u32 {
     u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])

@@ -1,4 +1,5 @@
-//! Numbers into blocks: as `gguf` 0.19 makes them, bit for bit; those that it does not make, by a [search](super::search).
+//! Quantizing numbers to blocks: bit for bit like `gguf` 0.19, or, for types that it does not quantize, by a
+//! [search](super::search).
 
 use super::quantize_k::{self, laid};
 use super::small::{E2M1, half_of_e8m0};
@@ -7,7 +8,7 @@ use crate::layout::{LENGTH, NOT_FINITE};
 use crate::model::block::BlockType;
 use half::f16;
 
-/// Whether numbers can be made blocks of that type here.
+/// Returns `true` if numbers can be quantized to blocks of this type.
 pub fn can_quantize(of: &BlockType) -> bool {
     let simple = matches!(
         of.as_str(),
@@ -16,14 +17,14 @@ pub fn can_quantize(of: &BlockType) -> bool {
     simple || quantize_k::is_made(of)
 }
 
-/// Numbers, whole blocks of them, as blocks of that type, after what is in `out`.
+/// Quantizes numbers, which must fill whole blocks, and appends the blocks to `out`.
 ///
 /// # Errors
-/// [`NOT_FINITE`] for a number that is NaN, infinite, or too large for a scale in f16; [`LENGTH`] where numbers do not
-/// fill blocks, or blocks of that type are not made ([`can_quantize`]).
+/// Returns [`NOT_FINITE`] if a number is NaN, infinite, or too large for a scale in f16, and [`LENGTH`] if the numbers
+/// do not fill blocks, or if quantizing to this type is not supported ([`can_quantize`]).
 pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()> {
     if !(numbers.len() as u64).is_multiple_of(of.elements) || !can_quantize(of) {
-        let message = format!("{} numbers are not made blocks of {of}", numbers.len());
+        let message = format!("cannot quantize {} numbers to blocks of {of}", numbers.len());
         return Err(LENGTH.broken(message));
     }
     for block in numbers.chunks_exact(of.elements as usize) {
@@ -31,14 +32,16 @@ pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()
         let is_number = block.iter().all(|x| x.is_finite());
         if !is_number || append(of, block, most, out).is_none() {
             let odd = block.iter().find(|x| !x.is_finite() || x.abs() == most);
-            let message = format!("{} has no place in a block of {of}", odd.unwrap_or(&most));
+            let message =
+                format!("{} cannot be represented in a block of {of}", odd.unwrap_or(&most));
             return Err(NOT_FINITE.broken(message));
         }
     }
     Ok(())
 }
 
-/// A block of these numbers, the greatest of which is `most`, after what is in `out`; nothing where a scale passes an f16.
+/// Appends a block of these numbers, whose largest magnitude is `most`, to `out`. Returns `None` if a scale is too
+/// large for an f16.
 fn append(of: &BlockType, block: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
     if quantize_k::is_made(of) {
         return quantize_k::block(of, block, most, out);
@@ -59,7 +62,7 @@ fn append(of: &BlockType, block: &[f32], most: f32, out: &mut Vec<u8>) -> Option
     Some(())
 }
 
-/// 1/d, where there is one.
+/// Returns 1/d, or 0 if d is 0.
 fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
@@ -68,7 +71,7 @@ fn half(x: f32, out: &mut Vec<u8>) {
     out.extend_from_slice(&f16::from_f32(x).to_le_bytes());
 }
 
-/// Four or five bits each: the fifth bits first, then low nibbles of both halves.
+/// Appends four or five bits each: the fifth bits first, then the low nibbles of both halves.
 fn pack<const BITS: u32>(all: &[u8; 32], out: &mut Vec<u8>) {
     if BITS == 5 {
         let high = all.iter().enumerate().fold(0u32, |high, (j, q)| high | u32::from(q >> 4) << j);
@@ -78,10 +81,10 @@ fn pack<const BITS: u32>(all: &[u8; 32], out: &mut Vec<u8>) {
     out.extend(first.iter().zip(second).map(|(a, b)| (a & 15) | (b << 4)));
 }
 
-/// q = x/d + half the range, where d takes the number of greatest size to the lowest q.
+/// Appends q = x/d + half the range, where d maps the number of the largest magnitude to the lowest q.
 fn around_zero<const BITS: u32>(block: &[f32], out: &mut Vec<u8>) {
     let half_range = (1 << (BITS - 1)) as f32;
-    // The first of those of the greatest size.
+    // The first one of the largest magnitude.
     let most = block.iter().fold(0f32, |most, x| if x.abs() > most.abs() { *x } else { most });
     let d = most / -half_range;
     let scale = inverse(d);
@@ -93,7 +96,7 @@ fn around_zero<const BITS: u32>(block: &[f32], out: &mut Vec<u8>) {
     pack::<BITS>(&all, out);
 }
 
-/// q = (x − least)/d.
+/// Appends q = (x − least)/d.
 fn from_least<const BITS: u32>(block: &[f32], out: &mut Vec<u8>) {
     let most = block.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let least = block.iter().copied().fold(f32::INFINITY, f32::min);
@@ -115,7 +118,7 @@ fn q8_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
     out.extend(block.iter().map(|x| (x * scale).round() as i8 as u8));
 }
 
-/// The nearest of 16 values, the first where two are as near.
+/// Appends the nearest of 16 values each, the first one if two are equally near.
 fn mxfp4(block: &[f32], most: f32, out: &mut Vec<u8>) {
     let e = if most > 0.0 { (f64::from(most).log2() as f32).floor() - 2.0 + 127.0 } else { 0.0 };
     let e = e as u8;
@@ -135,7 +138,7 @@ fn mxfp4(block: &[f32], most: f32, out: &mut Vec<u8>) {
     out.extend(first.iter().zip(second).map(|(a, b)| nearest(*a) | (nearest(*b) << 4)));
 }
 
-/// 0, 1 or 2 for −1, 0 and 1.
+/// Returns 0, 1 or 2 for −1, 0 and 1.
 fn ternary(block: &[f32], most: f32) -> Vec<u8> {
     let scale = inverse(most);
     block.iter().map(|x| ((x * scale).round() as i8 + 1) as u8).collect()
@@ -147,7 +150,7 @@ fn tq1_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
         for i in 0..width {
             let mut number = 0u16;
             for k in 0..5 {
-                // A byte has five digits of base three, the last run of bytes four.
+                // A byte has five base-three digits; in the last run of bytes only four are used.
                 number = number * 3 + u16::from(digits.get(k * width + i).copied().unwrap_or(0));
             }
             out.push((number * 256).div_ceil(243) as u8);

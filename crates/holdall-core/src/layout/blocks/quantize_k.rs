@@ -1,10 +1,10 @@
-//! Numbers into blocks of 256 whose groups have scales of their own: Q2_K to Q6_K.
+//! Quantizing numbers to blocks of 256 whose groups have their own scales: Q2_K to Q6_K.
 
 use super::begin::Begin;
 use super::search::{Beside, Fit, Kind, search};
 use crate::model::block::BlockType;
 
-/// What blocks of each type can say.
+/// The ranges of values in each block type.
 static Q2_K: Kind = Kind {
     q: [0.0, 3.0],
     s: [0, 15],
@@ -26,7 +26,7 @@ static Q5_K: Kind = Kind {
 };
 static Q6_K: Kind = Kind { q: [-32.0, 31.0], s: [-128, 127], t: 0, begin: Begin::Widths };
 
-/// What blocks of a type can say, where it is one of these.
+/// Returns the ranges of values in a block type, if it is one of these.
 fn kind(of: &BlockType) -> Option<&'static Kind> {
     Some(match of.as_str() {
         "q2_k" => &Q2_K,
@@ -38,16 +38,16 @@ fn kind(of: &BlockType) -> Option<&'static Kind> {
     })
 }
 
-/// Whether blocks of a type are made here.
+/// Returns `true` if this module quantizes to blocks of this type.
 pub(super) fn is_made(of: &BlockType) -> bool {
     kind(of).is_some()
 }
 
-/// Appends a block of these 256 numbers, the greatest of which has that size. `None` where it does not fit: a scale passes an
-/// f16.
+/// Appends a block of these 256 numbers, whose largest magnitude is `most`. Returns `None` if a scale is too large for
+/// an f16.
 pub(super) fn block(of: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
     let kind = kind(of)?;
-    // The scale that would be needed at least.
+    // The smallest scale that would be needed.
     let reach = kind.q[1].max(-kind.q[0]) * kind.s[1].max(-kind.s[0]) as f32;
     if !half::f16::from_f32(most / reach).is_finite() {
         return None;
@@ -92,7 +92,7 @@ pub(super) fn block(of: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> 
     Some(())
 }
 
-/// Groups side by side.
+/// Arranges groups side by side.
 fn beside<const G: usize, const N: usize>(x: &[f32]) -> Beside<G, N> {
     let mut out = [[0.0; N]; G];
     for (j, group) in x.chunks_exact(G).enumerate() {
@@ -101,7 +101,7 @@ fn beside<const G: usize, const N: usize>(x: &[f32]) -> Beside<G, N> {
     out
 }
 
-/// The scales of a block and its q, the least of which is 0.
+/// Returns the scales of a block, and its q, shifted so that the least possible q is 0.
 fn found<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -115,12 +115,13 @@ fn found<const G: usize, const N: usize>(
     Some((fit, out))
 }
 
-/// What Q3_K and Q6_K weigh errors with: squares of the numbers.
+/// Returns the weights of errors for Q3_K and Q6_K: the squares of the numbers.
 fn squares<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
     x.map(|line| line.map(|x| x * x))
 }
 
-/// What Q4_K and Q5_K weigh errors with: sizes of the numbers, and the root of the mean of the squares of their group.
+/// Returns the weights of errors for Q4_K and Q5_K: the magnitudes of the numbers, plus the root mean square of their
+/// group.
 fn beside_mean<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
     let mut mean = [0f32; N];
     for line in x {
@@ -134,14 +135,14 @@ fn beside_mean<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N>
     })
 }
 
-/// d and m.
+/// Appends d and m.
 fn ends<const N: usize>(fit: &Fit<N>, out: &mut Vec<u8>) {
     out.extend_from_slice(&fit.d.to_le_bytes());
     out.extend_from_slice(&fit.m.to_le_bytes());
 }
 
-/// Scales and offsets of eight groups, six bits each, in 12 bytes: those of the first four groups have a byte each, above
-/// which stand the highest two bits of the last four, whose lowest four share a byte.
+/// Appends the scales and offsets of eight groups, six bits each, in 12 bytes. Those of the first four groups have a
+/// byte each, whose highest two bits belong to the last four groups; the lowest four bits of the latter share bytes.
 fn six_bits(fit: &Fit<8>, out: &mut Vec<u8>) {
     let (s, t) = (fit.s.map(|s| s as u8), fit.t.map(|t| t as u8));
     for all in [s, t] {
@@ -150,7 +151,8 @@ fn six_bits(fit: &Fit<8>, out: &mut Vec<u8>) {
     out.extend((4..8).map(|j| s[j] & 15 | (t[j] & 15) << 4));
 }
 
-/// Numbers of so many bits: each run of bytes has as many at its lowest bits, then as many above them, and so on.
+/// Packs numbers of `bits` bits each: the first `run` numbers into the lowest bits of a run of bytes, the next `run`
+/// above them, and so on.
 pub(super) fn laid(all: &[u8], bits: usize, run: usize) -> Vec<u8> {
     let mut out = vec![0; all.len() * bits / 8];
     for (i, q) in all.iter().enumerate() {

@@ -1,33 +1,34 @@
-//! Which scales a block of 256 numbers gets: a search for little error.
+//! Search for the scales of a block of 256 numbers that minimise the error.
 //!
-//! The numbers of a group are written as a·q − b, with a = d·s and b = m·t, where d and m are f16 of the whole block and s, t
-//! and q a few bits. Given those, the nearest q is best whatever errors count, so what is looked for is d, m, s and t. The
-//! search begins at what ggml's own method finds (`quantize_row_*_ref` of `ggml-quants.c`), worked out in the same
-//! order, and from there goes down in the sum of two errors: that of all numbers alike, and that which ggml weighs. What
-//! it ends at is taken where neither is above that of its begin, so no block has more of either than ggml's.
+//! The numbers of a group are represented as a·q − b, with a = d·s and b = m·t, where d and m are f16 of the whole
+//! block, and s, t and q have a few bits each. Given the others, the nearest q is always best, so the search is for d,
+//! m, s and t. It starts at the result of ggml's own method (`quantize_row_*_ref` of `ggml-quants.c`), computed in the
+//! same order, and descends in the sum of two errors: the unweighted error, and the error with ggml's weights. The
+//! result is used if neither error exceeds that of the start, so no block has a larger error of either kind than
+//! ggml's.
 //!
-//! All groups go side by side, number `i` of each in a line `x[i]`: sums run in the order of the numbers, as in ggml, and the
-//! compiler makes vectors of lines.
+//! All groups are processed side by side, with number `i` of each group in a line `x[i]`: sums run in the order of the
+//! numbers, as in ggml, and the compiler vectorises the lines.
 
-// Several arrays go by one index, in loops that become vectors.
+// Loops index several arrays, so that the compiler vectorises them.
 #![allow(clippy::needless_range_loop)]
 
 use super::begin::{Begin, begin};
 use half::f16;
 
-/// What blocks of a type can say.
+/// The ranges of values in a block type.
 pub(super) struct Kind {
-    /// The least and the greatest q.
+    /// The minimum and the maximum q.
     pub(super) q: [f32; 2],
-    /// The least and the greatest s.
+    /// The minimum and the maximum s.
     pub(super) s: [i32; 2],
-    /// The greatest t: 0 where there are no offsets.
+    /// The maximum t: 0 if there are no offsets.
     pub(super) t: i32,
-    /// Where the search begins.
+    /// The start of the search.
     pub(super) begin: Begin,
 }
 
-/// Numbers of groups side by side: number `i` of group `j` is `x[i][j]`.
+/// The numbers of groups side by side: number `i` of group `j` is `x[i][j]`.
 pub(super) type Beside<const G: usize, const N: usize> = [[f32; N]; G];
 
 /// A block: its numbers are d·s·q − m·t, with an s and a t for each group.
@@ -39,12 +40,13 @@ pub(super) struct Fit<const N: usize> {
     pub(super) t: [i32; N],
 }
 
-/// How often scales and d and m are improved in turn.
+/// How often the scales of groups, and d and m, are improved in turn.
 const ROUNDS: usize = 4;
-/// How far from where it is an s is looked for at once, where there are no offsets.
+/// How far from its current value an s is searched in one round, if there are no offsets.
 const REACH: i32 = 3;
 
-/// Scales for these numbers, whose errors ggml weighs with `w`. `None` where a scale passes an f16.
+/// Returns scales for these numbers; `w` are ggml's weights of errors. Returns `None` if a scale is too large for an
+/// f16.
 pub(super) fn search<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -58,7 +60,7 @@ pub(super) fn search<const G: usize, const N: usize>(
     if limits.0 == 0.0 {
         return Some(begin);
     }
-    // Both errors count alike at first; where one rises, it counts more.
+    // Both errors count equally at first; if one increases, its weight is raised.
     let mut weight = if limits.1 > 0.0 { limits.0 / limits.1 } else { 0.0 };
     for _ in 0..3 {
         let found = descend(kind, x, &mixed(w, weight as f32), begin);
@@ -72,19 +74,19 @@ pub(super) fn search<const G: usize, const N: usize>(
 }
 
 impl<const N: usize> Fit<N> {
-    /// a and b of each group.
+    /// Returns a and b of each group.
     pub(super) fn lines(&self) -> ([f32; N], [f32; N]) {
         let (d, m) = (self.d.to_f32(), self.m.to_f32());
         (self.s.map(|s| d * s as f32), self.t.map(|t| m * t as f32))
     }
 
-    /// The nearest q of each number.
+    /// Returns the nearest q of each number.
     pub(super) fn levels<const G: usize>(&self, kind: &Kind, x: &Beside<G, N>) -> Beside<G, N> {
         let (a, b) = self.lines();
         let mut all = [[0.0; N]; G];
         for (q, x) in all.iter_mut().zip(x) {
             for j in 0..N {
-                // Where a is 0, so is what q stands for.
+                // If a is 0, all q represent the same value.
                 let of = if a[j] == 0.0 { 0.0 } else { (x[j] + b[j]) / a[j] };
                 q[j] = level(of, kind.q);
             }
@@ -92,7 +94,7 @@ impl<const N: usize> Fit<N> {
         all
     }
 
-    /// The sum of squares of errors, and of those with their weights.
+    /// Returns the sum of the squared errors, and the weighted sum.
     fn errors<const G: usize>(
         &self,
         kind: &Kind,
@@ -112,22 +114,22 @@ impl<const N: usize> Fit<N> {
     }
 }
 
-/// The q nearest to a number, half to even.
+/// Returns the q nearest to a number, ties to even.
 #[inline(always)]
 pub(super) fn level(x: f32, [least, most]: [f32; 2]) -> f32 {
-    // Where this is added, a float has no bits left for fractions.
+    // Adding this number leaves a float no bits for a fraction.
     const WHOLE: f32 = 12_582_912.0;
     let x = if x < least { least } else { x };
     let x = if x > most { most } else { x };
     (x + WHOLE) - WHOLE
 }
 
-/// 1 and `weight` times what ggml weighs with, together.
+/// Returns the weights 1 + `weight` · `w`.
 fn mixed<const G: usize, const N: usize>(w: &Beside<G, N>, weight: f32) -> Beside<G, N> {
     w.map(|line| line.map(|w| 1.0 + w * weight))
 }
 
-/// Goes down from `fit` in the error that `u` weighs.
+/// Descends from `fit` in the error with the weights `u`.
 fn descend<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -167,7 +169,7 @@ fn descend<const G: usize, const N: usize>(
     fit
 }
 
-/// Takes another s and t for each group whose error gets less by it.
+/// Changes s and t of each group whose error decreases.
 fn try_step<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -188,7 +190,7 @@ fn try_step<const G: usize, const N: usize>(
     }
 }
 
-/// The weighed error of each group.
+/// Returns the weighted error of each group.
 fn sums<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,
@@ -207,7 +209,7 @@ fn sums<const G: usize, const N: usize>(
     all
 }
 
-/// The same s and t with the d and m that are best for the q that they have, by least squares.
+/// Returns the same s and t with the d and m that are best for the current q, by least squares.
 fn fitted<const G: usize, const N: usize>(
     kind: &Kind,
     x: &Beside<G, N>,

@@ -1,14 +1,14 @@
-//! Values of expressions, for many elements at a time.
+//! Evaluation of expressions for many elements at a time.
 //!
-//! Whole numbers are `i64`, and what passes them is an error; others are `f64` by the rules of IEEE 754. Every
-//! operation is exact or rounded once, on every machine the same.
+//! Whole numbers are `i64`, and an overflow is an error. Other numbers are `f64` with the rules of IEEE 754. Every
+//! operation is exact or rounded once, with the same result on every machine.
 
 use super::VALUE;
 use super::expression::{Expression, Function, Indexed, Operator};
 use super::part::{Number, Operand};
 use crate::error::{Error, Result};
 
-/// What names of an expression stand for.
+/// The values of the names in an expression.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scope {
     pub(super) dimensions: Vec<i64>,
@@ -21,11 +21,11 @@ pub(super) struct Scope {
 /// The elements whose values are computed.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The number of the first.
+    /// The row-major index of the first element.
     pub(super) first: u64,
-    /// How many there are.
+    /// The number of elements.
     pub(super) len: usize,
-    /// For each dimension, where in it each of them is.
+    /// For each dimension, the index of each element in it.
     pub(super) indices: Vec<Vec<i64>>,
 }
 
@@ -44,7 +44,7 @@ impl Column {
         }
     }
 
-    /// As `f64`; whole numbers beyond 2^53 are rounded.
+    /// Converts the values to `f64`; whole numbers beyond 2^53 are rounded.
     pub(super) fn into_reals(self) -> Vec<f64> {
         match self {
             Column::Whole(all) => all.into_iter().map(|n| n as f64).collect(),
@@ -54,10 +54,10 @@ impl Column {
 }
 
 impl Scope {
-    /// The value of the expression for each of `places`.
+    /// Computes the value of the expression for each of `places`.
     ///
     /// # Errors
-    /// [`VALUE`], for the first element that has none.
+    /// Returns [`VALUE`] for the first element that has no value.
     pub(super) fn compute(&self, of: &Expression, places: &Places) -> Result<Column> {
         let one = |n: i64| Ok(Column::new(Number::Whole(n), places.len));
         match of {
@@ -85,9 +85,9 @@ impl Scope {
             }
             Expression::Negate(of) => match self.compute(of, places)? {
                 Column::Real(all) => Ok(Column::Real(all.into_iter().map(|x| -x).collect())),
-                Column::Whole(all) => {
-                    whole(all.into_iter(), places, i64::checked_neg, || "its negative".to_owned())
-                }
+                Column::Whole(all) => whole(all.into_iter(), places, i64::checked_neg, || {
+                    "the negated number".to_owned()
+                }),
             },
         }
     }
@@ -102,7 +102,7 @@ impl Scope {
         for (number, (subscript, &len)) in subscripts.iter().zip(part.shape()).enumerate() {
             let Column::Whole(all) = self.compute(subscript, places)? else {
                 let name = part.name();
-                let message = format!("subscript {number} of `{name}` is not a whole number");
+                let message = format!("subscript {number} of `{name}` must be a whole number");
                 return Err(VALUE.broken(message));
             };
             for (element, (place, found)) in at.iter_mut().zip(all).enumerate() {
@@ -111,10 +111,10 @@ impl Scope {
                     return Err(at_element(
                         places,
                         element,
-                        format!("subscript {number} of `{name}` is {found}, of {len}"),
+                        format!("subscript {number} of `{name}` is {found}, outside 0..{len}"),
                     ));
                 }
-                // Below the product of the shape, which is that of a length in memory.
+                // Less than the product of the shape, which is a length in memory.
                 *place = place.wrapping_mul(len).wrapping_add(found);
             }
         }
@@ -122,7 +122,7 @@ impl Scope {
     }
 }
 
-/// One element, for an expression without positions in it.
+/// Returns a single element, for an expression without positions.
 pub(super) fn nowhere() -> Places {
     Places { first: 0, len: 1, indices: Vec::new() }
 }
@@ -133,7 +133,7 @@ fn at_element(places: &Places, at: usize, message: String) -> Error {
     VALUE.broken(message).within(format!("element {element}"))
 }
 
-/// Whole numbers, each of one that comes.
+/// Maps each value to a whole number, or returns an error for the first that has none.
 fn whole<T: Copy>(
     all: impl Iterator<Item = T>,
     places: &Places,
@@ -164,7 +164,7 @@ fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<C
             Operator::And => |(a, b)| Some(a & b),
             Operator::ShiftLeft => |(a, b)| {
                 let by = u32::try_from(b).ok().filter(|by| *by < 64)?;
-                // Nothing may fall out at the top.
+                // No set bit may be shifted out.
                 a.checked_shl(by).filter(|out| out >> by == a)
             },
             Operator::ShiftRight => |(a, b)| a.checked_shr(u32::try_from(b).ok()?),
@@ -186,7 +186,7 @@ fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<C
             Operator::Divide => |_| None,
         };
         let both = a.iter().copied().zip(b.iter().copied());
-        return whole(both, places, each, || format!("what `{}` gives", operator.as_str()));
+        return whole(both, places, each, || format!("the result of `{}`", operator.as_str()));
     }
     let each: fn(f64, f64) -> f64 = match operator {
         Operator::Add => |a, b| a + b,
@@ -194,7 +194,7 @@ fn binary(operator: Operator, a: Column, b: Column, places: &Places) -> Result<C
         Operator::Multiply => |a, b| a * b,
         Operator::Divide => |a, b| a / b,
         other => {
-            let message = format!("`{}` takes whole numbers", other.as_str());
+            let message = format!("`{}` requires whole numbers", other.as_str());
             return Err(VALUE.broken(message));
         }
     };
@@ -210,7 +210,7 @@ fn call(function: Function, arguments: Vec<Column>, places: &Places) -> Result<C
     match (function, first, second) {
         (Function::Abs, Column::Whole(all), _) => {
             whole(all.into_iter(), places, i64::checked_abs, || {
-                format!("what `{}` gives", function.as_str())
+                format!("the result of `{}`", function.as_str())
             })
         }
         (Function::Abs, Column::Real(all), _) => {
@@ -220,7 +220,7 @@ fn call(function: Function, arguments: Vec<Column>, places: &Places) -> Result<C
             Ok(Column::Real(all.into_iter().map(power_of_two).collect()))
         }
         (Function::Exp2, Column::Real(_), _) => {
-            Err(VALUE.broken(format!("`{}` takes whole numbers", function.as_str())))
+            Err(VALUE.broken(format!("`{}` requires whole numbers", function.as_str())))
         }
         (Function::Min, Column::Whole(a), Some(Column::Whole(b))) => {
             Ok(Column::Whole(a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect()))
@@ -230,7 +230,7 @@ fn call(function: Function, arguments: Vec<Column>, places: &Places) -> Result<C
         }
         (_, a, b) => {
             let b = b.unwrap_or(Column::Real(Vec::new())).into_reals();
-            // NaN where one is: neither is the least then.
+            // NaN if either is NaN, because then neither is less.
             let pick = |(a, b): (f64, f64)| match function {
                 _ if a.is_nan() || b.is_nan() => f64::NAN,
                 Function::Min if a == b => {
@@ -267,7 +267,7 @@ fn call(function: Function, arguments: Vec<Column>, places: &Places) -> Result<C
     }
 }
 
-/// 2^n, exact where an `f64` has it; infinite above, 0 below.
+/// Returns 2^n, exact if an `f64` can represent it; infinite above, 0 below.
 fn power_of_two(n: i64) -> f64 {
     match n {
         -1022..=1023 => f64::from_bits(n.saturating_add(1023).unsigned_abs() << 52),

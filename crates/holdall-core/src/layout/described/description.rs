@@ -1,4 +1,4 @@
-//! What descriptions say.
+//! The contents of descriptions.
 
 #[cfg(not(feature = "layouts"))]
 use super::NOT_BUILT;
@@ -12,17 +12,17 @@ use crate::model::{DType, Role};
 use holdall_collections::HashMap;
 use std::sync::Arc;
 
-/// Layouts that have no meaning by themselves, by name, and what they mean.
+/// Descriptions of layouts, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Layouts(HashMap<String, Arc<Description>>);
 
-/// What a layout means.
+/// The description of a layout.
 #[derive(Debug)]
 pub struct Description {
-    /// In words, where the description has some.
+    /// The description's text for people, if it has one.
     pub about: Option<String>,
     pub(super) dtype: FloatType,
-    /// Names of the dimensions; none where the tensor is taken as a row of elements, whatever its shape.
+    /// The names of the dimensions. `None` if the tensor is treated as one row of elements, whatever its shape.
     pub(super) dimensions: Option<Vec<String>>,
     pub(super) attributes: Vec<Attribute>,
     pub(super) components: Vec<Component>,
@@ -44,47 +44,48 @@ pub(super) struct Attribute {
     pub(super) default: Option<Number>,
 }
 
-/// A component that the layout has.
+/// A component of the layout.
 #[derive(Debug)]
 pub(super) struct Component {
     pub(super) role: Role,
-    /// What its elements may be in the file; anything where there are none.
+    /// The dtypes that its elements may have in the file; empty for any.
     pub(super) dtypes: Vec<DType>,
-    /// How they are read, where not as what they are.
+    /// How its elements are read, if not as their dtype.
     pub(super) stored: Option<Stored>,
     pub(super) shape: Vec<Expression>,
-    /// What each of its elements is where the component is not there.
+    /// The value of all its elements if the component is missing.
     pub(super) default: Option<Number>,
 }
 
 impl Layouts {
-    /// None.
+    /// Creates an empty set of descriptions.
     pub fn new() -> Layouts {
         Layouts::default()
     }
 
-    /// The layouts of one text.
+    /// Parses the descriptions in a text.
     ///
     /// # Errors
-    /// What TOML has; [`DESCRIPTION`](super::DESCRIPTION), [`EXPRESSION`](super::EXPRESSION), [`TAKEN`], with the line and the key.
+    /// Returns the errors of TOML, and [`DESCRIPTION`](super::DESCRIPTION), [`EXPRESSION`](super::EXPRESSION) or
+    /// [`TAKEN`], with the line and the key.
     #[cfg(feature = "layouts")]
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Layouts> {
         super::read::layouts(text, limits).map(Layouts)
     }
 
-    /// There are none in this build, which has no feature `layouts`.
+    /// Always fails, because this build does not have the feature `layouts`.
     ///
     /// # Errors
-    /// [`NOT_BUILT`](super::NOT_BUILT), always.
+    /// Returns [`NOT_BUILT`](super::NOT_BUILT).
     #[cfg(not(feature = "layouts"))]
     pub fn parse(_: &[u8], _: &Limits) -> Result<Layouts> {
-        Err(NOT_BUILT.broken("this build does not read descriptions of layouts"))
+        Err(NOT_BUILT.broken("this build does not support descriptions of layouts"))
     }
 
-    /// Adds those of another text.
+    /// Adds the descriptions of `others`.
     ///
     /// # Errors
-    /// [`TAKEN`], where both have a layout of one name.
+    /// Returns [`TAKEN`] if both describe a layout of the same name.
     pub fn extend(&mut self, others: Layouts) -> Result<()> {
         for (name, description) in others.0 {
             if self.0.contains_key(&name) {
@@ -96,19 +97,19 @@ impl Layouts {
         Ok(())
     }
 
-    /// What the layout of that name means.
+    /// Returns the description of the layout with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<Description>> {
         self.0.get(name)
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no descriptions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Description {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> FloatType {
         self.dtype
     }

@@ -1,4 +1,4 @@
-//! The text of an expression, read into a tree.
+//! Parsing expressions into trees.
 //!
 //! ```text
 //! expression = operand { operator operand }       | & << >> + - * / // %, loosest first
@@ -9,21 +9,21 @@
 use super::EXPRESSION;
 use crate::error::{Error, Result, Shown as _, list};
 
-/// The most numbers, names and operations of one expression.
+/// The maximum number of numbers, names and operations in an expression.
 const MOST_NODES: usize = 256;
-/// How deep parentheses, subscripts and signs are nested.
+/// The maximum nesting of parentheses, subscripts and signs.
 const MOST_DEEP: usize = 32;
 
-/// An expression whose names are resolved.
+/// An expression with resolved names.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Whole(i64),
     Real(f64),
-    /// The place of an element in a dimension.
+    /// The index of an element in a dimension.
     Index(usize),
-    /// How long a dimension is.
+    /// The length of a dimension.
     Dimension(usize),
-    /// How many elements the tensor has.
+    /// The number of elements of the tensor.
     Count,
     Attribute(usize),
     Item(Indexed, Vec<Expression>),
@@ -32,21 +32,21 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
 }
 
-/// What has elements that expressions take by their number.
+/// A component or a table, whose elements expressions access by subscripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Indexed {
     Component(usize),
     Table(usize),
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     Index(usize),
     Dimension(usize),
     Count,
     Attribute(usize),
-    /// Elements, and how many subscripts they take.
+    /// Elements, and the number of subscripts.
     Items(Indexed, usize),
 }
 
@@ -61,7 +61,7 @@ macro_rules! words {
         impl $name {
             const ALL: &[($name, &str, usize)] = &[$(($name::$variant, $text, $number)),*];
 
-            /// As it is written.
+            /// Returns the word as it is written.
             pub(super) fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)*
@@ -72,7 +72,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Operators and how tightly they bind.
+    /// Operators, with their precedence.
     Operator {
         Or = "|" 1,
         And = "&" 2,
@@ -88,7 +88,7 @@ words! {
 }
 
 words! {
-    /// Functions and how many arguments they take.
+    /// Functions, with their number of arguments.
     Function {
         Min = "min" 2,
         Max = "max" 2,
@@ -97,27 +97,27 @@ words! {
     }
 }
 
-/// Whether names may not be this one: it is that of a function.
+/// Returns `true` if this is the name of a function, which other names may not be.
 pub(super) fn is_function(name: &str) -> bool {
     Function::ALL.iter().any(|(_, text, _)| *text == name)
 }
 
-/// Whether it is a word that a name can be: letters, digits and `_`, no digit first.
+/// Returns `true` if this is a valid name: letters, digits and `_`, not starting with a digit.
 pub(super) fn is_word(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
-/// Reads an expression; `resolve` knows its names.
+/// Parses an expression; `resolve` returns the meaning of a name.
 ///
 /// # Errors
-/// [`EXPRESSION`].
+/// Returns [`EXPRESSION`] if the expression is invalid.
 pub(super) fn parse(text: &str, resolve: &dyn Fn(&str) -> Option<Name>) -> Result<Expression> {
     let mut parser = Parser { text, at: 0, nodes: 0, deep: 0, resolve };
     let all = parser.expression(0)?;
     match parser.peek() {
         None => Ok(all),
-        Some(found) => Err(parser.fail(format!("`{found}` is not expected here"))),
+        Some(found) => Err(parser.fail(format!("unexpected `{found}`"))),
     }
 }
 
@@ -134,7 +134,7 @@ impl Parser<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next character that is not a space.
+    /// Skips spaces, and returns the next character without reading it.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         let skipped = rest.len().saturating_sub(rest.trim_start().len());
@@ -155,28 +155,30 @@ impl Parser<'_> {
             return Ok(());
         }
         let found = self.peek().map_or("the end".to_owned(), |c| format!("`{}`", c.escape_debug()));
-        Err(self.fail(format!("`{wanted}` is expected, not {found}")))
+        Err(self.fail(format!("expected `{wanted}`, found {found}")))
     }
 
     #[cold]
     fn fail(&self, what: String) -> Error {
         let place = self.text.get(..self.at).unwrap_or(self.text).chars().count();
-        EXPRESSION.broken(format!("`{}`, character {place}: {what}", self.text.shown()))
+        EXPRESSION.broken(format!("`{}`, at character {place}: {what}", self.text.shown()))
     }
 
     fn node(&mut self) -> Result<()> {
         self.nodes = self.nodes.saturating_add(1);
         if self.nodes > MOST_NODES {
-            return Err(self.fail(format!("there are more than {MOST_NODES} parts")));
+            return Err(self.fail(format!("the expression has more than {MOST_NODES} parts")));
         }
         Ok(())
     }
 
-    /// Operands joined by operators that bind at least as tightly as `least`.
+    /// Parses operands joined by operators whose precedence is at least `least`.
     fn expression(&mut self, least: usize) -> Result<Expression> {
         self.deep = self.deep.saturating_add(1);
         if self.deep > MOST_DEEP {
-            return Err(self.fail(format!("it is nested more than {MOST_DEEP} deep")));
+            return Err(
+                self.fail(format!("the expression is nested more than {MOST_DEEP} levels deep"))
+            );
         }
         let mut left = self.operand()?;
         while let Some((operator, binds)) = self.operator().filter(|(_, binds)| *binds >= least) {
@@ -189,7 +191,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// The operator that comes next, which stays where it is.
+    /// Returns the next operator and its precedence, without reading it.
     fn operator(&mut self) -> Option<(Operator, usize)> {
         self.peek()?;
         let rest = self.rest();
@@ -205,7 +207,9 @@ impl Parser<'_> {
                 self.at = self.at.saturating_add(1);
                 self.deep = self.deep.saturating_add(1);
                 if self.deep > MOST_DEEP {
-                    return Err(self.fail(format!("it is nested more than {MOST_DEEP} deep")));
+                    return Err(self.fail(format!(
+                        "the expression is nested more than {MOST_DEEP} levels deep"
+                    )));
                 }
                 let of = self.operand()?;
                 self.deep = self.deep.saturating_sub(1);
@@ -220,9 +224,9 @@ impl Parser<'_> {
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
             Some(c) if c.is_ascii_alphabetic() || c == '_' => self.named(),
             Some(c) => {
-                Err(self.fail(format!("`{}` is neither a number nor a name", c.escape_debug())))
+                Err(self.fail(format!("expected a number or a name, found `{}`", c.escape_debug())))
             }
-            None => Err(self.fail("a number or a name is missing at the end".to_owned())),
+            None => Err(self.fail("expected a number or a name, found the end".to_owned())),
         }
     }
 
@@ -244,7 +248,7 @@ impl Parser<'_> {
             false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Real),
         };
         let Some(number) = number else {
-            return Err(self.fail(format!("`{}` is not a number that can be held", text.shown())));
+            return Err(self.fail(format!("invalid number `{}`, or out of range", text.shown())));
         };
         self.at = self.at.saturating_add(end);
         Ok(number)
@@ -266,7 +270,7 @@ impl Parser<'_> {
         let Some(found) = (self.resolve)(&name) else {
             let functions = list(Function::ALL.iter().map(|(_, text, _)| format!("`{text}`")));
             return Err(self.fail(format!(
-                "`{name}` is neither a name of the description nor a function ({functions})"
+                "`{name}` is neither a name in the description nor a function ({functions})"
             )));
         };
         self.at = self.at.saturating_add(end);
@@ -276,7 +280,7 @@ impl Parser<'_> {
             Name::Count => Expression::Count,
             Name::Attribute(at) => Expression::Attribute(at),
             Name::Items(items, takes) => {
-                // One alone needs no subscript.
+                // A single element needs no subscript.
                 let subscripts = match takes {
                     0 => Vec::new(),
                     _ => {
@@ -290,7 +294,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Expressions between commas, up to the bracket that closes them.
+    /// Parses expressions separated by commas, up to the closing bracket.
     fn several(&mut self, close: char) -> Result<Vec<Expression>> {
         let mut all = vec![self.expression(0)?];
         while self.take(',') {
@@ -305,6 +309,6 @@ impl Parser<'_> {
             return Ok(());
         }
         let s = if takes == 1 { "" } else { "s" };
-        Err(self.fail(format!("`{name}` takes {takes} {what}{s}, not {found}")))
+        Err(self.fail(format!("`{name}` requires {takes} {what}{s}, found {found}")))
     }
 }

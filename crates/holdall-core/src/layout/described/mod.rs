@@ -1,7 +1,7 @@
-//! Layouts that a description teaches: which components there are, how they fit, and how the value of an element is
-//! computed from theirs.
+//! Described layouts: layouts whose meaning a description defines: the components, how they fit together, and how the
+//! value of an element is computed from them.
 //!
-//! A description is text (`docs/spec/layouts.md` has all of it):
+//! A description is a text, specified in `docs/spec/layouts.md`:
 //!
 //! ```toml
 //! [layouts.quantized_4bit]
@@ -15,8 +15,8 @@
 //! zero_point = { read_as = "f32", shape = ["rows"] }
 //! ```
 //!
-//! An expression ends with a number or an error, whatever bytes it meets: there are no loops in it, its size is bounded,
-//! and a dense copy of the tensor takes no more than the limits allow.
+//! Evaluating an expression always ends, with a number or an error, whatever the bytes are: expressions have no loops
+//! and a bounded size, and a dense copy of the tensor may not exceed the limits.
 
 mod compute;
 mod description;
@@ -43,30 +43,30 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A description that cannot be read.
+    /// A description is invalid.
     pub DESCRIPTION: Malformed "layouts/description"
         "A description of layouts has only known keys, with values of the right types.";
-    /// An expression that cannot be read.
+    /// An expression is invalid.
     pub EXPRESSION: Malformed "layouts/expression"
         "An expression consists of numbers, names from its description and known operations, at most 256 of them.";
-    /// A description of what needs none, or the second of one layout.
+    /// A layout is described twice, or already has a meaning.
     pub TAKEN: Malformed "layouts/taken"
         "A layout is described only once, and only if it has no meaning yet.";
-    /// A tensor that is not as its layout is described.
+    /// A tensor does not fit the description of its layout.
     pub FIT: Malformed "layouts/fit"
-        "A tensor of a described layout has the dimensions, attributes and components that the description asks for.";
-    /// A build without what reads descriptions.
+        "A tensor of a described layout has the dimensions, attributes and components that the description requires.";
+    /// This build does not support descriptions.
     pub NOT_BUILT: Unsupported "layouts/not-built"
-        "Descriptions of layouts are read by builds with the feature `layouts`.";
-    /// An element without a value.
+        "Descriptions of layouts require a build with the feature `layouts`.";
+    /// An element has no value.
     pub VALUE: Malformed "layouts/value"
         "Subscripts are in range, integers are below 2^63, and nothing is divided by zero.";
 }
 
-/// Elements that are computed at a time.
+/// The number of elements that are computed at a time.
 const STEP: usize = 4096;
 
-/// A tensor of a described layout: its components are there and have the lengths that they should have.
+/// A tensor of a described layout, which has the components and lengths that the description requires.
 #[derive(Debug, Clone)]
 pub struct Described {
     description: Arc<Description>,
@@ -76,11 +76,11 @@ pub struct Described {
 }
 
 impl Described {
-    /// The view of a tensor whose layout `layouts` describes, and whose decoded components `get` hands out.
+    /// Creates the view of a tensor whose layout `layouts` describes. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`] where it is not described; what `get` fails with; [`FIT`]; [`DENSE_LIMIT`] where a dense copy would
-    /// take more than the limits allow.
+    /// Returns [`WRONG_LAYOUT`] if the layout is not described, the errors of `get`, [`FIT`] if the tensor does not fit
+    /// the description, and [`DENSE_LIMIT`] if a dense copy would exceed the limits.
     pub fn from_tensor(
         info: &TensorInfo,
         layouts: &Layouts,
@@ -90,13 +90,13 @@ impl Described {
         let layout = info.layout().as_str();
         let Some(description) = layouts.get(layout) else {
             let layout = layout.shown();
-            return Err(
-                WRONG_LAYOUT.broken(format!("the layout is `{layout}`, which is not described"))
-            );
+            return Err(WRONG_LAYOUT.broken(format!("the layout `{layout}` has no description")));
         };
         let described = Described::new(info, description.clone(), limits, get);
         described.map_err(|e| match e.code() {
-            code if code == FIT.code => e.within(format!("as `{}` is described", layout.shown())),
+            code if code == FIT.code => {
+                e.within(format!("the description of `{}`", layout.shown()))
+            }
             _ => e,
         })
     }
@@ -109,15 +109,17 @@ impl Described {
     ) -> Result<Described> {
         let shape = info.shape().to_vec();
         let count = element_count(&shape)
-            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
+            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} exceeds 2^64 elements")))?;
         let most = limits.decoded_len;
         if count.checked_mul(description.dtype.dtype().width()).is_none_or(|len| len > most) {
-            let message =
-                format!("{count} elements of {}, at most {most} bytes", description.dtype);
+            let message = format!(
+                "{count} elements of {} exceed the limit of {most} bytes",
+                description.dtype
+            );
             return Err(DENSE_LIMIT.broken(message));
         }
         let whole = |n: u64| {
-            let message = || FIT.broken(format!("shape {shape:?} is not below 2^63"));
+            let message = || FIT.broken(format!("shape {shape:?} exceeds 2^63"));
             i64::try_from(n).map_err(|_| message())
         };
         let dimensions = match &description.dimensions {
@@ -126,23 +128,21 @@ impl Described {
                 shape.iter().map(|d| whole(*d)).collect::<Result<_>>()?
             }
             Some(names) => {
-                let message = format!("shape {shape:?} has not {} dimensions", names.len());
+                let message = format!("expected {} dimensions, found shape {shape:?}", names.len());
                 return Err(FIT.broken(message));
             }
         };
         let mut scope = Scope { dimensions, count: whole(count)?, ..Scope::default() };
         for wanted in &description.attributes {
             let found = number_of(info.attributes(), &wanted.name)?.or(wanted.default);
-            let missing = || FIT.broken(format!("there is no attribute `{}`", wanted.name.shown()));
+            let missing = || FIT.broken(format!("missing attribute `{}`", wanted.name.shown()));
             scope.attributes.push(found.ok_or_else(missing)?);
         }
         scope.tables.clone_from(&description.tables);
         let known = |role: &Role| description.components.iter().any(|c| c.role == *role);
         if let Some(c) = info.components().find(|c| !known(&c.role)) {
             let role = c.role.as_str().shown();
-            return Err(FIT
-                .broken(format!("there is a component `{role}` more"))
-                .in_component(&c.role));
+            return Err(FIT.broken(format!("unexpected component `{role}`")).in_component(&c.role));
         }
         for wanted in &description.components {
             let part = component(info, wanted, &scope, &get);
@@ -151,30 +151,32 @@ impl Described {
         Ok(Described { description, shape, count, scope })
     }
 
-    /// Dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Elements: the product of the shape.
+    /// Returns the number of elements: the product of the shape.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> FloatType {
         self.description.dtype
     }
 
-    /// Appends elements `elements` of the row-major order to `out`, as little-endian elements of
-    /// [`Described::dtype`]. Each is computed in `f64` and rounded once.
+    /// Computes the elements in the range `elements` of the row-major order, and appends them to `out` as little-endian
+    /// elements of [`Described::dtype`]. Each is computed in `f64` and rounded once.
     ///
     /// # Errors
-    /// [`ROWS`] for elements outside the tensor; [`VALUE`].
+    /// Returns [`ROWS`] if the range is outside the tensor, and [`VALUE`] if an element has no value.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         if elements.start > elements.end || elements.end > self.count {
             let (start, end) = (elements.start, elements.end);
-            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
+            return Err(
+                ROWS.broken(format!("elements {start}..{end} are outside 0..{}", self.count))
+            );
         }
         let mut first = elements.start;
         while first < elements.end {
@@ -186,10 +188,10 @@ impl Described {
         Ok(())
     }
 
-    /// Computes every element, and keeps none.
+    /// Computes every element, without keeping them.
     ///
     /// # Errors
-    /// [`VALUE`].
+    /// Returns [`VALUE`] if an element has no value.
     pub fn check(&self) -> Result<()> {
         let mut out = Vec::new();
         let mut first = 0;
@@ -202,27 +204,27 @@ impl Described {
         Ok(())
     }
 
-    /// The tensor as a dense one.
+    /// Converts the tensor to a dense one.
     ///
     /// # Errors
-    /// [`VALUE`]; [`DENSE_LIMIT`] without memory.
+    /// Returns [`VALUE`] if an element has no value, and [`DENSE_LIMIT`] if there is not enough memory.
     pub fn to_dense(&self) -> Result<Dense> {
         let dtype = self.dtype();
-        // Found to be below the limit.
+        // The limit was checked in `new`.
         let len = usize::try_from(self.count.saturating_mul(dtype.dtype().width()));
         let mut out = Vec::new();
         if len.is_err() || out.try_reserve_exact(len.unwrap_or(0)).is_err() {
-            let message = format!("there is no memory for {} elements", self.count);
+            let message = format!("not enough memory for {} elements", self.count);
             return Err(DENSE_LIMIT.broken(message));
         }
         self.elements(0..self.count, &mut out)?;
         Ok(Dense::new(dtype.dtype(), dtype.logical_type(), self.shape.clone(), out))
     }
 
-    /// Where `len` elements from number `first` on are.
+    /// Returns the indices of `len` elements, starting at the row-major index `first`.
     fn places(&self, first: u64, len: usize) -> Places {
         if self.description.dimensions.is_none() {
-            // Below 2^63: the count is.
+            // The count is below 2^63.
             let all = (first..first.saturating_add(len as u64)).map(|at| at as i64).collect();
             return Places { first, len, indices: vec![all] };
         }
@@ -249,7 +251,7 @@ impl Described {
     }
 }
 
-/// The elements of a component, or what stands in for one that is not there.
+/// Returns the elements of a component, or its default if it is missing.
 fn component(
     info: &TensorInfo,
     wanted: &description::Component,
@@ -263,8 +265,9 @@ fn component(
         match found {
             Column::Whole(all) if all.first().is_some_and(|n| *n >= 0) => shape.extend(all),
             _ => {
-                let message =
-                    format!("dimension {number} of its shape is not a whole number from 0 on");
+                let message = format!(
+                    "dimension {number} of the component's shape is not a non-negative whole number"
+                );
                 return Err(FIT.broken(message));
             }
         }
@@ -272,24 +275,25 @@ fn component(
     let Some(c) = info.component(&wanted.role) else {
         return match wanted.default {
             Some(number) => Ok(Operand::same(name, shape, number)),
-            None => Err(FIT.broken(format!("there is no component `{}`", name.shown()))),
+            None => Err(FIT.broken(format!("missing component `{}`", name.shown()))),
         };
     };
     if !wanted.dtypes.is_empty() && !wanted.dtypes.contains(&c.dtype) {
         let known = list(wanted.dtypes.iter().map(|d| d.as_str()));
-        return Err(FIT.broken(format!("its elements are {}, not {known}", c.dtype)));
+        return Err(FIT.broken(format!("the elements are {}, expected {known}", c.dtype)));
     }
     let stored = match &wanted.stored {
         Some(stored) => stored.clone(),
         None => Stored::Typed(c.dtype, c.logical_type.clone()),
     };
     if let Stored::Typed(_, Some(LogicalType::Other(name))) = &stored {
-        return Err(FIT.broken(format!("logical type `{}` is not known", name.shown())));
+        return Err(FIT.broken(format!("unknown logical type `{}`", name.shown())));
     }
     Operand::new(name, shape, &stored, c.dtype.width(), get(&wanted.role)?)
 }
 
-/// An attribute that is a number, as text too: some formats have no other attributes.
+/// Returns the value of a numeric attribute. Numbers may be stored as text, because some formats have only text
+/// attributes.
 fn number_of(attributes: &Attributes, key: &str) -> Result<Option<Number>> {
     let found = match attributes.get(key) {
         None | Some(Value::Null) => return Ok(None),

@@ -1,4 +1,4 @@
-//! Elements of a component or a table, taken by their number.
+//! Operands: elements of a component or a table, accessed by index.
 
 use super::FIT;
 use super::compute::Column;
@@ -8,14 +8,14 @@ use crate::model::{DType, LogicalType};
 use bytes::Bytes;
 use half::{bf16, f16};
 
-/// A number of an attribute, a table, or in place of a component that is not there.
+/// A number of an attribute or a table, or the default of a missing component.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Whole(i64),
     Real(f64),
 }
 
-/// Numbers in memory, in as many dimensions as expressions give subscripts.
+/// Numbers in memory, with as many dimensions as expressions give subscripts.
 #[derive(Debug, Clone)]
 pub(super) struct Operand {
     name: String,
@@ -25,7 +25,7 @@ pub(super) struct Operand {
 
 #[derive(Debug, Clone)]
 enum OperandNumbers {
-    /// Whole numbers of so many bits, one after the other.
+    /// Whole numbers of this many bits, one after the other.
     Bits {
         bytes: Bytes,
         bits: u32,
@@ -37,18 +37,18 @@ enum OperandNumbers {
         bytes: Bytes,
         dtype: DType,
     },
-    /// Small floats: what each pattern of bits stands for.
+    /// Small floats: the value of each bit pattern.
     Coded {
         bytes: Bytes,
         bits: u32,
         values: Vec<f64>,
     },
     Table(Vec<Number>),
-    /// All the same.
+    /// All elements are equal.
     Same(Number),
 }
 
-/// Which of the elements that lie in one byte comes first.
+/// Which of the elements in a byte comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum BitOrder {
     /// The one in the low bits.
@@ -58,20 +58,20 @@ pub(super) enum BitOrder {
     High,
 }
 
-/// How the elements of a component lie in its bytes.
+/// How the elements of a component are stored in its bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stored {
     /// As elements of a type.
     Typed(DType, Option<LogicalType>),
-    /// As whole numbers of so many bits.
+    /// As whole numbers of this many bits.
     Bits { bits: u32, signed: bool, first: BitOrder },
 }
 
 impl Operand {
-    /// Elements of a component: as many as its shape says.
+    /// Creates an operand from the bytes of a component.
     ///
     /// # Errors
-    /// [`FIT`], where its bytes are others than those take, or their type is not a number.
+    /// Returns [`FIT`] if the number of bytes does not match the shape, or if the type is not numeric.
     pub(super) fn new(
         name: &str,
         shape: Vec<i64>,
@@ -86,13 +86,13 @@ impl Operand {
         };
         let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(u64::try_from(*d).ok()?));
         let len = count.and_then(|n| n.checked_mul(bits)).map(|bits| bits.div_ceil(8));
-        // Words may have bits left at the end of the last.
+        // The last word may have unused bits.
         let whole = len.and_then(|len| len.checked_next_multiple_of(unit.max(1)));
         let found = bytes.len() as u64;
         if len != Some(found) && whole != Some(found) {
             let len = len.map_or("more than 2^64".to_owned(), |len| len.to_string());
             return Err(FIT.broken(format!(
-                "elements of {bits} bits in the shape {shape:?} take {len} bytes, there are {found}"
+                "elements of {bits} bits in the shape {shape:?} require {len} bytes, found {found}"
             )));
         }
         let of = match stored {
@@ -114,13 +114,13 @@ impl Operand {
         Ok(Operand { name: name.to_owned(), shape, of })
     }
 
-    /// A table of a description.
+    /// Creates an operand from a table of a description.
     pub(super) fn table(name: &str, all: Vec<Number>) -> Operand {
         let len = i64::try_from(all.len()).unwrap_or(i64::MAX);
         Operand { name: name.to_owned(), shape: vec![len], of: OperandNumbers::Table(all) }
     }
 
-    /// What stands in for a component that is not there.
+    /// Creates an operand for a missing component, whose elements all have the same value.
     pub(super) fn same(name: &str, shape: Vec<i64>, number: Number) -> Operand {
         Operand { name: name.to_owned(), shape, of: OperandNumbers::Same(number) }
     }
@@ -133,7 +133,8 @@ impl Operand {
         &self.shape
     }
 
-    /// The elements of these numbers, each inside; or which of them is none, and why.
+    /// Returns the elements at these indices, which must be in range, or the index and the reason of the first one
+    /// without a value.
     pub(super) fn take(&self, places: &[i64]) -> Result<Column, (usize, String)> {
         let place = |at: &i64| usize::try_from(*at).unwrap_or_default();
         match &self.of {
@@ -171,7 +172,7 @@ impl Operand {
                 for (number, at) in places.iter().enumerate() {
                     let at = match first {
                         BitOrder::Low => place(at),
-                        // The other way round within each byte.
+                        // Reversed within each byte.
                         BitOrder::High => place(at) ^ (8 / *bits).saturating_sub(1) as usize,
                     };
                     let pattern = bits_at(bytes, at, *bits);
@@ -179,7 +180,8 @@ impl Operand {
                     let n = match signed {
                         true => ((pattern << unused) as i64) >> unused,
                         false => i64::try_from(pattern).map_err(|_| {
-                            let message = format!("`{}` is {pattern}, above 2^63 - 1", self.name);
+                            let message =
+                                format!("`{}` is {pattern}, which exceeds 2^63 - 1", self.name);
                             (number, message)
                         })?,
                     };
@@ -191,7 +193,7 @@ impl Operand {
     }
 }
 
-/// Element number `at` of elements of 1 to 32, or of 64 bits, low bits first. What is outside is 0.
+/// Returns element `at` of elements of 1 to 32 bits, or 64 bits, low bits first. Bits outside `bytes` are 0.
 fn bits_at(bytes: &[u8], at: usize, bits: u32) -> u64 {
     let bit = (at as u64).saturating_mul(u64::from(bits));
     let start = usize::try_from(bit / 8).unwrap_or(usize::MAX);
@@ -208,7 +210,7 @@ fn bits_at(bytes: &[u8], at: usize, bits: u32) -> u64 {
     (word >> (bit % 8)) << unused >> unused
 }
 
-/// One float of that type; 0 of too few bytes.
+/// Returns a float of this type; 0 if there are too few bytes.
 fn float(dtype: DType, bytes: &[u8]) -> f64 {
     let found = match dtype {
         DType::F64 => bytes.first_chunk().map(|b| f64::from_le_bytes(*b)),
@@ -219,10 +221,10 @@ fn float(dtype: DType, bytes: &[u8]) -> f64 {
     found.unwrap_or_default()
 }
 
-/// What each pattern of a small float stands for.
+/// Returns the value of each bit pattern of a small float.
 fn patterns(dtype: DType, logical: &LogicalType) -> Result<Vec<f64>> {
     let name = logical.as_str().shown();
-    let none = || FIT.broken(format!("elements of {name} are not one number each"));
+    let none = || FIT.broken(format!("elements of {name} are not single numbers"));
     let (bits, len) = match logical.bits() {
         Some(8) => (8, 1),
         Some(6) => (6, 3),

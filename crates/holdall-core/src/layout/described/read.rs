@@ -1,4 +1,4 @@
-//! Descriptions, from their text.
+//! Parsing descriptions.
 
 use super::description::{Attribute, Component, Description};
 use super::expression::{Expression, Indexed, Name, is_function, is_word, parse};
@@ -12,10 +12,11 @@ use crate::wire::toml::{DeTable, DeValue, Spanned, line, parse_placed};
 use holdall_collections::HashMap;
 use std::sync::Arc;
 
-/// The layouts of one text.
+/// Parses the layouts in a text.
 ///
 /// # Errors
-/// What TOML has; [`DESCRIPTION`], [`EXPRESSION`](super::EXPRESSION), [`TAKEN`], with the line and the key.
+/// Returns the errors of TOML, and [`DESCRIPTION`], [`EXPRESSION`](super::EXPRESSION) or [`TAKEN`], with the line and
+/// the key.
 pub(super) fn layouts(text: &[u8], limits: &Limits) -> Result<HashMap<String, Arc<Description>>> {
     let mut out = HashMap::default();
     let (text, root) = parse_placed(text, limits)?;
@@ -25,7 +26,7 @@ pub(super) fn layouts(text: &[u8], limits: &Limits) -> Result<HashMap<String, Ar
     for found in layouts.entries() {
         let name = found.key().to_owned();
         if !matches!(Layout::from_name(&name), Layout::Other(_)) {
-            return Err(found.blame(TAKEN.broken("the layout has a meaning already")));
+            return Err(found.blame(TAKEN.broken("the layout already has a meaning")));
         }
         let description = description(found.table()?, limits)?;
         out.insert(name, Arc::new(description));
@@ -33,17 +34,17 @@ pub(super) fn layouts(text: &[u8], limits: &Limits) -> Result<HashMap<String, Ar
     Ok(out)
 }
 
-/// Names, and what they stand for.
+/// Names and their meanings.
 struct Names(HashMap<String, Name>);
 
 impl Names {
     fn add(&mut self, found: &Entry<'_>, name: &str, is: Name) -> Result<()> {
         let message = if !is_word(name) {
-            "is not a word of letters, digits and `_`"
+            "is not a valid name: names consist of letters, digits and `_`"
         } else if is_function(name) {
             "is the name of a function"
         } else if self.0.insert(name.to_owned(), is).is_some() {
-            "is a name twice"
+            "is used for two things"
         } else {
             return Ok(());
         };
@@ -62,7 +63,8 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         Some(e) => {
             let name = e.text()?;
             let known = || list(FloatType::ALL.into_iter().map(FloatType::as_str));
-            let wrong = || e.wrong(format!("`{}` is not one of {}", name.shown(), known()));
+            let wrong =
+                || e.wrong(format!("unknown type `{}`; expected one of {}", name.shown(), known()));
             FloatType::from_name(name).ok_or_else(wrong)?
         }
     };
@@ -92,13 +94,16 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         inside.finish()?;
         attributes.push(Attribute { name, default });
     }
-    // A part that gives elements does not appear in the shape of the part that holds them.
+    // The shape of one component does not depend on the elements of another.
     let mut names = Names(sizes.0.clone());
     let index = table.require("index")?;
     let indices = index.texts()?;
     let wanted = dimensions.as_ref().map_or(1, Vec::len);
     if indices.len() != wanted {
-        let message = format!("there are {} names for {wanted} dimensions", indices.len());
+        let message = format!(
+            "expected one name for each of {wanted} dimensions, found {} names",
+            indices.len()
+        );
         return Err(index.wrong(message));
     }
     for (at, name) in indices.iter().enumerate() {
@@ -134,7 +139,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
         None => Vec::new(),
         Some(e) => {
             let known = |name: &String| {
-                let wrong = || e.wrong(format!("`{}` is not a dtype", name.shown()));
+                let wrong = || e.wrong(format!("unknown dtype `{}`", name.shown()));
                 DType::from_name(name).ok_or_else(wrong)
             };
             let names = e.text().map_or_else(|_| e.texts(), |one| Ok(vec![one.to_owned()]))?;
@@ -144,12 +149,12 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
     let (read_as, bits) = (table.take("read_as"), table.take("bits"));
     let (signed, first) = (table.take("signed"), table.take("first"));
     if let (Some(e), None) = (signed.as_ref().or(first.as_ref()), &bits) {
-        return Err(e.wrong("it is of elements of `bits`, which is not there".to_owned()));
+        return Err(e.wrong("this key requires `bits`".to_owned()));
     }
     let stored = match (read_as, bits) {
         (None, None) => None,
         (Some(e), Some(_)) => {
-            return Err(e.wrong("`read_as` and `bits` are both there".to_owned()));
+            return Err(e.wrong("pass either `read_as` or `bits`, not both".to_owned()));
         }
         (Some(e), None) => {
             let name = e.text()?;
@@ -159,13 +164,13 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
                 (None, Some(dtype)) if logical.bits().is_some_and(|bits| bits <= 8) => {
                     Stored::Typed(dtype, Some(logical))
                 }
-                _ => return Err(e.wrong(format!("`{}` is not a type of numbers", name.shown()))),
+                _ => return Err(e.wrong(format!("`{}` is not a numeric type", name.shown()))),
             })
         }
         (None, Some(e)) => {
             let bits = match e.number()? {
                 Number::Whole(bits @ 1..=32) => bits as u32,
-                _ => return Err(e.wrong("an element has 1 to 32 bits".to_owned())),
+                _ => return Err(e.wrong("expected 1 to 32 bits per element".to_owned())),
             };
             let signed = signed.map(|e| e.truth()).transpose()?.unwrap_or(false);
             let first = match first.map(|e| e.text().map(|text| (text.to_owned(), e.shallow()))) {
@@ -175,10 +180,15 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
                     "low" => BitOrder::Low,
                     "high" if 8 % bits == 0 => BitOrder::High,
                     "high" => {
-                        return Err(e.wrong(format!("elements of {bits} bits do not fill bytes")));
+                        return Err(
+                            e.wrong(format!("elements of {bits} bits do not fill whole bytes"))
+                        );
                     }
                     other => {
-                        return Err(e.wrong(format!("`{}` is not `low` or `high`", other.shown())));
+                        return Err(e.wrong(format!(
+                            "expected `low` or `high`, found `{}`",
+                            other.shown()
+                        )));
                     }
                 },
             };
@@ -203,17 +213,17 @@ enum Size {
     Text(String),
 }
 
-/// A table that is taken apart key by key.
+/// A table that is read key by key.
 struct Table<'t> {
     text: &'t str,
-    /// The keys that lead to it.
+    /// The path of keys to the table.
     path: String,
-    /// Where it begins.
+    /// The offset of the table in the text.
     at: usize,
     left: DeTable<'t>,
 }
 
-/// A value under its key.
+/// A key and its value.
 struct Entry<'t> {
     text: &'t str,
     path: String,
@@ -247,7 +257,7 @@ impl<'t> Table<'t> {
                 let (line, path) = (line(self.text, self.at), self.path.shown());
                 let inside =
                     if self.path.is_empty() { String::new() } else { format!(" in `{path}`") };
-                Err(DESCRIPTION.broken(format!("line {line}: there is no `{key}`{inside}")))
+                Err(DESCRIPTION.broken(format!("line {line}: missing key `{key}`{inside}")))
             }
         }
     }
@@ -257,11 +267,11 @@ impl<'t> Table<'t> {
         all.into_iter().map(move |(key, value)| self.entry(key, value))
     }
 
-    /// That no key is left over.
+    /// Checks that no key is left.
     fn finish(self) -> Result<()> {
         match self.entries().next() {
             None => Ok(()),
-            Some(e) => Err(e.wrong("the key is not known".to_owned())),
+            Some(e) => Err(e.wrong("unknown key".to_owned())),
         }
     }
 }
@@ -271,7 +281,7 @@ impl<'t> Entry<'t> {
         &self.key
     }
 
-    /// The same without its value, for errors.
+    /// Returns the entry without its value, for errors.
     fn shallow(&self) -> Entry<'t> {
         let (path, key) = (self.path.clone(), self.key.clone());
         Entry { text: self.text, path, at: self.at, key, value: DeValue::Boolean(false) }
@@ -282,7 +292,7 @@ impl<'t> Entry<'t> {
         self.blame(DESCRIPTION.broken(what))
     }
 
-    /// The error with the line and the key that it is about.
+    /// Adds the line and the key to an error.
     #[cold]
     fn blame(&self, e: Error) -> Error {
         e.within(format!("line {}: `{}`", line(self.text, self.at), self.path.shown()))
@@ -290,7 +300,7 @@ impl<'t> Entry<'t> {
 
     #[cold]
     fn kind(&self, wanted: &str) -> Error {
-        self.wrong(format!("it is {wanted}, not of the kind {}", self.value.type_str()))
+        self.wrong(format!("expected {wanted}, found {}", self.value.type_str()))
     }
 
     fn table(self) -> Result<Table<'t>> {

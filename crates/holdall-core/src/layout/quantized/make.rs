@@ -1,8 +1,8 @@
-//! Floats made quantized groups.
+//! Quantizing floats to groups.
 //!
-//! Each group of neighbours gets the scale and the zero point with which its least and its greatest element, and 0, are
-//! represented: `scale = (greatest - least) / (2^bits - 1)`, `zero = round(-least / scale)`. An element becomes
-//! the `q` nearest to `element / scale + zero`. Computed in `f64`, rounded to nearest, ties to even.
+//! Each group of neighbours gets the scale and the zero point that represent its minimum, its maximum and 0:
+//! `scale = (max - min) / (2^bits - 1)`, `zero = round(-min / scale)`. An element becomes the `q` nearest to
+//! `element / scale + zero`. All is computed in `f64`, rounded to nearest, ties to even.
 
 use super::{ATTRIBUTE, BITS, Packing, Quantized, QuantizedParts};
 use crate::error::Result;
@@ -12,39 +12,40 @@ use crate::layout::{DENSE_LIMIT, Decoded, LENGTH, errors_of};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Value, element_count};
 
-/// How elements are put into groups.
+/// How elements are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grouping {
     bits: u32,
-    /// `None` for one group a row.
+    /// The elements per group; `None` for one group per row.
     size: Option<u64>,
 }
 
-/// A tensor that was quantized.
+/// A quantized tensor.
 #[derive(Debug, Clone)]
 pub struct QuantizationResult {
-    /// Its components.
+    /// The components of the tensor.
     pub parts: QuantizedParts,
-    /// The greatest distance of an element from what stands for it.
+    /// The maximum absolute error of an element.
     pub max_error: f64,
-    /// The root of the mean of their squares.
+    /// The root mean square error.
     pub rms_error: f64,
 }
 
 impl Grouping {
-    /// Elements of `bits` bits, 1 to 8; groups of `size` in row-major order, or of a row each where there is no size.
+    /// Creates a grouping with elements of `bits` bits, 1 to 8, and groups of `size` elements in row-major order, or
+    /// one group per row if `size` is `None`.
     ///
     /// # Errors
-    /// [`BITS`]; [`ATTRIBUTE`] for a size of 0.
+    /// Returns [`BITS`] if the bits are out of range, and [`ATTRIBUTE`] if the size is 0.
     pub fn new(bits: u32, size: Option<u64>) -> Result<Grouping> {
         if !(1..=8).contains(&bits) {
             return Err(
-                BITS.broken(format!("elements of {bits} bits are not known, only of 1 to 8"))
+                BITS.broken(format!("unsupported elements of {bits} bits; expected 1 to 8"))
             );
         }
         match size {
             Some(size) if size == 0 || i64::try_from(size).is_err() => {
-                Err(ATTRIBUTE.broken(format!("`group_size` is {size}")))
+                Err(ATTRIBUTE.broken(format!("invalid `group_size` of {size}")))
             }
             size => Ok(Grouping { bits, size }),
         }
@@ -55,23 +56,24 @@ impl Grouping {
         self.bits
     }
 
-    /// Elements of a group; `None` for a row.
+    /// Returns the elements of a group, or `None` for one group per row.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// How elements lie in words.
+    /// Returns how elements are packed into words.
     ///
     /// # Errors
-    /// None: the bits are known.
+    /// Returns no error, because the bits were checked.
     pub fn packing(&self) -> Result<Packing> {
         Packing::new(self.bits, None, false, WORD)
     }
 
-    /// The attributes in which a tensor says so, in place of those among `attributes` that would say something else.
+    /// Returns the attributes of a tensor quantized this way. They replace those in `attributes` that describe another
+    /// quantization.
     ///
     /// # Errors
-    /// As [`Grouping::packing`].
+    /// Returns the errors of [`Grouping::packing`].
     pub fn attributes(&self, attributes: &Attributes) -> Result<Attributes> {
         let others = attributes.iter().filter(|(key, _)| !super::OWN.contains(key));
         let mut out: Attributes =
@@ -82,10 +84,10 @@ impl Grouping {
         Ok(out)
     }
 
-    /// Bytes of the components of a tensor of that shape: words, scales, zero points.
+    /// Returns the bytes of the components of a tensor of this shape: words, scales, zero points.
     ///
     /// # Errors
-    /// [`LENGTH`] beyond 2^64.
+    /// Returns [`LENGTH`] if they exceed 2^64.
     pub fn lens(&self, shape: &[u64]) -> Result<[u64; 3]> {
         let packing = self.packing()?;
         let sizes = element_count(shape).and_then(|count| {
@@ -93,26 +95,27 @@ impl Grouping {
             let groups = count.div_ceil(self.size_in(shape));
             Some([words.checked_mul(WORD.width())?, groups.checked_mul(4)?, groups])
         });
-        sizes.ok_or_else(|| LENGTH.broken(format!("shape {shape:?} takes more than 2^64 bytes")))
+        sizes.ok_or_else(|| LENGTH.broken(format!("shape {shape:?} requires more than 2^64 bytes")))
     }
 
-    /// Elements of a group of a tensor of that shape.
+    /// Returns the elements of a group in a tensor of this shape.
     pub fn size_in(&self, shape: &[u64]) -> u64 {
         self.size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1)
     }
 
-    /// The tensor, quantized, and the error that this makes for readers.
+    /// Quantizes a tensor, and computes the errors that readers will see.
     ///
     /// # Errors
-    /// [`NOT_FINITE`]; what [`Dense::to_f32`] fails with; [`DENSE_LIMIT`].
+    /// Returns [`NOT_FINITE`] if a number is not finite, the errors of [`Dense::to_f32`], and [`DENSE_LIMIT`] if the
+    /// result exceeds the limits.
     pub fn quantize(&self, dense: &Dense, limits: &Limits) -> Result<QuantizationResult> {
         self.quantize_from(dense, 0, limits)
     }
 
-    /// The same of elements of a tensor that come after so many others of it: whole groups.
+    /// Quantizes a part of a tensor that starts at element `first` and consists of whole groups.
     ///
     /// # Errors
-    /// As [`Grouping::quantize`].
+    /// Returns the errors of [`Grouping::quantize`].
     pub fn quantize_from(
         &self,
         dense: &Dense,
@@ -122,12 +125,16 @@ impl Grouping {
         let values = dense.to_f32()?;
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             let number = first.saturating_add(at as u64);
-            return Err(NOT_FINITE.broken(format!("element {number} is {} as f32", values[at])));
+            return Err(NOT_FINITE.broken(format!(
+                "element {number} is {} as f32, which is not finite",
+                values[at]
+            )));
         }
         let [words, scales, zeros] = self.lens(dense.shape())?;
         if words.max(scales).max(zeros) > limits.decoded_len {
             let most = limits.decoded_len;
-            return Err(DENSE_LIMIT.broken(format!("{words} bytes of words, at most {most}")));
+            return Err(DENSE_LIMIT
+                .broken(format!("{words} bytes of packed words exceed the limit of {most}")));
         }
         let size = usize::try_from(self.size_in(dense.shape())).unwrap_or(usize::MAX);
         let top = f64::from((1u32 << self.bits) - 1);
@@ -137,7 +144,8 @@ impl Grouping {
             let low = group.iter().copied().fold(0f32, f32::min);
             let high = group.iter().copied().fold(0f32, f32::max);
             let spread = (f64::from(high) - f64::from(low)) / top;
-            // Beyond what an f32 holds for one bit alone; below it nothing is left to tell apart.
+            // With one bit, the spread may exceed an f32. If it is too small for one, all elements are practically
+            // equal.
             let scale = (spread as f32).min(f32::MAX);
             let scale = if scale > 0.0 { scale } else { 1.0 };
             let zero = (-f64::from(low) / f64::from(scale)).round_ties_even().clamp(0.0, top);
@@ -160,5 +168,5 @@ impl Grouping {
     }
 }
 
-/// The words of what is made.
+/// The type of packed words.
 const WORD: DType = DType::I32;

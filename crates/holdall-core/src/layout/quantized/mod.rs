@@ -1,38 +1,36 @@
-//! Groups of quantized elements: each is `(q - zero) * scale`, with `q` a few bits in `packed_weight`
-//! and one scale and zero point for each group of neighbours.
+//! Quantized groups: each element is `(q - zero) * scale`, where `q` has a few bits and is stored in `packed_weight`,
+//! and each group of neighbours has one scale and one zero point.
 //!
-//! zTensor names the components and three attributes (`bits`, `group_size`, `packing`) and leaves the
-//! order of things open. This is how they are read here; what writers of GPTQ and AWQ checkpoints
-//! store is covered by further attributes.
+//! zTensor names the components and three attributes (`bits`, `group_size`, `packing`) but does not define the order of
+//! elements and groups. This module documents how they are read here. Further attributes describe what writers of GPTQ
+//! and AWQ checkpoints store.
 //!
-//! **Elements.** `q` is an unsigned number of `bits` bits, 1 to 8. `packing` is `n_per_t`, for
-//! example `8_per_i32`: each word of integer type `t` holds `n` elements, from its low bits up; or
-//! `n_per_w_t`, for example `32_per_3_i32`: `w` words hold `n` elements as one stream of bits, from the
-//! low bits of the first word up, so that an element may straddle two words (GPTQ with 3 bits).
-//! Without `packing` a word holds as many elements as fit when `bits` is 1, 2, 4 or 8, else as many
-//! words as it takes to end on a whole element form a stream. `t` has the width of the component's
-//! dtype; its sign does not matter, but for `1_per_i8` with 8 bits: then `q` is signed. A `packing` that ends in
-//! `_msb` fills its words from their high bits down. Where `packed_weight` has a logical type of `bits` bits
-//! (`f8_e4m3fn`, `f4_e2m1`, …), `q` is the float that the bits stand for.
+//! **Elements.** `q` is an unsigned number of `bits` bits, 1 to 8. `packing` is `n_per_t`, for example `8_per_i32`:
+//! each word of integer type `t` contains `n` elements, from its low bits up; or `n_per_w_t`, for example
+//! `32_per_3_i32`: `w` words contain `n` elements as one stream of bits, from the low bits of the first word up, so
+//! that an element may span two words (GPTQ with 3 bits). Without `packing`, a word contains as many elements as fit if
+//! `bits` is 1, 2, 4 or 8; otherwise a stream has as many words as are needed to end with a whole element. `t` has the
+//! width of the component's dtype; whether it is signed only matters for `1_per_i8` with 8 bits, where `q` is signed. A
+//! `packing` that ends in `_msb` fills words from their high bits down. If `packed_weight` has a logical type of `bits`
+//! bits (`f8_e4m3fn`, `f4_e2m1`, …), `q` is the float that the bits encode.
 //!
-//! **Order.** By default everything runs in row-major order: element `k` of the tensor is element
-//! `k mod n` of word group `k / n`, and belongs to group `k / group_size`. The attribute `axis` = 0 of a
-//! matrix turns both: groups run down the rows (scales have the shape `[rows / group_size, columns]`,
-//! rounded up), and so does packing: the word of element `(i, j)` is `(i / n, j)` in a matrix of
-//! words (GPTQ). `pack_axis` gives packing another direction than groups. `order` = `awq`, or a
-//! `packing` that ends in `_awq`, is AutoAWQ's: the eight 4-bit elements of a word stand in the order 0, 2,
-//! 4, 6, 1, 3, 5, 7, low bits first, and packing runs along rows whatever `axis` is.
+//! **Order.** By default everything is in row-major order: element `k` of the tensor is element `k mod n` of word group
+//! `k / n`, and belongs to group `k / group_size`. The attribute `axis` = 0 of a matrix changes the direction of both:
+//! groups run down the rows (scales have the shape `[rows / group_size, columns]`, rounded up), and so does packing:
+//! the word of element `(i, j)` is `(i / n, j)` in a matrix of words (GPTQ). `pack_axis` gives packing another
+//! direction than groups. `order` = `awq`, or a `packing` that ends in `_awq`, is AutoAWQ's order: the eight 4-bit
+//! elements of a word have the order 0, 2, 4, 6, 1, 3, 5, 7, low bits first, and packing runs along rows whatever
+//! `axis` is.
 //!
-//! **Groups.** `group_size` of -1 makes one group of each row (or, with `axis` 0, each column).
-//! A component `g_idx`, one integer for each row, replaces `i / group_size` when `axis` is 0 (GPTQ's
-//! "act-order").
+//! **Groups.** A `group_size` of -1 makes one group of each row (or, with `axis` 0, of each column). A component
+//! `g_idx`, with one integer per row, replaces `i / group_size` if `axis` is 0 (GPTQ's "act-order").
 //!
-//! **Zeros.** Floats, one a group; or integers, one a group; or integers packed as elements are, along
-//! the rows of the matrix of groups. `zero_offset` is added to integers (older GPTQ checkpoints store
-//! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is the integer `zero_point`; without that
-//! 2^(bits - 1), or 0 where `q` is signed or a float; `sym` = false says that there must be some.
+//! **Zeros.** Zero points are floats, one per group; or integers, one per group; or integers packed like elements,
+//! along the rows of the matrix of groups. `zero_offset` is added to integers (older GPTQ checkpoints store zero points
+//! minus 1: `zero_offset` = 1). Without `zeros` the zero point is the integer `zero_point`; without that it is 2^(bits
+//! - 1), or 0 if `q` is signed or a float. `sym` = false requires `zeros`.
 //!
-//! **Scales.** All are multiplied by 2^`element_exponent`, which is 0 by default. MXINT8 has -6.
+//! **Scales.** All scales are multiplied by 2^`element_exponent`, which is 0 by default. MXINT8 uses -6.
 
 mod make;
 mod packing;
@@ -55,27 +53,27 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// An attribute that is missing or not of its type.
+    /// An attribute is missing or has the wrong type.
     pub ATTRIBUTE: Malformed "quantized/attribute"
         "A quantized tensor has `bits` and `group_size`, neither of them 0. Its attributes have the right types and are in range, and an axis is one of the shape's.";
-    /// A number of bits that is not known.
+    /// The number of bits is not supported.
     pub BITS: Unsupported "quantized/bits" "A quantized element has 1 to 8 bits.";
-    /// A packing that is not known.
+    /// The packing is unknown.
     pub PACKING: Unsupported "quantized/packing"
         "A packing is `n_per_t` or `n_per_w_t` of integer words, in a known order.";
-    /// A packing that cannot be: elements that have no room in their words.
+    /// The packing is impossible: its elements do not fit in its words.
     pub FIT: Malformed "quantized/fit"
         "The elements of a packing fit in its words, and its words are as wide as the dtype of the component.";
-    /// A direction that is not known.
+    /// The direction is not supported.
     pub AXIS: Unsupported "quantized/axis"
         "Groups and packing run along the last axis, or down the rows of a matrix.";
-    /// A component whose length does not fit the shape.
+    /// The length of a component does not match the shape.
     pub COUNTS: Malformed "quantized/counts"
         "The numbers of words, scales and zero points match the shape, the packing and the group size.";
-    /// Zero points that are missing or of an invalid type.
+    /// Zero points are missing or have an invalid type.
     pub ZEROS: Malformed "quantized/zeros"
         "Zero points are floats or integers, and are present if quantization is not symmetric.";
-    /// A row's group that is not there.
+    /// The group of a row does not exist.
     pub GROUP_INDEX: Malformed "quantized/group-index"
         "`g_idx` has one integer for each row, the number of a group, and groups run down the rows.";
 }
@@ -85,15 +83,15 @@ crate::error::rules! {
 pub struct QuantizedParts {
     /// Words of packed elements.
     pub packed_weight: Decoded,
-    /// One scale a group.
+    /// One scale per group.
     pub scales: Decoded,
-    /// One zero point a group.
+    /// One zero point per group.
     pub zeros: Option<Decoded>,
-    /// The group of each row.
+    /// The number of each row's group.
     pub g_idx: Option<Decoded>,
 }
 
-/// A quantized tensor, its lengths checked. Scales and zero points are held as `f32`.
+/// A quantized tensor whose lengths were checked. Scales and zero points are converted to `f32`.
 #[derive(Debug, Clone)]
 pub struct Quantized {
     shape: Vec<u64>,
@@ -102,39 +100,41 @@ pub struct Quantized {
     groups: Groups,
     scales: Vec<f32>,
     zeros: Zeros,
-    /// What each pattern of bits stands for, where elements are floats.
+    /// The value of each bit pattern, if elements are floats.
     floats: Option<Vec<f32>>,
 }
 
 #[derive(Debug, Clone)]
 enum Zeros {
-    /// One for all.
+    /// One zero point for all groups.
     Same(f32),
-    /// One a group.
+    /// One zero point per group.
     Each(Vec<f32>),
 }
 
-/// Which group an element belongs to.
+/// The group of each element.
 #[derive(Debug, Clone)]
 enum Groups {
-    /// Of so many elements, in row-major order.
+    /// Groups of `size` elements, in row-major order.
     Flat { size: u64 },
-    /// Down the rows: the first group number of each row, to which the column is added.
+    /// Groups run down the rows: the number of the group at the start of each row, to which the column is added.
     Rows { columns: u64, first: Vec<u64> },
 }
 
 impl Quantized {
-    /// The view of a tensor of layout `quantized_group`, whose decoded components `get` hands out.
+    /// Creates the view of a tensor of layout `quantized_group`. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Quantized::new`].
+    /// Returns [`WRONG_LAYOUT`] if the tensor has another layout, the errors of `get`, and those of [`Quantized::new`].
     pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
     ) -> Result<Quantized> {
         if *info.layout() != Layout::QuantizedGroup {
             let layout = info.layout().as_str().shown();
-            return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not quantized")));
+            return Err(
+                WRONG_LAYOUT.broken(format!("expected a quantized layout, found `{layout}`"))
+            );
         }
         let find = |role: Role| -> Result<Option<Decoded>> {
             let Some(c) = info.component(&role) else { return Ok(None) };
@@ -143,7 +143,7 @@ impl Quantized {
         };
         let require = |role: Role| {
             find(role.clone())?.ok_or_else(|| {
-                let message = format!("there is no component `{role}`");
+                let message = format!("missing component `{role}`");
                 crate::model::builder::MISSING_COMPONENT.broken(message)
             })
         };
@@ -156,13 +156,14 @@ impl Quantized {
         Quantized::new(info.shape(), info.attributes(), parts)
     }
 
-    /// A view of these components of a tensor.
+    /// Creates a view of a tensor's components.
     ///
     /// # Errors
-    /// [`ATTRIBUTE`], [`BITS`], [`PACKING`], [`FIT`], [`AXIS`], [`COUNTS`], [`ZEROS`], [`GROUP_INDEX`].
+    /// Returns [`ATTRIBUTE`], [`BITS`], [`PACKING`], [`FIT`], [`AXIS`], [`COUNTS`], [`ZEROS`] or [`GROUP_INDEX`] if the
+    /// attributes are invalid or do not match the components.
     pub fn new(shape: &[u64], attributes: &Attributes, parts: QuantizedParts) -> Result<Quantized> {
         let count = element_count(shape)
-            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
+            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} exceeds 2^64 elements")))?;
         let words = &parts.packed_weight;
         let plan = Scheme::new(shape, attributes, words.dtype, words.bytes.len() as u64)?;
         let matrix = (shape.first().copied().unwrap_or(1), shape.get(1).copied().unwrap_or(1));
@@ -186,8 +187,10 @@ impl Quantized {
             (Groups::Rows { columns, first }, down.checked_mul(columns), columns)
         } else {
             if parts.g_idx.is_some() {
-                let e = GROUP_INDEX.broken("`g_idx` is there, but groups do not run down the rows");
-                return Err(e.with_hint("the attribute `axis` says how groups run"));
+                let e = GROUP_INDEX.broken("unexpected `g_idx`: groups do not run down the rows");
+                return Err(
+                    e.with_hint("set the attribute `axis` to 0 if groups run down the rows")
+                );
             }
             let size = plan.group_size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1);
             (Groups::Flat { size }, Some(count.div_ceil(size)), 0)
@@ -205,24 +208,24 @@ impl Quantized {
                 plan.zeros(zeros, group_count, columns).map_err(|e| e.in_component(Role::Zeros))?,
             ),
             None if plan.is_symmetric == Some(false) => {
-                return Err(ZEROS.broken("`sym` is false, but there is no component `zeros`"));
+                return Err(ZEROS.broken("missing component `zeros`, which `sym` = false requires"));
             }
             None => Zeros::Same(plan.zero_of_all(floats.is_some()) as f32),
         };
         Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros, floats })
     }
 
-    /// How elements lie in words.
+    /// Returns how elements are packed into words.
     pub fn packing(&self) -> &Packing {
         self.packed.packing()
     }
 
-    /// The scale of each group.
+    /// Returns the scale of each group.
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
 
-    /// Turns packed numbers, of one group or one row, into elements.
+    /// Converts packed numbers of one group or one row into elements.
     fn scale(&self, at: u64, run: &mut [f32]) {
         match &self.groups {
             Groups::Flat { size } => {
@@ -290,7 +293,7 @@ impl Computed for Quantized {
     }
 }
 
-/// The attributes that say how a quantized tensor is read.
+/// The attributes that are parameters of a quantized tensor.
 pub const OWN: [&str; 11] = [
     "bits",
     "group_size",
@@ -305,72 +308,72 @@ pub const OWN: [&str; 11] = [
     SPELLED,
 ];
 
-/// Those of zTensor 2 that say the same in other words than it is said in there as a rule, by their names.
+/// The attribute that lists, by name, the fields of zTensor 2 that are written in another form than usual.
 pub const SPELLED: &str = "ztensor2.spelled";
 
-/// What the attributes of a quantized tensor say.
+/// The parameters of a quantized tensor, from its attributes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Scheme {
-    /// How elements lie in words.
+    /// How elements are packed into words.
     pub packing: Packing,
-    /// Elements of a group; `None` for one group a row or column.
+    /// Elements per group; `None` for one group per row or column.
     pub group_size: Option<u64>,
     /// Whether groups run down the rows of a matrix.
     pub groups_rows: bool,
-    /// Whether words do.
+    /// Whether packing runs down the rows of a matrix.
     pub packs_rows: bool,
-    /// What is added to zero points that are integers.
+    /// The number that is added to integer zero points.
     pub zero_offset: f32,
-    /// Whether zero points must be there (`false`) or not; `None` where that is not stated.
+    /// `false` if zero points are required, `true` if they are optional, `None` if this is not stated.
     pub is_symmetric: Option<bool>,
-    /// The zero point of all, where there are no zero points.
+    /// The zero point of all groups, if there is no component of zero points.
     pub zero_point: Option<i64>,
-    /// The power of two that scales are multiplied by.
+    /// The power of two that all scales are multiplied by.
     pub exponent: i32,
 }
 
 impl Scheme {
-    /// That of a tensor of layout `quantized_group`; nothing is read.
+    /// Returns the scheme of a tensor of layout `quantized_group`, without reading components.
     ///
     /// # Errors
-    /// As [`Quantized::from_tensor`], but for lengths.
+    /// Returns the errors of [`Quantized::new`], except those about lengths.
     pub fn from_info(info: &TensorInfo) -> Result<Scheme> {
         let words = info.component(&Role::PackedWeight).ok_or_else(|| {
-            crate::model::builder::MISSING_COMPONENT.broken("there is no component `packed_weight`")
+            crate::model::builder::MISSING_COMPONENT.broken("missing component `packed_weight`")
         })?;
         let len = words.decoded_len.unwrap_or(0);
         Scheme::new(info.shape(), info.attributes(), words.dtype, len)
     }
 
-    /// The zero point of all groups, where there are none of their own.
+    /// Returns the zero point of all groups, for tensors without a component of zero points.
     pub fn zero_of_all(&self, are_floats: bool) -> i64 {
         let is_middle = !are_floats && !self.packing.is_signed();
         let own = if is_middle { 1 << (self.packing.bits() - 1) } else { 0 };
         self.zero_point.unwrap_or(own)
     }
 
-    /// The scheme of a tensor of that shape whose attributes say it. `word` is the type of the packed words, and `len` their
-    /// length in bytes.
+    /// Returns the scheme that `attributes` describe, for a tensor of this shape. `word` is the type of the packed
+    /// words, and `len` their length in bytes.
     ///
     /// # Errors
-    /// [`ATTRIBUTE`] and the other rules of this module.
+    /// Returns [`ATTRIBUTE`] or another rule of this module if the attributes are invalid.
     pub fn new(shape: &[u64], attributes: &Attributes, word: DType, len: u64) -> Result<Scheme> {
         let Some(bits) = integer(attributes, "bits")? else {
-            return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
+            return Err(ATTRIBUTE.broken("missing attribute `bits`"));
         };
         let bits = known_bits(bits, shape, len)?;
         let group_size = match integer(attributes, "group_size")? {
-            None => return Err(ATTRIBUTE.broken("there is no attribute `group_size`")),
+            None => return Err(ATTRIBUTE.broken("missing attribute `group_size`")),
             Some(-1) => None,
             Some(size) => match u64::try_from(size) {
                 Ok(size) if size > 0 => Some(size),
-                _ => return Err(ATTRIBUTE.broken(format!("`group_size` is {size}"))),
+                _ => return Err(ATTRIBUTE.broken(format!("invalid `group_size` of {size}"))),
             },
         };
         let order = text(attributes, "order")?;
         if let Some(order) = order.filter(|order| *order != "awq") {
-            let message = format!("the order `{}` is not known", order.shown());
+            let message = format!("unknown order `{}`", order.shown());
             return Err(PACKING.broken(message));
         }
         let named = text(attributes, "packing")?;
@@ -386,7 +389,7 @@ impl Scheme {
             None | Some(Value::Null) => None,
             Some(Value::Bool(sym)) => Some(*sym),
             Some(Value::Text(sym)) if sym.parse::<bool>().is_ok() => sym.parse().ok(),
-            Some(_) => return Err(ATTRIBUTE.broken("`sym` is not true or false")),
+            Some(_) => return Err(ATTRIBUTE.broken("`sym` must be true or false")),
         };
         let groups_rows = groups_rows.unwrap_or(false);
         let within = |key: &str, range: Range<i64>| {
@@ -394,7 +397,7 @@ impl Scheme {
             match integer(attributes, key)? {
                 Some(i) => fits(i).map(Some).ok_or_else(|| {
                     ATTRIBUTE.broken(format!(
-                        "`{key}` is {i}, not {} to {}",
+                        "`{key}` is {i}, expected {} to {}",
                         range.start,
                         range.end - 1
                     ))
@@ -416,14 +419,14 @@ impl Scheme {
         })
     }
 
-    /// One zero point a group; `columns` is the width of the matrix of groups, 0 where it has none.
+    /// Returns one zero point per group. `columns` is the width of the matrix of groups, or 0 if there is none.
     fn zeros(&self, zeros: Decoded, count: u64, columns: u64) -> Result<Vec<f32>> {
         let is_float = matches!(zeros.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         if is_float || zeros.logical_type.is_some() {
             return one_each(&zeros, count);
         }
         if zeros.dtype == DType::Bool {
-            return Err(ZEROS.broken("the zero points are bool"));
+            return Err(ZEROS.broken("zero points must be floats or integers, found bool"));
         }
         let mut all = if count.checked_mul(zeros.dtype.width()) == Some(zeros.bytes.len() as u64) {
             one_each(&zeros, count)?
@@ -431,13 +434,13 @@ impl Scheme {
             let packing = self.packing.with_word(zeros.dtype)?;
             if columns != 0 && !columns.is_multiple_of(packing.elements()) {
                 let message = format!(
-                    "rows of {columns} zero points do not end with a word of {}",
+                    "rows of {columns} zero points are not a multiple of {}, the number in a word",
                     packing.elements()
                 );
                 return Err(PACKING.broken(message));
             }
             let packed = Packed::new(packing, Direction::Flat { count }, zeros.bytes)?;
-            // Bounded by the scales, of which there are as many and which are in memory.
+            // Bounded by the scales: there are as many, and they are in memory.
             let mut all = vec![0.0; usize::try_from(count).unwrap_or_default()];
             packed.unpack(0, &mut all);
             all
@@ -447,35 +450,35 @@ impl Scheme {
     }
 }
 
-/// The attribute `bits`, where it is a number that is known.
+/// Returns the attribute `bits`, if its value is supported.
 fn known_bits(bits: i128, shape: &[u64], len: u64) -> Result<u32> {
     if bits < 1 {
-        return Err(ATTRIBUTE.broken(format!("`bits` is {bits}")));
+        return Err(ATTRIBUTE.broken(format!("invalid `bits` of {bits}")));
     }
     if let Ok(known @ 1..=8) = u32::try_from(bits) {
         return Ok(known);
     }
-    // However they are packed, there must be room for them.
+    // Whatever the packing is, the elements must fit.
     let room = u128::from(len).saturating_mul(8);
     let count = u128::from(element_count(shape).unwrap_or(u64::MAX));
     if count.saturating_mul(bits.unsigned_abs()) > room {
-        let message = format!("{count} elements of {bits} bits have no room in {len} bytes");
+        let message = format!("{count} elements of {bits} bits do not fit in {len} bytes");
         return Err(COUNTS.broken(message).in_component(Role::PackedWeight));
     }
-    Err(BITS.broken(format!("elements of {bits} bits are not known, only of 1 to 8")))
+    Err(BITS.broken(format!("unsupported elements of {bits} bits; expected 1 to 8")))
 }
 
-/// What each pattern of `bits` bits stands for in a type of floats; nothing where there is none that is known.
+/// Returns the value of each pattern of `bits` bits in a float type, or `None` without a known logical type.
 fn floats(logical: Option<&LogicalType>, bits: u32) -> Result<Option<Vec<f32>>> {
     let Some(logical) = logical.filter(|t| !matches!(t, LogicalType::Other(_))) else {
         return Ok(None);
     };
     let each: usize = match (logical.bits(), bits) {
         (Some(8), 8) => 1,
-        // Two in a byte, of which the low one counts.
+        // Two per byte, of which the low one is used.
         (Some(4), 4) => 2,
         _ => {
-            let message = format!("elements of {bits} bits are not {}", logical.as_str());
+            let message = format!("elements of {bits} bits cannot be {}", logical.as_str());
             return Err(FIT.broken(message));
         }
     };
@@ -485,14 +488,16 @@ fn floats(logical: Option<&LogicalType>, bits: u32) -> Result<Option<Vec<f32>>> 
     Ok(Some(out.into_iter().step_by(each).collect()))
 }
 
-/// Numbers, one for each group, as `f32`.
+/// Converts numbers, one per group, to `f32`.
 fn one_each(component: &Decoded, count: u64) -> Result<Vec<f32>> {
     let len = component.bytes.len();
     let bits = component.logical_type.as_ref().and_then(|t| t.bits());
     let bits = bits.unwrap_or(component.dtype.width() * 8);
     let found = (len as u64).saturating_mul(8).checked_div(bits).unwrap_or_default();
     if found != count {
-        return Err(COUNTS.broken(format!("{found} numbers for {count} groups")));
+        return Err(
+            COUNTS.broken(format!("expected {count} numbers, one per group, found {found}"))
+        );
     }
     let mut out = vec![0.0; usize::try_from(found).unwrap_or_default()];
     let logical = component.logical_type.as_ref();
@@ -500,7 +505,7 @@ fn one_each(component: &Decoded, count: u64) -> Result<Vec<f32>> {
     Ok(out)
 }
 
-/// The first group number of each row, where groups run down the rows: group row × columns.
+/// Returns the first group number of each row, if groups run down the rows: the row of the group times `columns`.
 fn rows_of_groups(
     rows: u64,
     columns: u64,
@@ -509,11 +514,11 @@ fn rows_of_groups(
     g_idx: Option<Decoded>,
     packed: &Packed,
 ) -> Result<Vec<u64>> {
-    // Rows without columns hold nothing, however many the shape states.
+    // Rows without columns have no elements, however many rows the shape states.
     if columns == 0 {
         return Ok(Vec::new());
     }
-    // Each row has elements, of a bit at least each, so `rows` is bounded by what is in memory.
+    // Each row has elements of at least one bit, so `rows` is limited by the bytes in memory.
     let most = (packed.bytes().len() as u64).saturating_mul(8);
     let rows = usize::try_from(rows.min(most)).unwrap_or_default();
     let Some(g_idx) = g_idx else {
@@ -523,26 +528,28 @@ fn rows_of_groups(
     let blame = |e: Error| e.in_component("g_idx");
     let found = g_idx.bytes.len() / g_idx.dtype.width() as usize;
     if found != rows {
-        let message = format!("{found} numbers for {rows} rows");
+        let message = format!("expected {rows} numbers, one per row, found {found}");
         return Err(blame(GROUP_INDEX.broken(message)));
     }
     let unlimited = Limits { decoded_len: u64::MAX, ..Limits::default() };
     let indices =
         super::sparse::Indices::new(g_idx, &unlimited).map_err(|e| blame(e.under(&GROUP_INDEX)))?;
     if let Some((row, group)) = indices.outside(0..rows, down) {
-        let message = format!("row {row} belongs to group {group} of {down}");
+        let message = format!("row {row} belongs to group {group}, outside 0..{down}");
         return Err(blame(GROUP_INDEX.broken(message)));
     }
     Ok(indices.range(0..rows).map(|group| group.saturating_mul(columns)).collect())
 }
 
-/// Whether `key` names the rows' direction of a matrix; `None` where it is not there.
+/// Returns `true` if the attribute `key` selects the direction down the rows of a matrix, or `None` without it.
 fn runs_down(shape: &[u64], attributes: &Attributes, key: &str) -> Result<Option<bool>> {
     let Some(axis) = integer(attributes, key)? else { return Ok(None) };
     let rank = shape.len() as i128;
     if !(-rank..rank).contains(&axis) {
         let dimensions = if rank == 1 { "dimension" } else { "dimensions" };
-        return Err(ATTRIBUTE.broken(format!("`{key}` is {axis}, with {rank} {dimensions}")));
+        return Err(
+            ATTRIBUTE.broken(format!("`{key}` is {axis}, but the tensor has {rank} {dimensions}"))
+        );
     }
     let axis = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if axis == rank - 1 {
@@ -551,18 +558,18 @@ fn runs_down(shape: &[u64], attributes: &Attributes, key: &str) -> Result<Option
     if axis == 0 && rank == 2 {
         return Ok(Some(true));
     }
-    Err(AXIS.broken(format!("`{key}` is {axis} of {rank} dimensions")))
+    Err(AXIS.broken(format!("unsupported `{key}` of {axis} with {rank} dimensions")))
 }
 
 fn integer(attributes: &Attributes, key: &str) -> Result<Option<i128>> {
     match attributes.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Integer(i)) => Ok(Some(*i)),
-        // Some containers have text attributes only.
+        // Some formats have only text attributes.
         Some(Value::Text(text)) if text.parse::<i64>().is_ok() => {
             Ok(text.parse::<i64>().ok().map(i128::from))
         }
-        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` is not an integer"))),
+        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` must be an integer"))),
     }
 }
 
@@ -570,6 +577,6 @@ fn text<'a>(attributes: &'a Attributes, key: &str) -> Result<Option<&'a str>> {
     match attributes.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Text(text)) => Ok(Some(text)),
-        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` is not text"))),
+        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` must be text"))),
     }
 }

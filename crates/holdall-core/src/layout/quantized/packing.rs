@@ -1,4 +1,4 @@
-//! Elements of a few bits in words.
+//! Packing of elements of a few bits into words.
 
 use super::{COUNTS, FIT, PACKING};
 use crate::error::{Error, Result, Shown as _};
@@ -6,17 +6,17 @@ use crate::model::DType;
 use bytes::Bytes;
 use std::fmt;
 
-/// Where element `i` of a word stands in AutoAWQ's order.
+/// The slot of element `i` of a word in AutoAWQ's order.
 const AWQ_SLOTS: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 
-/// What the name of a packing ends in: AutoAWQ's order; the first element in the high bits.
+/// Suffixes of packings: AutoAWQ's order, and the first element in the high bits.
 pub(super) const AWQ: &str = "_awq";
 const MSB: &str = "_msb";
 
-/// Words that one stream of bits may run over.
+/// The maximum number of words in one stream of bits.
 const MAX_WORDS: u64 = 64;
 
-/// How elements lie in words: `elements` of them, `bits` each, in `words` words.
+/// How elements are packed into words: `elements` of them, with `bits` bits each, in `words` words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packing {
     bits: u32,
@@ -28,21 +28,20 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// The packing of that name, or the natural one where there is none; see the
-    /// [module](super).
+    /// Returns the packing with this name, or the natural one without a name; see the [module](super).
     pub(super) fn new(bits: u32, name: Option<&str>, is_awq: bool, word: DType) -> Result<Packing> {
         let word_bits = bits_of_word(word)?;
         let (elements, words) = match name.map(|name| (name, parse(name))) {
             None => natural(bits, word_bits),
             Some((_, Some((elements, words, named)))) => {
                 if bits_of_word(named)? != word_bits {
-                    let message = format!("the packing has words of {named}, stored as {word}");
+                    let message = format!("the packing requires words of {named}, found {word}");
                     return Err(FIT.broken(message));
                 }
                 (elements, words)
             }
             Some((name, None)) => {
-                let message = format!("the packing `{}` is not known", name.shown());
+                let message = format!("unknown packing `{}`", name.shown());
                 return Err(PACKING.broken(message));
             }
         };
@@ -51,22 +50,24 @@ impl Packing {
         packing.checked()
     }
 
-    /// The same packing in words of another type of the same width.
+    /// Returns the same packing in words of another type of the same width.
     ///
     /// # Errors
-    /// `quantized/fit`, where it is of another width; `quantized/packing`.
+    /// Returns `quantized/fit` if the width differs, and `quantized/packing` if elements cannot be packed in words of
+    /// this type.
     pub fn with_word(&self, word: DType) -> Result<Packing> {
         if bits_of_word(word)? != self.word.width() * 8 {
-            let message = format!("zero points of {word} are packed in words of {}", self.word);
+            let message =
+                format!("zero points of {word} cannot be packed in words of {}", self.word);
             return Err(FIT.broken(message));
         }
         Ok(Packing { word, ..self.clone() })
     }
 
-    /// The words of these elements, which follow one another.
+    /// Packs consecutive elements into words.
     pub(super) fn pack(&self, elements: &[u8]) -> Vec<u8> {
         let per_block = usize::try_from(self.elements).unwrap_or(usize::MAX).max(1);
-        // A few words; checked when the packing was made.
+        // A few words; checked when the packing was created.
         let block_len = (self.words * self.word.width()) as usize;
         let mut out = vec![0u8; elements.len().div_ceil(per_block) * block_len];
         for (block, to) in elements.chunks(per_block).zip(out.chunks_mut(block_len.max(1))) {
@@ -94,7 +95,7 @@ impl Packing {
         if let Some(rule) = rule {
             let plural = |n: u64| if n == 1 { "" } else { "s" };
             return Err(rule.broken(format!(
-                "{} element{} of {} bits in {} word{} of {}",
+                "invalid packing of {} element{} of {} bits in {} word{} of {}",
                 self.elements,
                 plural(self.elements),
                 self.bits,
@@ -104,11 +105,11 @@ impl Packing {
             )));
         }
         if self.is_awq && (self.bits, self.elements, self.words) != (4, 8, 1) {
-            let message = "AWQ's order is that of eight elements of 4 bits in one word";
+            let message = "AWQ's order requires eight elements of 4 bits in one word";
             return Err(PACKING.broken(message));
         }
         if self.is_msb && (self.words != 1 || taken != room) {
-            let message = "elements from the high bits down fill one word";
+            let message = "a packing from the high bits down must fill one word";
             return Err(PACKING.broken(message));
         }
         Ok(self)
@@ -119,44 +120,44 @@ impl Packing {
         self.bits
     }
 
-    /// Elements that fill [`Packing::words`] words.
+    /// Returns the number of elements in [`Packing::words`] words.
     pub fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// Words that hold [`Packing::elements`] elements.
+    /// Words of [`Packing::elements`] elements.
     pub fn words(&self) -> u64 {
         self.words
     }
 
-    /// The type of the words.
+    /// Returns the type of the words.
     pub fn word(&self) -> DType {
         self.word
     }
 
-    /// Whether the elements of a word stand in AutoAWQ's order.
+    /// Returns `true` if the elements of a word are in AutoAWQ's order.
     pub fn is_awq(&self) -> bool {
         self.is_awq
     }
 
-    /// Whether the elements of a word stand from its high bits down.
+    /// Returns `true` if the elements of a word are stored from its high bits down.
     pub fn is_msb(&self) -> bool {
         self.is_msb
     }
 
-    /// Whether an element is a signed word of its own.
+    /// Returns `true` if each element is a signed word of its own.
     pub fn is_signed(&self) -> bool {
         self.word == DType::I8 && self.bits == 8 && (self.elements, self.words) == (1, 1)
     }
 
-    /// Whether elements follow one another without a gap, in their own order, unsigned.
+    /// Returns `true` if unsigned elements follow one another without gaps, in their own order.
     fn fills_words(&self) -> bool {
         let taken = self.elements * u64::from(self.bits);
         let is_plain = !self.is_awq && !self.is_msb && !self.is_signed();
         is_plain && taken == self.words * self.word.width() * 8
     }
 
-    /// The lowest bit of element `slot` in the stream of its words.
+    /// Returns the lowest bit of element `slot` in the stream of its words.
     pub fn bit(&self, slot: u64) -> u64 {
         let slot = if self.is_awq {
             let at = usize::try_from(slot).unwrap_or_default();
@@ -179,7 +180,7 @@ impl Packing {
     }
 }
 
-/// The name that the attribute `packing` has.
+/// Writes the value of the attribute `packing`.
 impl fmt::Display for Packing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Packing { elements, words, word, .. } = self;
@@ -198,13 +199,13 @@ impl fmt::Display for Packing {
 fn bits_of_word(word: DType) -> Result<u64> {
     match word {
         DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::Bool => {
-            Err(PACKING.broken(format!("elements packed in words of {word} are not known")))
+            Err(PACKING.broken(format!("unsupported packing in words of {word}")))
         }
         _ => Ok(word.width() * 8),
     }
 }
 
-/// `n_per_t`, `n_per_w_t`, either with the suffix of an order: elements, words, type of the words.
+/// Parses `n_per_t` or `n_per_w_t`, with an optional suffix for the order: elements, words, type of the words.
 fn parse(name: &str) -> Option<(u64, u64, DType)> {
     let name = [AWQ, MSB].iter().find_map(|order| name.strip_suffix(order)).unwrap_or(name);
     let (elements, rest) = name.split_once("_per_")?;
@@ -215,14 +216,14 @@ fn parse(name: &str) -> Option<(u64, u64, DType)> {
     Some((elements.parse().ok()?, words, DType::from_name(word)?))
 }
 
-/// As many elements as fit a word, where none is left over; else the shortest stream of whole words.
+/// Returns a packing without gaps: as many elements as fit in a word, or else the shortest stream of whole words.
 fn natural(bits: u32, word_bits: u64) -> (u64, u64) {
     let bits = u64::from(bits);
     let words = (1..=bits).find(|words| (words * word_bits).is_multiple_of(bits)).unwrap_or(bits);
     (words * word_bits / bits, words)
 }
 
-/// In which order elements fill words.
+/// The order in which elements fill words.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Direction {
     /// In row-major order.
@@ -231,7 +232,7 @@ pub(super) enum Direction {
     Rows { rows: u64, columns: u64 },
 }
 
-/// Words of packed elements, as many as there must be.
+/// Words of packed elements, whose number was checked.
 #[derive(Debug, Clone)]
 pub(super) struct Packed {
     packing: Packing,
@@ -264,8 +265,8 @@ impl Packed {
         &self.bytes
     }
 
-    /// The packed numbers from element `at` of the row-major order on, as many as `out` takes. They
-    /// are inside the tensor.
+    /// Unpacks numbers, starting at element `at` of the row-major order, until `out` is full. They must be inside the
+    /// tensor.
     pub(super) fn unpack(&self, at: u64, out: &mut [f32]) {
         match self.direction {
             Direction::Flat { .. } => self.unpack_flat(at, out),
@@ -284,12 +285,12 @@ impl Packed {
         }
     }
 
-    /// Words follow one another, and bytes are little-endian: the whole is one stream of bits, with
-    /// unused ones at the end of each group of words.
+    /// Unpacks words that follow one another. Since bytes are little-endian, all words form one stream of bits, with
+    /// unused bits at the end of each group of words.
     fn unpack_flat(&self, at: u64, out: &mut [f32]) {
         let p = &self.packing;
         if p.fills_words() && (at * u64::from(p.bits)).is_multiple_of(8) {
-            // Inside memory: the last of these elements is.
+            // Inside the bytes in memory, because the last of these elements is.
             let start = (at * u64::from(p.bits) / 8) as usize;
             let bytes = self.bytes.get(start..).unwrap_or_default();
             match p.bits {
@@ -318,8 +319,8 @@ impl Packed {
         }
     }
 
-    /// Elements of one row, whose words lie above those of the rows below: for each column the same
-    /// bits of the same line of words.
+    /// Unpacks elements of one row of words whose elements run down the rows: for each column the same bits of the same
+    /// line of words.
     fn unpack_row(&self, row: u64, column: u64, columns: u64, out: &mut [f32]) {
         match self.packing.word.width() {
             1 => self.unpack_line::<1>(row, column, columns, out),
@@ -342,7 +343,7 @@ impl Packed {
         let shift = bit % word_bits;
         let line = row / p.elements * p.words + bit / word_bits;
         let words = |line: u64| {
-            // There are as many as the shape takes, in memory.
+            // The number of words in memory matches the shape.
             let start = (line * columns + column) as usize * WIDTH;
             self.bytes.get(start..).unwrap_or_default().as_chunks::<WIDTH>().0
         };
@@ -356,7 +357,7 @@ impl Packed {
                 *x = p.number((read(word) >> shift) as u32);
             }
         } else {
-            // The rest of each element is at the bottom of the word in the next line.
+            // The rest of each element is in the lowest bits of the word in the next line.
             for ((x, word), next) in out.iter_mut().zip(words(line)).zip(words(line + 1)) {
                 let low = read(word) >> shift;
                 let high = read(next) << (word_bits - shift);
@@ -366,7 +367,7 @@ impl Packed {
     }
 }
 
-/// Elements that lie `COUNT` to a byte, `BITS` each, low bits first.
+/// Unpacks `COUNT` elements per byte, of `BITS` bits each, low bits first.
 fn unpack_bytes<const BITS: u32, const COUNT: usize>(bytes: &[u8], out: &mut [f32]) {
     let element = |byte: u8, i: usize| f32::from((byte >> (i as u32 * BITS)) & (255 >> (8 - BITS)));
     let (whole, rest) = out.as_chunks_mut::<COUNT>();
@@ -389,7 +390,7 @@ fn wrong_len(packing: &Packing, direction: Direction, words: Option<u64>, found:
     };
     let words = words.map_or("more than 2^64".to_owned(), |words| words.to_string());
     COUNTS.broken(format!(
-        "{elements}, {} in {} words of {}, take {words} words; there are {found} bytes",
+        "{elements}, {} in {} words of {}, require {words} words; found {found} bytes",
         packing.elements, packing.words, packing.word
     ))
 }

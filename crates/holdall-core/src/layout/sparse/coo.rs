@@ -1,4 +1,4 @@
-//! Coordinates.
+//! Sparse tensors by coordinates (COO).
 
 use super::coords::Coords;
 use super::{
@@ -13,18 +13,17 @@ use crate::model::{Layout, Role, TensorInfo};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Records of a packed tensor that are copied apart together.
+/// Records of a packed tensor that are split in one step.
 const AT_A_TIME: usize = 1 << 15;
 
-/// A sparse tensor by coordinates: all those of the first dimension, then all of the second, and so
-/// on.
+/// A sparse tensor by coordinates: all coordinates of the first dimension, then all of the second, and so on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coo {
     coords: Coords,
     values: Dense,
 }
 
-/// One value of a [`Coo`] and its place.
+/// One value of a [`Coo`], with its coordinates.
 #[derive(Debug, Clone, Copy)]
 pub struct CooEntry<'a> {
     tensor: &'a Coo,
@@ -34,7 +33,7 @@ pub struct CooEntry<'a> {
 }
 
 impl CooEntry<'_> {
-    /// Its coordinates, one for each dimension.
+    /// Returns the value's coordinates, one per dimension.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = u64> {
         let number = self.number;
         (0..self.tensor.shape().len()).map(move |d| self.tensor.coords.at(d, number))
@@ -42,12 +41,11 @@ impl CooEntry<'_> {
 }
 
 impl Coo {
-    /// The view of a tensor of layout `sparse_coo` or `sparsecoo`, whose decoded components `get`
-    /// hands out.
+    /// Creates the view of a tensor of layout `sparse_coo` or `sparsecoo`. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Coo::new`] and
-    /// [`Coo::from_packed`].
+    /// Returns [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT) if the tensor has another layout, the errors of `get`, and
+    /// those of [`Coo::new`] and [`Coo::from_packed`].
     pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
@@ -65,10 +63,11 @@ impl Coo {
         }
     }
 
-    /// A view of these components of a tensor of any rank; a scalar has no coordinates.
+    /// Creates a view of the components of a tensor of any rank; a scalar has no coordinates.
     ///
     /// # Errors
-    /// [`COUNTS`](super::COUNTS), [`INDEX_BOUNDS`](super::INDEX_BOUNDS), and those of [`Indices::new`].
+    /// Returns [`COUNTS`](super::COUNTS) if the numbers of coordinates and values do not match,
+    /// [`INDEX_BOUNDS`](super::INDEX_BOUNDS) if a coordinate is outside the shape, and the errors of [`Indices::new`].
     pub fn new(shape: &[u64], coords: Decoded, values: Decoded, limits: &Limits) -> Result<Coo> {
         let coords = Indices::new(coords, limits).map_err(|e| e.in_component(Role::Coords))?;
         Coo::checked(shape, coords, values).map_err(|e| e.in_component(Role::Coords))
@@ -79,11 +78,11 @@ impl Coo {
         Ok(Coo { coords: Coords::new(shape, coords, count)?, values })
     }
 
-    /// A view of zTensor 0.1's one component: one record a value, its coordinates (u64) and then
-    /// itself, of the type of `data`. Both are copied apart.
+    /// Creates a view of zTensor 0.1's single component: one record per value, with its coordinates (u64) followed by
+    /// the value, whose type is that of `data`. Coordinates and values are copied into separate memory.
     ///
     /// # Errors
-    /// [`PACKED`], and as [`Coo::new`].
+    /// Returns [`PACKED`] if the bytes are not whole records, and the errors of [`Coo::new`].
     pub fn from_packed(shape: &[u64], data: Decoded) -> Result<Coo> {
         Coo::from_packed_in(shape, data, |pieces| {
             let mut all = Vec::new();
@@ -92,25 +91,27 @@ impl Coo {
         })
     }
 
-    /// The same, copied apart to where `hold` has the bytes of all pieces that it is given: coordinates, then values.
+    /// Creates a view like [`Coo::from_packed`]. `hold` stores the concatenation of the pieces that it receives: all
+    /// coordinates, then all values.
     ///
     /// # Errors
-    /// Those of [`Coo::from_packed`] and of `hold`.
+    /// Returns the errors of [`Coo::from_packed`] and of `hold`.
     pub fn from_packed_in(
         shape: &[u64],
         data: Decoded,
         hold: impl FnOnce(&mut dyn Iterator<Item = Vec<u8>>) -> Result<Bytes>,
     ) -> Result<Coo> {
         let width = value_width(data.dtype, data.logical_type.as_ref())?;
-        // The rank is bounded by what is in memory: `shape` is.
+        // The rank is limited, because `shape` is in memory.
         let at = shape.len() * 8;
         let record = at + width;
         let len = data.bytes.len();
         if !len.is_multiple_of(record) {
-            let message = format!("{len} bytes are not a whole number of records of {record}");
+            let message =
+                format!("{len} bytes are not a multiple of {record}, the bytes of a record");
             return Err(PACKED.broken(message).in_component(Role::Data));
         }
-        // Where in a record the field begins, and records from which it is taken next.
+        // The offset of the field in a record, and the records from which it is copied next.
         let (mut field, mut rest) = (0, &data.bytes[..]);
         let mut pieces = std::iter::from_fn(|| {
             if rest.is_empty() {
@@ -134,67 +135,69 @@ impl Coo {
             .map_err(|e| e.in_component(Role::Data))
     }
 
-    /// The elements of a dense tensor that are not zero: all bits count, so that a negative zero is kept.
+    /// Creates a sparse tensor from the elements of a dense tensor that are not zero. All bits count, so a negative
+    /// zero is kept.
     ///
     /// # Errors
-    /// [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits;
-    /// [`LENGTH`](crate::layout::LENGTH).
+    /// Returns [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits, and
+    /// [`LENGTH`](crate::layout::LENGTH) if the bytes do not match the shape.
     pub fn from_dense(dense: &Dense) -> Result<Coo> {
         let (places, values) = stored_of(dense)?;
         Ok(Coo { coords: Coords::of_places(dense.shape(), &places), values })
     }
 
-    /// Dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         self.coords.sizes()
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.coords.count()
     }
 
-    /// The coordinates of all values in dimension `dimension`; none outside the shape. All coordinates are
-    /// [widened](Indices::as_slice) for it.
+    /// Returns the coordinates of all values in `dimension`, or an empty slice if `dimension` is outside the shape.
+    /// [Widens](Indices::as_slice) all coordinates.
     pub fn coords(&self, dimension: usize) -> &[u64] {
         self.coords.along(dimension)
     }
 
-    /// The coordinates as they are stored: rank × count.
+    /// Returns the stored coordinates: rank × count.
     pub fn indices(&self) -> &Indices {
         self.coords.indices()
     }
 
-    /// The values, in one dimension.
+    /// Returns the values, as a tensor of one dimension.
     pub fn values(&self) -> &Dense {
         &self.values
     }
 
-    /// All values with their places.
+    /// Returns all values with their coordinates.
     pub fn entries(&self) -> impl Iterator<Item = CooEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let values = self.values.bytes().chunks_exact(width);
         values.enumerate().map(|(number, value)| CooEntry { tensor: self, number, value })
     }
 
-    /// The number of each stored element among all of them, row by row.
+    /// Returns the row-major index of each value.
     pub fn places(&self) -> impl Iterator<Item = u64> {
         self.coords.places()
     }
 
-    /// The tensor with its zeros; values of one place are summed.
+    /// Converts the tensor to a dense one. Values at the same place are added.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
+    /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if
+    /// values of the type cannot be added.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         scatter(self.shape(), &self.values, limits, self.places())
     }
 
-    /// Appends elements `elements` of the row-major order of the tensor with its zeros to `out`; values of one place are summed. Goes
-    /// through all values.
+    /// Appends the elements in the range `elements` of the row-major order to `out`, including zeros. Values at the
+    /// same place are added. Iterates over all values.
     ///
     /// # Errors
-    /// [`LENGTH`](crate::layout::LENGTH), where they do not fit memory.
+    /// Returns [`LENGTH`](crate::layout::LENGTH) if the elements do not fit in memory.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let (out, width) = more(&self.values, &elements, out)?;
         let all = self.values.bytes().chunks_exact(width).zip(self.places());

@@ -1,4 +1,4 @@
-//! Compressed rows.
+//! Sparse matrices by compressed rows (CSR).
 
 use super::{
     COUNTS, INDEX_BOUNDS, INDPTR_END, INDPTR_ORDER, INDPTR_START, Indices, PACKED, RANK, component,
@@ -12,7 +12,7 @@ use crate::model::{DType, Layout, Role, TensorInfo};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// A sparse matrix by rows: the values of row `r` are those numbered `indptr[r]..indptr[r + 1]`.
+/// A sparse matrix by compressed rows: row `r` has the values `indptr[r]..indptr[r + 1]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Csr {
     shape: [u64; 2],
@@ -21,24 +21,23 @@ pub struct Csr {
     values: Dense,
 }
 
-/// One value of a [`Csr`] and its place.
+/// One value of a [`Csr`], with its row and column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CsrEntry<'a> {
-    /// Row.
+    /// The row.
     pub row: u64,
-    /// Column.
+    /// The column.
     pub column: u64,
     /// The bytes of the value, little-endian.
     pub value: &'a [u8],
 }
 
 impl Csr {
-    /// The view of a tensor of layout `sparse_csr` or `sparsecsr`, whose decoded components `get`
-    /// hands out.
+    /// Creates the view of a tensor of layout `sparse_csr` or `sparsecsr`. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Csr::new`] and
-    /// [`Csr::from_packed`].
+    /// Returns [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT) if the tensor has another layout, the errors of `get`, and
+    /// those of [`Csr::new`] and [`Csr::from_packed`].
     pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
@@ -59,11 +58,11 @@ impl Csr {
         }
     }
 
-    /// A view of these components of a matrix.
+    /// Creates a view of the components of a matrix.
     ///
     /// # Errors
-    /// [`RANK`], [`COUNTS`], [`INDPTR_START`], [`INDPTR_ORDER`], [`INDPTR_END`], [`INDEX_BOUNDS`],
-    /// and those of [`Indices::new`].
+    /// Returns [`RANK`], [`COUNTS`], [`INDPTR_START`], [`INDPTR_ORDER`], [`INDPTR_END`] or [`INDEX_BOUNDS`] if the
+    /// components are inconsistent, and the errors of [`Indices::new`].
     pub fn new(
         shape: &[u64],
         indptr: Decoded,
@@ -72,40 +71,40 @@ impl Csr {
         limits: &Limits,
     ) -> Result<Csr> {
         let &[rows, columns] = shape else {
-            return Err(RANK.broken(format!("{} dimensions", shape.len())));
+            return Err(RANK.broken(format!("expected 2 dimensions, found {}", shape.len())));
         };
         let indptr = Indices::new(indptr, limits).map_err(|e| e.in_component(Role::Indptr))?;
         let indices = Indices::new(indices, limits).map_err(|e| e.in_component(Role::Indices))?;
         let (values, count) = values_of(values)?;
         if indices.len() != count {
             let found = indices.len();
-            let message = format!("{found} column indices for {count} values");
+            let message = format!("expected {count} column indices, one per value, found {found}");
             return Err(COUNTS.broken(message).in_component(Role::Indices));
         }
         check_indptr(&indptr, 0..indptr.len(), rows, count)
             .map_err(|e| e.in_component(Role::Indptr))?;
         if let Some((at, index)) = indices.outside(0..count, columns) {
-            let message = format!("column index {index} (number {at}) of {columns} columns");
+            let message = format!("column index {index} (number {at}) is outside 0..{columns}");
             return Err(INDEX_BOUNDS.broken(message).in_component(Role::Indices));
         }
         Ok(Csr { shape: [rows, columns], indptr, indices, values })
     }
 
-    /// A view of zTensor 0.1's one component: rows + 1 pointers and the column of each value, all
-    /// u64, then the values, whose type is that of `data`.
+    /// Creates a view of zTensor 0.1's single component: rows + 1 pointers and the column of each value, all u64,
+    /// followed by the values, whose type is that of `data`.
     ///
     /// # Errors
-    /// [`PACKED`], and as [`Csr::new`].
+    /// Returns [`PACKED`] if the bytes have an impossible length, and the errors of [`Csr::new`].
     pub fn from_packed(shape: &[u64], data: Decoded, limits: &Limits) -> Result<Csr> {
         let &[rows, _] = shape else {
-            return Err(RANK.broken(format!("{} dimensions", shape.len())));
+            return Err(RANK.broken(format!("expected 2 dimensions, found {}", shape.len())));
         };
         let width = value_width(data.dtype, data.logical_type.as_ref())?;
         let pointers = rows.checked_add(1).and_then(|n| n.checked_mul(8));
         let (indptr, rest) = split_packed(&data.bytes, pointers)?;
         if !rest.len().is_multiple_of(8 + width) {
             let message = format!(
-                "{} bytes after the row pointers are not a whole number of entries of {}",
+                "{} bytes after the row pointers are not a multiple of {}, the bytes of an entry",
                 rest.len(),
                 8 + width
             );
@@ -121,20 +120,26 @@ impl Csr {
         )
     }
 
-    /// The elements of a dense matrix that are not zero: all bits count, so that a negative zero is kept.
+    /// Creates a sparse matrix from the elements of a dense matrix that are not zero. All bits count, so a negative
+    /// zero is kept.
     ///
     /// # Errors
-    /// [`RANK`]; [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits;
-    /// [`LENGTH`](crate::layout::LENGTH); [`DENSE_LIMIT`] for more rows than there is room for pointers.
+    /// Returns [`RANK`] if the tensor is not a matrix, [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below
+    /// 8 bits, [`LENGTH`](crate::layout::LENGTH) if the bytes do not match the shape, and [`DENSE_LIMIT`] if the row
+    /// pointers exceed the limit.
     pub fn from_dense(dense: &Dense, limits: &Limits) -> Result<Csr> {
         let &[rows, columns] = dense.shape() else {
-            return Err(RANK.broken(format!("{} dimensions", dense.shape().len())));
+            return Err(
+                RANK.broken(format!("expected 2 dimensions, found {}", dense.shape().len()))
+            );
         };
         let (mut indices, values) = stored_of(dense)?;
-        // A pointer for each row takes room; rows without columns can be as many as they like.
+        // Each row needs a pointer; the number of rows without columns is not limited by the bytes.
         let most = limits.decoded_len;
         if rows.checked_mul(8).is_none_or(|len| len >= most) {
-            return Err(DENSE_LIMIT.broken(format!("{rows} row pointers, at most {most} bytes")));
+            return Err(
+                DENSE_LIMIT.broken(format!("{rows} row pointers exceed the limit of {most} bytes"))
+            );
         }
         let mut indptr = vec![0];
         let mut upto = 0;
@@ -148,38 +153,38 @@ impl Csr {
         Ok(Csr { shape: [rows, columns], indptr, indices, values })
     }
 
-    /// Rows and columns.
+    /// Returns the numbers of rows and columns.
     pub fn shape(&self) -> [u64; 2] {
         self.shape
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.indices.len()
     }
 
-    /// Pointers and columns as they are stored.
+    /// Returns the stored row pointers and column indices.
     pub fn stored(&self) -> (&Indices, &Indices) {
         (&self.indptr, &self.indices)
     }
 
-    /// Where the values of each row start, and where those of the last one end: rows + 1 numbers,
+    /// Returns where the values of each row start, and where those of the last row end: rows + 1 numbers,
     /// [widened](Indices::as_slice).
     pub fn indptr(&self) -> &[u64] {
         self.indptr.as_slice()
     }
 
-    /// The column of each value, [widened](Indices::as_slice).
+    /// Returns the column of each value, [widened](Indices::as_slice).
     pub fn indices(&self) -> &[u64] {
         self.indices.as_slice()
     }
 
-    /// The values, in one dimension.
+    /// Returns the values, as a tensor of one dimension.
     pub fn values(&self) -> &Dense {
         &self.values
     }
 
-    /// All values with their places, row by row.
+    /// Returns all values with their rows and columns, row by row.
     pub fn entries(&self) -> impl Iterator<Item = CsrEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let columns = self.indices.range(0..self.count());
@@ -188,7 +193,7 @@ impl Csr {
         all.map(|((row, column), value)| CsrEntry { row, column, value })
     }
 
-    /// The row of each value.
+    /// Returns the row of each value.
     fn rows(&self) -> impl Iterator<Item = u64> {
         let ends = self.indptr.range(1..self.indptr.len());
         let starts = self.indptr.range(0..self.indptr.len());
@@ -196,28 +201,30 @@ impl Csr {
         (0u64..).zip(lens).flat_map(|(row, len)| (0..len).map(move |_| row))
     }
 
-    /// The number of each stored element among all of them, row by row.
+    /// Returns the row-major index of each value.
     pub fn places(&self) -> impl Iterator<Item = u64> {
         let columns = self.shape()[1];
         self.entries().map(move |e| e.row.wrapping_mul(columns).wrapping_add(e.column))
     }
 
-    /// The matrix with its zeros; values of one place are summed.
+    /// Converts the matrix to a dense one. Values at the same place are added.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
+    /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if
+    /// values of the type cannot be added.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let columns = self.shape[1];
         let places = self.rows().zip(self.indices.range(0..self.count()));
-        // It cannot wrap where the size of the whole was found to fit.
+        // Does not wrap if the number of elements was found to fit.
         let places = places.map(|(row, c)| row.wrapping_mul(columns).wrapping_add(c));
         scatter(&self.shape, &self.values, limits, places)
     }
 
-    /// Appends elements `elements` of the row-major order of the matrix with its zeros to `out`; values of one place are summed.
+    /// Appends the elements in the range `elements` of the row-major order to `out`, including zeros. Values at the
+    /// same place are added.
     ///
     /// # Errors
-    /// [`LENGTH`](crate::layout::LENGTH), where they do not fit memory.
+    /// Returns [`LENGTH`](crate::layout::LENGTH) if the elements do not fit in memory.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let (out, width) = more(&self.values, &elements, out)?;
         let columns = self.shape[1].max(1);
@@ -232,7 +239,7 @@ impl Csr {
             entries.zip(columns).map(move |(entry, column)| (row, entry, column))
         });
         let all = entries.filter_map(|(row, entry, column)| {
-            // It cannot wrap where the size of the whole was found to fit.
+            // Does not wrap if the number of elements was found to fit.
             let place = row.wrapping_mul(self.shape[1]).wrapping_add(column);
             let at = entry.saturating_mul(width);
             let value = self.values.bytes().get(at..at.saturating_add(width))?;
@@ -242,7 +249,7 @@ impl Csr {
     }
 }
 
-/// Checks those pointers of `all` that are in `own`: they are of so many rows, which have `count` values.
+/// Checks the pointers of `all` in the range `own`, for `rows` rows with `count` values.
 pub(super) fn check_indptr(
     all: &Indices,
     own: Range<usize>,
@@ -251,11 +258,13 @@ pub(super) fn check_indptr(
 ) -> Result<()> {
     let found = own.len();
     if Some(found as u64) != rows.checked_add(1) {
-        return Err(COUNTS.broken(format!("{found} row pointers for {rows} rows")));
+        return Err(
+            COUNTS.broken(format!("expected one row pointer more than {rows} rows, found {found}"))
+        );
     }
     let first = all.get(own.start).unwrap_or(0);
     if first != 0 {
-        return Err(INDPTR_START.broken(format!("the first row pointer is {first}")));
+        return Err(INDPTR_START.broken(format!("the first row pointer is {first}, expected 0")));
     }
     let mut last = 0;
     all.runs(own.clone(), |start, run| {
@@ -263,14 +272,16 @@ pub(super) fn check_indptr(
         if let Some(at) = starts.zip(run).position(|(start, end)| start > end) {
             let row = start + at - own.start - 1;
             let before = at.checked_sub(1).and_then(|at| run.get(at)).unwrap_or(&last);
-            let message = format!("row {row} goes from {before} to {}", run[at]);
+            let message = format!("row {row} ends before it starts: {before} to {}", run[at]);
             return Err(INDPTR_ORDER.broken(message));
         }
         last = run.last().copied().unwrap_or(last);
         Ok(())
     })?;
     if last != count as u64 {
-        return Err(INDPTR_END.broken(format!("the last row pointer is {last} of {count} values")));
+        return Err(INDPTR_END.broken(format!(
+            "the last row pointer is {last}, expected {count}, the number of values"
+        )));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Indices of any integer type as `u64`.
+//! Indices of any integer type, read as `u64`.
 
 use super::{INDEX_DTYPE, NEGATIVE_INDEX};
 use crate::error::{Error, Result, Shown as _};
@@ -9,30 +9,30 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Indices that are looked at together where they are not stored as `u64`.
+/// The number of indices that are converted at once, if they are not stored as `u64`.
 const RUN: usize = 1 << 10;
 
-/// Indices as `u64`. They stay what is stored; those that are not stored as aligned `u64` are widened when they are asked
-/// for: one by one, in runs, or all of them into a copy that is kept.
+/// Indices, read as `u64`. The stored bytes are kept. Indices that are not stored as aligned `u64` are widened on
+/// access: one by one, in runs, or all of them into a copy that is kept.
 #[derive(Debug, Clone)]
 pub struct Indices(Stored);
 
 #[derive(Debug, Clone)]
 enum Stored {
     Made(Vec<u64>),
-    /// Little-endian u64 that can be borrowed as they lie.
+    /// Aligned little-endian u64, which can be borrowed.
     Borrowed(Bytes),
-    /// Little-endian integers of so many bytes, none below 0, and the copy of them.
+    /// Non-negative little-endian integers of this many bytes, and their widened copy.
     Other(Bytes, usize, OnceLock<Vec<u64>>),
 }
 
 impl Indices {
-    /// Indices that are in memory already.
+    /// Creates indices from a vector.
     pub(super) fn owned(indices: Vec<u64>) -> Indices {
         Indices(Stored::Made(indices))
     }
 
-    /// Little-endian integers of `width` bytes, none below 0.
+    /// Creates indices from non-negative little-endian integers of `width` bytes.
     pub(super) fn stored(bytes: Bytes, width: usize) -> Indices {
         let is_native = cfg!(target_endian = "little") && width == 8;
         if is_native && bytemuck::try_cast_slice::<u8, u64>(&bytes).is_ok() {
@@ -41,11 +41,11 @@ impl Indices {
         Indices(Stored::Other(bytes, width, OnceLock::new()))
     }
 
-    /// Takes a component's elements as indices.
+    /// Creates indices from the elements of a component.
     ///
     /// # Errors
-    /// [`INDEX_DTYPE`], [`NEGATIVE_INDEX`]; [`LENGTH`] for broken elements; [`DENSE_LIMIT`] when a
-    /// widened copy would pass [`Limits::decoded_len`].
+    /// Returns [`INDEX_DTYPE`] if the elements are not integers, [`NEGATIVE_INDEX`] if one is negative, [`LENGTH`] if
+    /// the bytes are not whole elements, and [`DENSE_LIMIT`] if a widened copy would exceed [`Limits::decoded_len`].
     pub fn new(component: Decoded, limits: &Limits) -> Result<Indices> {
         let Decoded { dtype, logical_type, bytes } = component;
         if let Some(t) = logical_type {
@@ -53,7 +53,10 @@ impl Indices {
         }
         let width = dtype.width() as usize;
         if !bytes.len().is_multiple_of(width) {
-            return Err(LENGTH.broken(format!("{} bytes are not whole {dtype}", bytes.len())));
+            return Err(LENGTH.broken(format!(
+                "{} bytes are not a multiple of the width of {dtype}",
+                bytes.len()
+            )));
         }
         let is_signed = match dtype {
             DType::I64 | DType::I32 | DType::I16 | DType::I8 => true,
@@ -63,18 +66,19 @@ impl Indices {
         // The sign is the top bit of the last byte.
         let is_negative = |index: &[u8]| index.last().is_some_and(|b| b & 0x80 != 0);
         if is_signed && let Some(at) = bytes.chunks_exact(width).position(is_negative) {
-            return Err(NEGATIVE_INDEX.broken(format!("index number {at} is negative")));
+            return Err(NEGATIVE_INDEX.broken(format!("index {at} is negative")));
         }
         let indices = Indices::stored(bytes, width);
         let count = indices.len();
         if !indices.is_borrowed() && (count as u64).saturating_mul(8) > limits.decoded_len {
             let most = limits.decoded_len;
-            return Err(DENSE_LIMIT.broken(format!("{count} indices as u64, at most {most} bytes")));
+            return Err(DENSE_LIMIT
+                .broken(format!("{count} indices as u64 exceed the limit of {most} bytes")));
         }
         Ok(indices)
     }
 
-    /// How many there are.
+    /// Returns the number of indices.
     pub fn len(&self) -> usize {
         match &self.0 {
             Stored::Made(all) => all.len(),
@@ -83,12 +87,12 @@ impl Indices {
         }
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no indices.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number `at`.
+    /// Returns the index at position `at`.
     #[inline]
     pub fn get(&self, at: usize) -> Option<u64> {
         match &self.0 {
@@ -101,25 +105,26 @@ impl Indices {
         }
     }
 
-    /// Those of a range, as far as there are any.
+    /// Returns the indices in a range, as far as they exist.
     pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = u64> {
         range.map_while(|at| self.get(at))
     }
 
-    /// All of them in one slice: a copy, which is kept, where they are not borrowed.
+    /// Returns all indices as a slice: a copy, which is kept, if they cannot be borrowed.
     pub fn as_slice(&self) -> &[u64] {
         match &self.0 {
             Stored::Made(all) => all,
-            // It could be cast when it was taken, and bytes do not move.
+            // The alignment was checked on creation, and the bytes do not move.
             Stored::Borrowed(bytes) => bytemuck::try_cast_slice(bytes).unwrap_or_default(),
             Stored::Other(_, _, copy) => copy.get_or_init(|| self.range(0..self.len()).collect()),
         }
     }
 
-    /// Hands those of a range to `look`, in runs and with the number of the first of each, until that fails.
+    /// Calls `look` with runs of the indices in a range, and the position of the first index in each run, until `look`
+    /// returns an error.
     ///
     /// # Errors
-    /// Those of `look`.
+    /// Returns the first error of `look`.
     pub fn runs<E>(
         &self,
         range: Range<usize>,
@@ -137,7 +142,7 @@ impl Indices {
         Ok(())
     }
 
-    /// The first that is not below `size`, with its number.
+    /// Returns the first index that is not below `size`, with its position.
     pub(in crate::layout) fn outside(
         &self,
         range: Range<usize>,
@@ -150,7 +155,7 @@ impl Indices {
         looked.err()
     }
 
-    /// Whether they are borrowed from the component's bytes.
+    /// Returns `true` if the indices are borrowed from the component's bytes.
     pub fn is_borrowed(&self) -> bool {
         matches!(self.0, Stored::Borrowed(_))
     }
@@ -163,7 +168,7 @@ impl PartialEq for Indices {
     }
 }
 
-/// The bytes of element number `at`.
+/// Returns the bytes of the element at index `at`.
 #[inline]
 fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.as_chunks().0.get(at).copied()
@@ -171,5 +176,5 @@ fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 
 #[cold]
 fn not_an_index(name: &str) -> Error {
-    INDEX_DTYPE.broken(format!("the indices are {}", name.shown()))
+    INDEX_DTYPE.broken(format!("expected integer indices, found {}", name.shown()))
 }

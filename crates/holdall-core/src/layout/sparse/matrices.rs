@@ -1,4 +1,4 @@
-//! Blocks of matrices by compressed rows or columns.
+//! Matrices of blocks, by compressed rows or columns.
 
 use super::csr::check_indptr;
 use super::tiles::{BATCH, BLOCK, COMPRESSED, Compressed, Tile, count_of, integer};
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{Attributes, Role, Value};
 use std::ops::Range;
 
-/// Blocks of matrices in a batch, each of whose elements may be an array.
+/// Matrices of blocks, in a batch. Each element of a matrix may be an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matrices {
     of: Compressed,
@@ -15,7 +15,7 @@ pub(super) struct Matrices {
     count: u64,
     rows: u64,
     columns: u64,
-    /// Elements of an element of a matrix.
+    /// The number of elements in an element of a matrix.
     inner: u64,
     indptr: Indices,
     indices: Indices,
@@ -31,7 +31,9 @@ impl Matrices {
         let of = match attributes.get(COMPRESSED) {
             Some(Value::Text(side)) if side == "rows" => Compressed::Rows,
             Some(Value::Text(side)) if side == "columns" => Compressed::Columns,
-            _ => return Err(ATTRIBUTE.broken(format!("`{COMPRESSED}` is not `rows` or `columns`"))),
+            _ => {
+                return Err(ATTRIBUTE.broken(format!("`{COMPRESSED}` must be `rows` or `columns`")));
+            }
         };
         let block = match attributes.get(BLOCK) {
             None => Some([1, 1]),
@@ -41,19 +43,22 @@ impl Matrices {
             },
             Some(_) => None,
         };
-        let block =
-            block.ok_or_else(|| ATTRIBUTE.broken(format!("`{BLOCK}` is not two whole numbers")))?;
+        let block = block.ok_or_else(|| {
+            ATTRIBUTE.broken(format!("`{BLOCK}` must be two positive whole numbers"))
+        })?;
         let number = integer(attributes, BATCH)?;
         let batch = usize::try_from(number).unwrap_or(usize::MAX);
         let Some((batch, [rows, columns, inner @ ..])) = shape.split_at_checked(batch) else {
-            let message =
-                format!("`{BATCH}` is {number}, and there are {} dimensions", shape.len());
+            let message = format!(
+                "`{BATCH}` is {number}, which needs two more dimensions, found {} dimensions",
+                shape.len()
+            );
             return Err(ATTRIBUTE.broken(message));
         };
         let (&rows, &columns, [height, width]) = (rows, columns, block);
         if !rows.is_multiple_of(height) || !columns.is_multiple_of(width) {
             let message =
-                format!("{rows} × {columns} is not a whole number of blocks of {height} × {width}");
+                format!("{rows} × {columns} is not a multiple of blocks of {height} × {width}");
             return Err(ATTRIBUTE.broken(message));
         }
         let (count, inner) = (count_of(batch)?, count_of(inner)?);
@@ -68,17 +73,18 @@ impl Matrices {
         let pointers = outer.checked_add(1).and_then(|n| n.checked_mul(self.count));
         if pointers != Some(indptr.len() as u64) {
             let (found, count) = (indptr.len(), self.count);
-            let message = format!("{found} pointers for {count} matrices of {outer}");
+            let message = format!("{found} pointers do not match {count} matrices of {outer}");
             return Err(COUNTS.broken(message).in_component(Role::Indptr));
         }
-        // No more than there are pointers.
+        // At most the number of pointers, which are in memory.
         let count = self.count as usize;
         if !indices.len().is_multiple_of(count) {
-            let message = format!("{} indices for {count} matrices", indices.len());
+            let message =
+                format!("{} indices are not a multiple of {count} matrices", indices.len());
             return Err(COUNTS.broken(message).in_component(Role::Indices));
         }
         if let Some((at, index)) = indices.outside(0..indices.len(), inner) {
-            let message = format!("index {index} (number {at}) of {inner}");
+            let message = format!("index {index} (number {at}) is outside 0..{inner}");
             return Err(INDEX_BOUNDS.broken(message).in_component(Role::Indices));
         }
         let own = indices.len() / count.max(1);
@@ -90,7 +96,7 @@ impl Matrices {
         Ok(())
     }
 
-    /// How many blocks a matrix has in the dimension that pointers are of, and in the other.
+    /// Returns the number of blocks of a matrix in the compressed dimension, and in the other.
     fn blocks(&self) -> [u64; 2] {
         let [height, width] = self.block;
         let (rows, columns) = (self.rows / height, self.columns / width);
@@ -102,17 +108,17 @@ impl Matrices {
 
     pub(super) fn tile(&self) -> Tile {
         let [runs, width] = self.block;
-        // They fit where all elements do.
+        // These fit if the number of all elements does.
         let (run, step) = (width.wrapping_mul(self.inner), self.columns.wrapping_mul(self.inner));
         Tile { runs, run, step }
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub(super) fn entries(&self) -> usize {
         self.indices.len()
     }
 
-    /// The entries of which some of `elements` may be, and where the first element of each is, among all of the tensor, row by row.
+    /// Returns the entries that may overlap with `elements`, each with the row-major index of its first element.
     pub(super) fn places(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
         let [height, width] = self.block;
         let [outer, _] = self.blocks();
@@ -133,7 +139,7 @@ impl Matrices {
             };
             let pointers = number.wrapping_mul(outer + 1);
             lines.flat_map(move |line| {
-                // They rise up to as many as there are indices of the matrix.
+                // Ascending, up to the number of indices of the matrix.
                 let pointer = |line: u64| {
                     let at = usize::try_from(pointers.wrapping_add(line)).unwrap_or(usize::MAX);
                     self.indptr.get(at).unwrap_or(0)
@@ -155,7 +161,7 @@ impl Matrices {
     }
 }
 
-/// A side of a block.
+/// Returns a side of a block.
 fn side(value: &Value) -> Option<u64> {
     value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0)
 }

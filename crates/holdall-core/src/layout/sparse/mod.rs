@@ -1,14 +1,14 @@
-//! Matrices by compressed rows, and tensors by coordinates.
+//! Sparse matrices by compressed rows, and sparse tensors by coordinates.
 //!
-//! A view exists only once its indices are checked: as many of each kind as there are values, in
-//! range, row pointers rising from 0 to the number of values. Entries may come in any order, and more
-//! than once: what they say then is summed (as PyTorch and SciPy do), for bool joined by "or".
+//! Creating a view checks its indices: there is one per value of each kind, they are in range, and row pointers ascend
+//! from 0 to the number of values. Entries may come in any order, and several may have the same place: their values are
+//! added (as in PyTorch and SciPy), or joined by "or" for bool.
 //!
-//! Layouts `sparse_csr` and `sparse_coo` keep each kind of index in a component of its own. zTensor
-//! 0.1 packs everything into one: for rows the pointers, the columns, then the values; for coordinates
-//! one record after the other, each its coordinates (u64) and its value.
+//! The layouts `sparse_csr` and `sparse_coo` store each kind of index in its own component. zTensor 0.1 packs
+//! everything into one component: for rows the pointers, the columns, then the values; for coordinates one record after
+//! the other, each with its coordinates (u64) and its value.
 //!
-//! Of layouts `sparse_blocks` and `sparse_hybrid` entries are arrays: see [`tiles`].
+//! In the layouts `sparse_blocks` and `sparse_hybrid`, entries are arrays: see [`tiles`].
 
 mod coo;
 mod coords;
@@ -37,43 +37,43 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A shape that the layout cannot have.
+    /// The shape is not possible for the layout.
     pub RANK: Malformed "sparse/rank" "A tensor in compressed rows has two dimensions.";
-    /// Attributes that say nothing, or what cannot be.
+    /// The attributes are missing or invalid.
     pub ATTRIBUTE: Malformed "sparse/attribute"
         "The attributes of a tensor whose entries are arrays describe these: `compressed`, `block` and `batch`, or `coordinates`.";
-    /// Indices that are not integers.
+    /// Indices are not integers.
     pub INDEX_DTYPE: Malformed "sparse/index-dtype" "Indices are integers of 8 to 64 bits.";
-    /// An index below 0.
+    /// An index is negative.
     pub NEGATIVE_INDEX: Malformed "sparse/negative-index" "No index is negative.";
-    /// Components that disagree on the number of entries.
+    /// The numbers of indices and values do not match.
     pub COUNTS: Malformed "sparse/counts"
         "There is one index (or one per dimension) for each value, and one row pointer more than \
          rows.";
-    /// The first row pointer.
+    /// The first row pointer is not 0.
     pub INDPTR_START: Malformed "sparse/indptr-start" "The first row pointer is 0.";
-    /// A row that ends before it starts.
+    /// A row ends before it starts.
     pub INDPTR_ORDER: Malformed "sparse/indptr-order" "Row pointers never decrease.";
-    /// The last row pointer.
+    /// The last row pointer is wrong.
     pub INDPTR_END: Malformed "sparse/indptr-end" "The last row pointer is the number of values.";
-    /// An index past the shape.
+    /// An index is outside the shape.
     pub INDEX_BOUNDS: Malformed "sparse/index-bounds" "Every index lies inside the shape.";
-    /// One component for everything, of a size that cannot be.
+    /// The length of a packed component is impossible.
     pub PACKED: Malformed "sparse/packed"
         "A packed sparse component has exactly the size that its shape and number of entries require.";
-    /// Two values for one place that cannot be summed.
+    /// Two values at the same place cannot be added.
     pub SUM: Unsupported "sparse/sum"
         "Values at the same position have a type that this version can add.";
 }
 
-/// The decoded bytes of a component that the layout cannot do without.
+/// Returns the decoded bytes of a component that the layout requires.
 fn component(
     info: &TensorInfo,
     get: &impl Fn(&Role) -> Result<Bytes>,
     role: Role,
 ) -> Result<Decoded> {
     let Some(c) = info.component(&role) else {
-        let message = format!("there is no component `{role}`");
+        let message = format!("missing component `{role}`");
         return Err(crate::model::builder::MISSING_COMPONENT.broken(message));
     };
     let bytes = get(&role)?;
@@ -83,25 +83,25 @@ fn component(
 #[cold]
 fn wrong_layout(info: &TensorInfo, wanted: &str) -> Error {
     let layout = info.layout().as_str().shown();
-    WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not {wanted}"))
+    WRONG_LAYOUT.broken(format!("expected {wanted}, found the layout `{layout}`"))
 }
 
-/// Bytes of one value. An unknown logical type is taken as plain storage elements.
+/// Returns the bytes of one value. Values of an unknown logical type are treated as storage elements.
 fn value_width(dtype: DType, logical: Option<&LogicalType>) -> Result<usize> {
     let bits = logical.and_then(LogicalType::bits).unwrap_or(dtype.width() * 8);
     if bits < 8 {
-        let message = format!("values of {bits} bits do not lie in bytes of their own");
+        let message = format!("unsupported sparse values of {bits} bits: several share a byte");
         return Err(ELEMENT_SIZE.broken(message));
     }
     Ok((bits / 8) as usize)
 }
 
-/// The values as a view of one dimension, and how many there are.
+/// Returns the values as a tensor of one dimension, and their number.
 fn values_of(values: Decoded) -> Result<(Dense, usize)> {
     let width = value_width(values.dtype, values.logical_type.as_ref())?;
     let len = values.bytes.len();
     if !len.is_multiple_of(width) {
-        let message = format!("{len} bytes are not a whole number of {width}-byte values");
+        let message = format!("{len} bytes are not a multiple of {width}, the bytes of a value");
         return Err(COUNTS.broken(message).in_component(Role::Values));
     }
     let count = len / width;
@@ -109,18 +109,19 @@ fn values_of(values: Decoded) -> Result<(Dense, usize)> {
     Ok((Dense::new(values.dtype, values.logical_type, shape, values.bytes), count))
 }
 
-/// The elements of a dense tensor that are not all zero bits, by their places, and how many elements there are.
+/// Returns the row-major indices of the elements of a dense tensor that are not all zero bits, and these elements.
 fn stored_of(dense: &Dense) -> Result<(Vec<u64>, Dense)> {
     let width = value_width(dense.dtype(), dense.logical_type())?;
     let count = element_count(dense.shape());
     let bytes = dense.bytes();
     if count.and_then(|n| n.checked_mul(width as u64)) != Some(bytes.len() as u64) {
         let (shape, len) = (dense.shape(), bytes.len());
-        return Err(LENGTH.broken(format!("shape {shape:?} of {width}-byte values, {len} bytes")));
+        return Err(LENGTH
+            .broken(format!("{len} bytes do not match shape {shape:?} of {width}-byte values")));
     }
     let (mut places, mut values) = (Vec::new(), Vec::new());
     for (place, value) in (0u64..).zip(bytes.chunks_exact(width)) {
-        // A negative zero has a bit.
+        // A negative zero has its sign bit set.
         if value.iter().any(|b| *b != 0) {
             places.push(place);
             values.extend_from_slice(value);
@@ -130,34 +131,35 @@ fn stored_of(dense: &Dense) -> Result<(Vec<u64>, Dense)> {
     Ok((places, Dense::new(dense.dtype(), dense.logical_type().cloned(), shape, values)))
 }
 
-/// Zeros for every element of `shape`.
+/// Returns zeros for every element of `shape`.
 fn zeros(shape: &[u64], width: usize, limits: &Limits) -> Result<Vec<u8>> {
     let len = element_count(shape).and_then(|n| n.checked_mul(width as u64));
     let most = limits.decoded_len;
     let Some(len) = len.filter(|&len| len <= most).and_then(|len| usize::try_from(len).ok()) else {
-        let message = format!("shape {shape:?} of {width}-byte values, at most {most} bytes");
+        let message =
+            format!("shape {shape:?} of {width}-byte values exceeds the limit of {most} bytes");
         return Err(DENSE_LIMIT.broken(message));
     };
-    // Asked for once in a way that may fail, then in the way that leaves untouched pages unmapped.
+    // Tries the allocation first in a way that can fail, and then allocates such that untouched pages stay unmapped.
     if Vec::<u8>::new().try_reserve_exact(len).is_err() {
-        return Err(DENSE_LIMIT.broken(format!("there is no memory for {len} bytes")));
+        return Err(DENSE_LIMIT.broken(format!("not enough memory for {len} bytes")));
     }
     Ok(vec![0; len])
 }
 
-/// Splits packed bytes, or says that they are too short.
+/// Splits packed bytes at `at`, or returns an error if they are too short.
 fn split_packed(bytes: &Bytes, at: Option<u64>) -> Result<(Bytes, Bytes)> {
     let at = at.and_then(|at| usize::try_from(at).ok()).filter(|&at| at <= bytes.len());
     match at {
         Some(at) => Ok((bytes.slice(..at), bytes.slice(at..))),
         None => {
-            let message = format!("{} bytes are too few for the indices", bytes.len());
+            let message = format!("{} bytes are too short for the indices", bytes.len());
             Err(PACKED.broken(message).in_component(Role::Data))
         }
     }
 }
 
-/// The dense tensor of sparse values: `places` tells where each goes, in elements.
+/// Returns the dense tensor of sparse values. `places` are the row-major indices of the values.
 fn scatter(
     shape: &[u64],
     values: &Dense,
@@ -172,8 +174,8 @@ fn scatter(
     Ok(Dense::new(values.dtype(), logical, shape, out))
 }
 
-/// Puts values of `width` bytes to where they go in `out`, which has the elements from number `first` on, and those only. Values of one
-/// place are summed.
+/// Stores values of `width` bytes at their places in `out`, which contains exactly the elements that start at index
+/// `first`. Values at the same place are added.
 fn scatter_into<'v>(
     values: &Dense,
     width: usize,
@@ -182,12 +184,12 @@ fn scatter_into<'v>(
     all: impl Iterator<Item = (&'v [u8], u64)>,
 ) -> Result<()> {
     for (value, place) in all {
-        // Places lie inside the shape; the indices are checked.
+        // Places are inside the shape, because the indices were checked.
         let cell = place
             .checked_sub(first)
             .and_then(|place| usize::try_from(place).ok()?.checked_mul(width))
             .and_then(|start| out.get_mut(start..start.checked_add(width)?))
-            .ok_or_else(|| LENGTH.broken(format!("element {place} is outside")))?;
+            .ok_or_else(|| LENGTH.broken(format!("element {place} is out of range")))?;
         if cell.iter().all(|b| *b == 0) {
             cell.copy_from_slice(value);
         } else {
@@ -197,7 +199,7 @@ fn scatter_into<'v>(
     Ok(())
 }
 
-/// Appends zeros for so many elements to `out`, and gives those and the bytes of a value.
+/// Appends zeros for a range of elements to `out`, and returns them and the bytes of a value.
 fn more<'o>(
     values: &Dense,
     elements: &Range<u64>,
@@ -207,7 +209,7 @@ fn more<'o>(
     let count = usize::try_from(elements.end.saturating_sub(elements.start)).ok();
     let at = out.len();
     let end = count.and_then(|count| count.checked_mul(width)?.checked_add(at));
-    let end = end.ok_or_else(|| LENGTH.broken("more elements than memory has"))?;
+    let end = end.ok_or_else(|| LENGTH.broken("the elements do not fit in memory"))?;
     out.resize(end, 0);
     Ok((out.get_mut(at..).unwrap_or_default(), width))
 }

@@ -1,9 +1,9 @@
-//! How long zTensor 0.1's sparse tensors of one component are.
+//! Lengths of zTensor 0.1's sparse tensors, which have one component.
 
 use crate::model::{DType, Layout};
 
-/// Bytes before the records of a packed tensor, and bytes for each value: by rows these are rows + 1
-/// pointers, then a column and a value each; by coordinates one in each dimension and a value.
+/// Returns the bytes before the records of a packed tensor, and the bytes per value. By rows, these are rows + 1
+/// pointers, and a column and a value; by coordinates 0, and the coordinates and a value.
 fn packed_parts(layout: &Layout, shape: &[u64], dtype: DType) -> Option<(u64, u64)> {
     const INDEX: u64 = 8;
     match layout {
@@ -18,13 +18,13 @@ fn packed_parts(layout: &Layout, shape: &[u64], dtype: DType) -> Option<(u64, u6
     }
 }
 
-/// Bytes of a packed tensor of `count` values.
+/// Returns the bytes of a packed tensor of `count` values.
 pub fn packed_len(layout: &Layout, shape: &[u64], dtype: DType, count: u64) -> Option<u64> {
     let (before, each) = packed_parts(layout, shape, dtype)?;
     count.checked_mul(each)?.checked_add(before)
 }
 
-/// Values of a packed tensor of `len` bytes; `None` where they are not a whole number.
+/// Returns the number of values of a packed tensor of `len` bytes, or `None` if that is not a whole number.
 pub fn packed_count(layout: &Layout, shape: &[u64], dtype: DType, len: u64) -> Option<u64> {
     let (before, each) = packed_parts(layout, shape, dtype)?;
     let records = len.checked_sub(before)?;

@@ -1,12 +1,12 @@
-//! The sum of two values of one place.
+//! Adding two values at the same place.
 
 use super::SUM;
 use crate::error::{Error, Result, Shown as _};
 use crate::model::{DType, LogicalType};
 use half::{bf16, f16};
 
-/// Adds `value` to `cell`, both one little-endian element: integers wrap, floats round to their own
-/// type, bools join by "or".
+/// Adds `value` to `cell`, each one little-endian element: integers wrap, floats round to their own type, bools are
+/// joined by "or".
 pub(super) fn add(
     cell: &mut [u8],
     value: &[u8],
@@ -41,5 +41,5 @@ pub(super) fn add(
 
 #[cold]
 fn no_sum(name: &str) -> Error {
-    SUM.broken(format!("two values of {} share a place", name.shown()))
+    SUM.broken(format!("two values of {} at the same place cannot be added", name.shown()))
 }

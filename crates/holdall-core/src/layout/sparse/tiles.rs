@@ -1,4 +1,4 @@
-//! Entries that are arrays themselves: blocks of matrices, and coordinates of some dimensions.
+//! Sparse tensors whose entries are arrays: blocks of matrices, and coordinates of some of the dimensions.
 
 use super::coords::Coords;
 use super::matrices::Matrices;
@@ -14,16 +14,16 @@ use crate::model::{Attributes, Layout, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Whether pointers are of rows or of columns.
+/// Attribute: whether rows or columns are compressed.
 pub(super) const COMPRESSED: &str = "compressed";
-/// The two dimensions of a block.
+/// Attribute: the two dimensions of a block.
 pub(super) const BLOCK: &str = "block";
-/// How many dimensions are before those of a matrix.
+/// Attribute: the number of dimensions before those of a matrix.
 pub(super) const BATCH: &str = "batch";
-/// How many dimensions have coordinates.
+/// Attribute: the number of dimensions that have coordinates.
 const COORDINATES: &str = "coordinates";
 
-/// A sparse tensor whose entries are arrays, each of as many elements.
+/// A sparse tensor whose entries are arrays of the same shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiles {
     shape: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Tiles {
     values: Dense,
 }
 
-/// Where entries are.
+/// The locations of the entries.
 #[derive(Debug, Clone, PartialEq)]
 enum Entries {
     /// At coordinates of the first dimensions.
@@ -40,17 +40,17 @@ enum Entries {
     Blocks(Matrices),
 }
 
-/// What elements of a tensor an entry has: runs of neighbours.
+/// The elements of a tensor that an entry covers: runs of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) runs: u64,
     /// Elements of a run.
     pub(super) run: u64,
-    /// From the start of one to that of the next.
+    /// The distance between the starts of runs, in elements.
     pub(super) step: u64,
 }
 
-/// What pointers are of.
+/// The compressed dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compressed {
     /// Rows of blocks: each entry has a column.
@@ -59,7 +59,7 @@ pub enum Compressed {
     Columns,
 }
 
-/// The attributes of a tensor of the layout `sparse_blocks`.
+/// Returns the attributes of a tensor of layout `sparse_blocks`.
 pub fn blocks(of: Compressed, block: [u64; 2], batch: u64) -> Attributes {
     let side = match of {
         Compressed::Rows => "rows",
@@ -73,19 +73,20 @@ pub fn blocks(of: Compressed, block: [u64; 2], batch: u64) -> Attributes {
     ])
 }
 
-/// Those of a tensor of the layout `sparse_hybrid`.
+/// Returns the attributes of a tensor of layout `sparse_hybrid`.
 pub fn hybrid(coordinates: u64) -> Attributes {
     Attributes::from_iter([(COORDINATES.to_owned(), Value::Integer(coordinates.into()))])
 }
 
-/// The attributes of those two kinds.
+/// The attributes of these two layouts.
 pub const PARAMETERS: [&str; 4] = [COMPRESSED, BLOCK, BATCH, COORDINATES];
 
 impl Tiles {
-    /// The view of a tensor of layout `sparse_blocks` or `sparse_hybrid`, whose decoded components `get` hands out.
+    /// Creates the view of a tensor of layout `sparse_blocks` or `sparse_hybrid`. `get` returns decoded components.
     ///
     /// # Errors
-    /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Tiles::in_blocks`] and [`Tiles::at_coords`].
+    /// Returns [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT) if the tensor has another layout, the errors of `get`, and
+    /// those of [`Tiles::in_blocks`] and [`Tiles::at_coords`].
     pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
@@ -107,10 +108,11 @@ impl Tiles {
         }
     }
 
-    /// A view of blocks of matrices by compressed rows or columns, as [`blocks`] describes them.
+    /// Creates a view of matrices of blocks by compressed rows or columns, with the attributes of [`blocks`].
     ///
     /// # Errors
-    /// [`ATTRIBUTE`], [`COUNTS`], [`INDEX_BOUNDS`](super::INDEX_BOUNDS), and those of [`Indices::new`] and of pointers.
+    /// Returns [`ATTRIBUTE`], [`COUNTS`], [`INDEX_BOUNDS`](super::INDEX_BOUNDS) or a rule about pointers if the
+    /// components are inconsistent, and the errors of [`Indices::new`].
     pub fn in_blocks(
         shape: &[u64],
         attributes: &Attributes,
@@ -128,10 +130,11 @@ impl Tiles {
         Tiles::checked(shape, matrices.tile(), Entries::Blocks(matrices), values)
     }
 
-    /// A view of arrays at coordinates of the first dimensions, as [`hybrid`] describes them.
+    /// Creates a view of arrays at coordinates of the first dimensions, with the attributes of [`hybrid`].
     ///
     /// # Errors
-    /// [`ATTRIBUTE`], [`COUNTS`], [`INDEX_BOUNDS`](super::INDEX_BOUNDS), and those of [`Indices::new`].
+    /// Returns [`ATTRIBUTE`], [`COUNTS`] or [`INDEX_BOUNDS`](super::INDEX_BOUNDS) if the components are inconsistent,
+    /// and the errors of [`Indices::new`].
     pub fn at_coords(
         shape: &[u64],
         attributes: &Attributes,
@@ -142,7 +145,10 @@ impl Tiles {
         let number = integer(attributes, COORDINATES)?;
         let dims = usize::try_from(number).unwrap_or(usize::MAX);
         let Some((sizes, inner)) = shape.split_at_checked(dims).filter(|_| dims > 0) else {
-            let message = format!("`{COORDINATES}` is {number} of {} dimensions", shape.len());
+            let message = format!(
+                "`{COORDINATES}` is {number}, but the tensor has {} dimensions",
+                shape.len()
+            );
             return Err(ATTRIBUTE.broken(message));
         };
         let run = count_of(inner)?;
@@ -161,18 +167,18 @@ impl Tiles {
         let (count, Tile { runs, run, .. }) = (tiles.count(), tile);
         let wanted = runs.checked_mul(run).and_then(|own| own.checked_mul(count as u64));
         if wanted != Some(found as u64) {
-            let message = format!("{found} values for {count} entries of {runs} × {run}");
+            let message = format!("{found} values do not match {count} entries of {runs} × {run}");
             return Err(COUNTS.broken(message).in_component(Role::Values));
         }
         Ok(tiles)
     }
 
-    /// Dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn count(&self) -> usize {
         match &self.entries {
             Entries::Coords(coords) => coords.count(),
@@ -180,15 +186,16 @@ impl Tiles {
         }
     }
 
-    /// The values of all entries, in one dimension.
+    /// Returns the values of all entries, as a tensor of one dimension.
     pub fn values(&self) -> &Dense {
         &self.values
     }
 
-    /// The tensor with its zeros; values of one place are summed.
+    /// Converts the tensor to a dense one. Values at the same place are added.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
+    /// Returns [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT) if the result exceeds the limit, and [`SUM`](super::SUM) if
+    /// values of the type cannot be added.
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let (dtype, logical) = (self.values.dtype(), self.values.logical_type());
         let width = value_width(dtype, logical)?;
@@ -197,29 +204,31 @@ impl Tiles {
         Ok(Dense::new(dtype, logical.cloned(), self.shape.clone(), out))
     }
 
-    /// Appends elements `elements` of the row-major order of the tensor with its zeros to `out`; values of one place are summed. Goes
-    /// through all entries at coordinates, those of all matrices that the elements are of where columns are compressed, and of their rows otherwise.
+    /// Appends the elements in the range `elements` of the row-major order to `out`, including zeros. Values at the
+    /// same place are added. Iterates over all entries if they have coordinates, over all entries of the affected
+    /// matrices if columns are compressed, and otherwise over the entries of the affected rows.
     ///
     /// # Errors
-    /// [`LENGTH`](crate::layout::LENGTH), where they do not fit memory; [`SUM`](super::SUM).
+    /// Returns [`LENGTH`](crate::layout::LENGTH) if the elements do not fit in memory, and [`SUM`](super::SUM) if
+    /// values of the type cannot be added.
     pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let (out, width) = more(&self.values, &elements, out)?;
         self.put(elements, width, out)
     }
 
-    /// Puts what entries have of `elements` into `out`, which are those and zeros.
+    /// Stores the values that entries have in `elements` into `out`, which contains zeros for exactly these elements.
     fn put(&self, elements: Range<u64>, width: usize, out: &mut [u8]) -> Result<()> {
         let Tile { runs, run, step } = self.tile;
-        // Of entries without elements there may be any number of runs.
+        // Entries without elements may have any number of runs.
         if run == 0 || elements.is_empty() {
             return Ok(());
         }
         let bytes = self.values.bytes();
         let put = |(entry, place): (u64, u64)| {
-            // Runs before these end before the elements do.
+            // Earlier runs end before the elements.
             let first = elements.start.saturating_sub(place) / step.max(1);
             for number in first..runs {
-                // They cannot wrap where the size of the whole was found to fit.
+                // Does not wrap if the number of elements was found to fit.
                 let start = place.wrapping_add(number.wrapping_mul(step));
                 if start >= elements.end {
                     break;
@@ -228,7 +237,7 @@ impl Tiles {
                 if own.is_empty() {
                     continue;
                 }
-                // All values are in memory.
+                // All values are in memory, so nothing overflows.
                 let at = (entry * runs + number) * run + (own.start - start);
                 let len = (own.end - own.start) as usize * width;
                 let values = bytes.get(at as usize * width..).unwrap_or_default();
@@ -247,15 +256,15 @@ impl Tiles {
     }
 }
 
-/// The elements of such dimensions.
+/// Returns the number of elements of these dimensions.
 pub(super) fn count_of(shape: &[u64]) -> Result<u64> {
     element_count(shape)
-        .ok_or_else(|| COUNTS.broken(format!("shape {shape:?} has more elements than 2^64")))
+        .ok_or_else(|| COUNTS.broken(format!("shape {shape:?} exceeds 2^64 elements")))
 }
 
-/// A whole number; 0 where there is none.
+/// Returns the attribute as a whole number, or 0 if it is missing.
 pub(super) fn integer(attributes: &Attributes, key: &str) -> Result<u64> {
     let Some(value) = attributes.get(key) else { return Ok(0) };
     let number = value.as_integer().and_then(|n| u64::try_from(n).ok());
-    number.ok_or_else(|| ATTRIBUTE.broken(format!("`{key}` is not a whole number")))
+    number.ok_or_else(|| ATTRIBUTE.broken(format!("`{key}` must be a non-negative whole number")))
 }

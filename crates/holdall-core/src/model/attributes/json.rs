@@ -1,4 +1,4 @@
-//! Attribute values as JSON, without loss: written, and read back.
+//! Attribute values as JSON, without loss: writing and reading.
 
 use super::{Attributes, Value};
 use crate::error::{Error, Remedy, Result, Shown as _};
@@ -8,10 +8,10 @@ use holdall_json::{
 use std::fmt::{self, Write as _};
 
 impl Value {
-    /// The value as JSON text, without loss: what JSON cannot say is an object with one key that
-    /// starts with `$`: `{"$bytes": hex}`, `{"$float": "nan" | "inf" | "-inf" | hex of the bits}`,
-    /// `{"$tag": [n, value]}`, `{"$simple": n}`, `{"$undefined": true}`, and
-    /// `{"$map": [[key, value], …]}` for a map with a key that is not text or starts with `$`.
+    /// Returns the value as JSON text, without loss. A value that JSON cannot represent becomes an object with one key
+    /// that starts with `$`: `{"$bytes": hex}`, `{"$float": "nan" | "inf" | "-inf" | hex of the bits}`,
+    /// `{"$tag": [n, value]}`, `{"$simple": n}`, `{"$undefined": true}`, and `{"$map": [[key, value], …]}` for a map
+    /// with a key that is not text or starts with `$`.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out);
@@ -58,14 +58,14 @@ impl Value {
         };
     }
 
-    /// The value of JSON text: what [`Value::to_json`] wrote, or any other JSON. `max_depth` bounds
-    /// the nesting of the text.
+    /// Parses JSON text: the output of [`Value::to_json`], or any other JSON. `max_depth` limits the nesting of the
+    /// text.
     ///
-    /// A number with a point or an exponent is a float, and so is an integer that passes 64 bits.
+    /// A number with a point or an exponent becomes a float, and so does an integer that exceeds 64 bits.
     ///
     /// # Errors
-    /// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`LOSSLESS`] for an object with a key that starts
-    /// with `$` but is none of the forms listed at [`Value::to_json`].
+    /// Returns the errors of [`Reader`], [`DUPLICATE_KEY`] if an object has the same key twice, and [`LOSSLESS`] if an
+    /// object has a key that starts with `$` but is none of the forms listed at [`Value::to_json`].
     pub fn from_json(text: &str, max_depth: usize) -> Result<Value> {
         let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
         let value = Value::read_json(&mut reader)?;
@@ -73,10 +73,10 @@ impl Value {
         Ok(value)
     }
 
-    /// Takes any value; see [`Value::from_json`]. Recursion is bounded by the reader's depth.
+    /// Reads any value; see [`Value::from_json`]. The reader limits the depth of the recursion.
     ///
     /// # Errors
-    /// As [`Value::from_json`].
+    /// Returns the errors of [`Value::from_json`].
     pub fn read_json(reader: &mut Reader<'_>) -> Result<Value> {
         match reader.peek()? {
             Token::Null => reader.null().map(|()| Value::Null),
@@ -99,20 +99,20 @@ impl Value {
         }
     }
 
-    /// Checks that this value, at most `depth` arrays, maps and tags deep, is read back as it is from what
-    /// [`Value::to_json`] gives.
+    /// Checks that [`Value::from_json`] would read the output of [`Value::to_json`] back unchanged, and that the value
+    /// nests at most `depth` arrays, maps and tags.
     ///
     /// # Errors
-    /// [`NOT_JSON`].
+    /// Returns [`NOT_JSON`] if it would not.
     pub fn check_json(&self, depth: usize) -> Result<()> {
         let inner = depth.saturating_sub(1);
         match self {
             Value::Array(_) | Value::Map(_) | Value::Tag(..) if depth == 0 => {
-                let e = NOT_JSON.broken("it is nested too deeply to be read back");
+                let e = NOT_JSON.broken("the value is nested too deeply to be read back");
                 return Err(e.with_remedy(Remedy::DropAttributes));
             }
             Value::Integer(n) if !(LEAST..=MOST).contains(n) => {
-                return Err(NOT_JSON.broken(format!("the integer {n} is outside of -2^64..2^64")));
+                return Err(NOT_JSON.broken(format!("the integer {n} is outside -2^64..2^64")));
             }
             Value::Array(items) => items.iter().try_for_each(|item| item.check_json(inner))?,
             Value::Tag(_, item) => item.check_json(inner)?,
@@ -134,7 +134,7 @@ impl Value {
 }
 
 impl Attributes {
-    /// The attributes as one JSON object; see [`Value::to_json`]. Keys stand as they are.
+    /// Returns the attributes as one JSON object; see [`Value::to_json`]. Keys are written unchanged.
     pub fn to_json(&self) -> String {
         let mut out = String::from("{");
         for (i, (k, v)) in self.iter().enumerate() {
@@ -149,11 +149,11 @@ impl Attributes {
         out
     }
 
-    /// The attributes of one JSON object, as [`Attributes::to_json`] writes it: its own keys stand
-    /// as they are, even those that start with `$`.
+    /// Parses attributes from one JSON object, as written by [`Attributes::to_json`]. The object's own keys are taken
+    /// unchanged, even if they start with `$`.
     ///
     /// # Errors
-    /// As [`Value::from_json`].
+    /// Returns the errors of [`Value::from_json`].
     pub fn from_json(text: &str, max_depth: usize) -> Result<Attributes> {
         let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
         let attributes = Attributes::read_json(&mut reader)?;
@@ -161,10 +161,10 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// Takes an object as attributes; see [`Attributes::from_json`].
+    /// Reads an object as attributes; see [`Attributes::from_json`].
     ///
     /// # Errors
-    /// As [`Value::from_json`].
+    /// Returns the errors of [`Value::from_json`].
     pub fn read_json(reader: &mut Reader<'_>) -> Result<Attributes> {
         let start = reader.offset();
         let mut scratch = String::new();
@@ -220,7 +220,7 @@ fn owned_string(reader: &mut Reader<'_>) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Integers that are not floats.
+/// The range of numbers that are read as integers.
 const LEAST: i128 = -(1 << 64);
 const MOST: i128 = (1 << 64) - 1;
 
@@ -244,7 +244,8 @@ fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
     while let Some(key) = reader.next_key(&mut scratch)? {
         if key.starts_with('$') {
             if !pairs.is_empty() {
-                let message = format!("`{}` stands among other keys", key.shown());
+                let message =
+                    format!("expected `{}` to be the only key of its object", key.shown());
                 return Err(LOSSLESS.broken(message).at(start..reader.offset()));
             }
             let form = key.to_owned();
@@ -265,7 +266,7 @@ fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
     }
 }
 
-/// The value that `{form: …}` stands for; `None` when it stands for none.
+/// Reads the value of `{form: …}`, or returns `None` if the form is unknown or its value is invalid.
 fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
     Ok(match form {
         "$undefined" => reader.bool()?.then_some(Value::Undefined),
@@ -285,7 +286,7 @@ fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
                     None => return Ok(None),
                 }
             }
-            // Keys of any type: two are the same when their text is.
+            // Keys of any type are equal if their JSON text is.
             let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
             if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
                 let message = format!("the key {} appears twice", key.shown());
@@ -297,7 +298,7 @@ fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
     })
 }
 
-/// An array of exactly two: the first taken by `first`, then any value.
+/// Reads an array of exactly two items: the first with `first`, the second as any value.
 fn read_pair<T>(
     reader: &mut Reader<'_>,
     first: impl FnOnce(&mut Reader<'_>) -> Result<T>,
@@ -336,7 +337,7 @@ fn read_float(text: &str) -> Option<f64> {
 
 #[cold]
 fn not_a_form(form: &str, start: u64, reader: &Reader<'_>) -> Error {
-    let message = format!("`{}` does not take this value", form.shown());
+    let message = format!("unknown key `{}`, or invalid value for it", form.shown());
     LOSSLESS.broken(message).at(start..reader.offset())
 }
 
@@ -350,11 +351,11 @@ crate::error::rules! {
     /// The rules of attribute values as JSON.
     pub static RULES;
 
-    /// An object with a `$` key that stands for no attribute value.
+    /// An object with a `$` key does not represent an attribute value.
     pub LOSSLESS: Malformed "json/lossless"
-        "An object with a key that starts with `$` is one of the forms that stand for values JSON \
+        "An object with a key that starts with `$` is one of the forms for values that JSON \
          lacks.";
-    /// A value handed to a writer that would not be read back.
+    /// A value to be written as JSON would not be read back unchanged.
     pub NOT_JSON: Misuse "json/not-json"
-        "A value to be written as JSON can be read back unchanged: integers from -2^64 to 2^64 - 1, unique keys, and no deeper than readers go.";
+        "A value to be written as JSON can be read back unchanged: integers from -2^64 to 2^64 - 1, unique keys, and no deeper nesting than readers allow.";
 }

@@ -1,10 +1,10 @@
-//! Key–value data on a file or a tensor, kept without loss.
+//! Attributes: key–value data of a file or a tensor, kept without loss.
 
 mod json;
 
 pub use json::{LOSSLESS, NOT_JSON, RULES};
 
-/// One attribute value: anything CBOR can say.
+/// An attribute value: anything that CBOR can represent.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -16,7 +16,7 @@ pub enum Value {
     Bool(bool),
     /// An integer, from -2^64 to 2^64 - 1.
     Integer(i128),
-    /// A float; half and single precision widen without loss.
+    /// A float; half and single precision are widened without loss.
     Float(f64),
     /// A byte string.
     Bytes(Vec<u8>),
@@ -26,14 +26,14 @@ pub enum Value {
     Array(Vec<Value>),
     /// Key–value pairs in the file's order. Keys may be any value; they are unique.
     Map(Vec<(Value, Value)>),
-    /// A tagged value. Nothing is done with the tag.
+    /// A tagged value. The tag is not interpreted.
     Tag(u64, Box<Value>),
-    /// A simple value without a name.
+    /// A simple value without a name in CBOR.
     Simple(u8),
 }
 
 impl Value {
-    /// The text, if this is one.
+    /// Returns the text, if the value is a text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Value::Text(s) => Some(s),
@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The integer, if this is one.
+    /// Returns the integer, if the value is one.
     pub fn as_integer(&self) -> Option<i128> {
         match self {
             Value::Integer(i) => Some(*i),
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// The number as f64, if this is an integer or a float.
+    /// Returns the number as `f64`, if the value is an integer or a float.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Value::Integer(i) => Some(*i as f64),
@@ -59,7 +59,7 @@ impl Value {
     }
 }
 
-/// Key–value data on a file or a tensor, in the file's order, keys unique.
+/// Key–value data of a file or a tensor, in the file's order. Keys are unique.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes {
     pairs: Vec<(String, Value)>,
@@ -67,27 +67,29 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// No attributes.
+    /// Creates an empty set of attributes.
     pub const fn new() -> Attributes {
         Attributes { pairs: Vec::new(), is_stated: false }
     }
 
-    /// The same, as a file states them that has a map of them even if it is empty: zTensor 2 counts that as content.
+    /// Marks the attributes as present in the file even if they are empty: zTensor 2 treats an empty map of attributes
+    /// as content.
     pub fn stated(self) -> Attributes {
         Attributes { is_stated: true, ..self }
     }
 
-    /// Whether a file has a map of them, because there are some or because the file that they are of had one.
+    /// Returns `true` if a file should have a map of attributes: because there are attributes, or because the source
+    /// file had an empty map.
     pub fn is_stated(&self) -> bool {
         self.is_stated || !self.is_empty()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 
-    /// Sets `key`, in place if it is there, at the end if not.
+    /// Sets the value of `key`: in place if the key exists, and otherwise at the end.
     pub fn set(&mut self, key: impl Into<String>, value: Value) {
         let key = key.into();
         match self.pairs.iter_mut().find(|(k, _)| *k == key) {
@@ -96,34 +98,34 @@ impl Attributes {
         }
     }
 
-    /// Takes `key` out.
+    /// Removes `key`, and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.pairs.iter().position(|(k, _)| k == key)?;
         Some(self.pairs.remove(at).1)
     }
 
-    /// Adds a pair whose key the caller knows to be new: decoders check keys once, for the map.
+    /// Appends a pair. The caller ensures that the key is new: decoders check all keys of a map at once.
     pub fn push(&mut self, key: impl Into<String>, value: Value) {
         self.pairs.push((key.into(), value));
     }
 
-    /// Pairs in order.
+    /// Returns the pairs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.pairs.iter().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// How many there are.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 }
 
-/// They are the same where the pairs are.
+/// Attributes are equal if their pairs are equal.
 impl PartialEq for Attributes {
     fn eq(&self, other: &Attributes) -> bool {
         self.pairs == other.pairs

@@ -1,4 +1,4 @@
-//! Many tensors of one component: room for them, and those with nothing odd about them added in a few steps.
+//! Fast paths for many tensors of one component: reserving memory, and adding plain tensors.
 
 use super::super::index::{ComponentRow, DigestKind, TensorRow};
 use super::super::shape::{element_count, product};
@@ -7,18 +7,18 @@ use crate::error::Result;
 use crate::model::{ByteOrder, Component, DType, Encoding, Layout, LogicalType, Role};
 use crate::read::Extent;
 
-/// After so many tensors the room that the others take is known well enough.
+/// The number of tensors after which the memory of the others can be estimated well.
 pub const SAMPLE: usize = 64;
 
 impl IndexBuilder {
-    /// Makes room for `count` more tensors of one component, with names and shapes as long as those so far have. A decoder that
-    /// was told a count caps it by the bytes that are there.
+    /// Reserves memory for `count` more tensors of one component, assuming that their names and shapes are as long as
+    /// the ones so far. A decoder that reads the count from the file limits it by the number of bytes left.
     pub fn reserve(&mut self, count: usize) {
         let inner = &mut self.inner;
         let count = count.min(usize::try_from(self.limits.tensors).unwrap_or(usize::MAX));
         inner.tensors.reserve(count);
         inner.components.reserve(count);
-        // And an eighth: the numbers in names grow.
+        // Plus one eighth, because the numbers in names grow.
         let alike = |all: usize| {
             let most = all.saturating_mul(count) / inner.tensors.len().max(1);
             most.saturating_add(most / 8)
@@ -27,11 +27,11 @@ impl IndexBuilder {
         inner.dims.reserve(alike(inner.dims.len()));
     }
 
-    /// Adds a dense tensor whose elements are raw bytes: what [`IndexBuilder::tensor`] and
-    /// [`IndexBuilder::component`] do. Where nothing is odd about it, as of most tensors of most files, that takes a few steps.
+    /// Adds a dense tensor whose elements are raw bytes, like [`IndexBuilder::tensor`] followed by
+    /// [`IndexBuilder::component`]. Plain tensors, which are the most common, are added by a faster path.
     ///
     /// # Errors
-    /// As of those.
+    /// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
     pub fn dense(
         &mut self,
         name: &str,
@@ -57,7 +57,8 @@ impl IndexBuilder {
         })
     }
 
-    /// Whether a dense tensor has as many bytes as its shape takes, where data may lie, and there is room for it.
+    /// Returns `true` if the tensor's bytes have the length that its shape requires, lie where data may lie, and no
+    /// limit is reached.
     fn is_plain(&self, shape: &[u64], dtype: DType, stored: Extent) -> bool {
         let inner = &self.inner;
         let Some((len, data)) = inner.sources.get(stored.source as usize) else { return false };

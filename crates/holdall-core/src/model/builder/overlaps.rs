@@ -1,4 +1,4 @@
-//! Components that share some of their bytes, and not all.
+//! Checks for components that overlap partially.
 
 use super::super::index::Fault;
 use super::{FULL_FAULTS, IndexBuilder, OVERLAP, Overlaps};
@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::read::Extent;
 
 impl IndexBuilder {
-    /// Finds components that overlap in part, and refuses the file or makes faults of the tensors that they belong to.
+    /// Finds components that overlap partially, and either refuses the file or turns the overlaps into faults of the
+    /// tensors.
     pub(super) fn check_overlaps(&mut self) -> Result<()> {
         if self.overlaps == Overlaps::Views || self.are_extents_in_order() {
             return Ok(());
@@ -14,9 +15,9 @@ impl IndexBuilder {
         let mut extents: Vec<Extent> = self.extents().collect();
         extents.sort_unstable();
         extents.dedup();
-        // Each that overlaps with another in part, and one of those that it does so with.
+        // Each extent that overlaps partially with another, and one of those others.
         let mut concerned: Vec<(Extent, Extent)> = Vec::new();
-        // The one that reaches furthest so far.
+        // The extent that reaches furthest so far.
         let mut reach = Extent::default();
         for extent in extents {
             if extent.source == reach.source && extent.start < reach.end {
@@ -38,7 +39,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// The bytes of all components that have some, and those of faulty tensors.
+    /// Returns the extents of all components that are not empty, and those claimed by faulty tensors.
     fn extents(&self) -> impl Iterator<Item = Extent> {
         let inner = &self.inner;
         let filled = (0..inner.components.len()).map(|at| self.extent(at));
@@ -60,7 +61,7 @@ impl IndexBuilder {
         })
     }
 
-    /// Makes faults of the tensors that have one of these bytes, whose components go.
+    /// Adds a fault to each tensor that has one of these extents, and removes its components.
     fn overlap_faults(&mut self, concerned: &[(Extent, Extent)]) {
         let find = |extent: Extent| {
             let at = concerned.binary_search_by_key(&extent, |(extent, _)| *extent).ok()?;
@@ -68,7 +69,7 @@ impl IndexBuilder {
         };
         let mut faults = Vec::new();
         let mut kept = Vec::with_capacity(self.inner.components.len());
-        // The last component of each tensor, as before and as it will be.
+        // The end of each tensor's components in `kept`.
         let mut ends = Vec::with_capacity(self.inner.tensors.len());
         let mut claimed = Vec::new();
         for tensor in 0..self.inner.tensors.len() {
@@ -130,7 +131,7 @@ impl IndexBuilder {
 fn overlap(a: Extent, b: Extent) -> Error {
     let (a, b) = if a <= b { (a, b) } else { (b, a) };
     OVERLAP.broken(format!(
-        "bytes {}..{} and {}..{} overlap in part: neither disjoint nor the same",
+        "bytes {}..{} and {}..{} overlap partially: they must be disjoint or equal",
         a.start, a.end, b.start, b.end
     ))
 }

@@ -1,4 +1,4 @@
-//! Reads items in every spelling that CBOR has for them, for formats that must not refuse any.
+//! Reading items in every form that CBOR has for them, for formats that must accept all of them.
 
 use super::reader::{ARRAY, BYTES, INDEFINITE, MAP, NEGATIVE, TAG, TEXT, UNSIGNED};
 use super::*;
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the kind of the next item; `None` at the end of the bytes.
+    /// Returns the kind of the next item, or `None` at the end of the bytes.
     pub fn kind(&self) -> Option<Kind> {
         Some(match self.cursor.peek()? >> 5 {
             UNSIGNED | NEGATIVE => Kind::Integer,
@@ -39,10 +39,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Takes the tags in front of the next item, outermost first.
+    /// Reads the tags before the next item, outermost first.
     ///
     /// # Errors
-    /// [`RESERVED`], [`DEPTH`], [`TRUNCATED`].
+    /// Returns [`RESERVED`], [`DEPTH`] or [`TRUNCATED`].
     pub fn tags(&mut self) -> Result<Vec<u64>> {
         let mut tags = Vec::new();
         while self.kind() == Some(Kind::Tag) {
@@ -53,10 +53,10 @@ impl<'a> Reader<'a> {
         Ok(tags)
     }
 
-    /// Takes a text, of definite or indefinite length.
+    /// Reads a text of definite or indefinite length.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`UTF8`], [`RESERVED`], [`TRUNCATED`].
+    /// Returns [`ITEM_KIND`], [`UTF8`], [`RESERVED`] or [`TRUNCATED`].
     pub fn any_text(&mut self, place: &'static str) -> Result<Cow<'a, str>> {
         let start = self.offset();
         let mut ahead = self.clone();
@@ -75,10 +75,10 @@ impl<'a> Reader<'a> {
         Ok(Cow::Owned(text))
     }
 
-    /// Takes the next item, whatever it is, and returns its bytes.
+    /// Skips the next item of any kind, and returns its bytes.
     ///
     /// # Errors
-    /// As [`Reader::skip`].
+    /// Returns the errors of [`Reader::skip`].
     pub fn raw(&mut self) -> Result<&'a [u8]> {
         let before = self.cursor.clone();
         self.skip()?;

@@ -1,4 +1,4 @@
-//! Pulls one item after the other out of a byte slice.
+//! Reading items one after the other from a byte slice.
 
 use super::*;
 use crate::error::{Error, Result};
@@ -13,37 +13,37 @@ pub(super) const TEXT: u8 = 3;
 pub(super) const ARRAY: u8 = 4;
 pub(super) const MAP: u8 = 5;
 pub(super) const TAG: u8 = 6;
-/// Additional information of an item of indefinite length and, under major type 7, of a break.
+/// Additional information of an item of indefinite length and, with major type 7, of a break.
 pub(super) const INDEFINITE: u8 = 31;
 pub(super) const NULL_BYTE: u8 = 0xf6;
 const BREAK_BYTE: u8 = 0xff;
 
 /// Reads CBOR items from a slice.
 ///
-/// The typed reads ([`Reader::text`], [`Reader::u64`], [`Reader::array`], [`Reader::map`]) are for a
-/// format's own structure: they take the name of the place, which goes into the error. Attribute
-/// values are read whole with [`Reader::value`] and [`Reader::attributes`].
+/// The typed reads ([`Reader::text`], [`Reader::u64`], [`Reader::array`], [`Reader::map`]) are for a format's own
+/// structure: `place` names the item in errors. Attribute values are read with [`Reader::value`] and
+/// [`Reader::attributes`].
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     pub(super) cursor: Cursor<'a>,
     base: u64,
-    /// The bytes of the file that the slice was made from, if it is not a part of the file itself.
+    /// The bytes of the file from which the slice was computed, if it is not a part of the file itself.
     made_from: Option<Range<u64>>,
     pub(super) depth: usize,
     max_depth: usize,
     pub(super) values_left: u64,
 }
 
-/// What is left of an array or map being read; see [`Reader::more`].
+/// The rest of an array or map that is being read; see [`Reader::more`].
 #[derive(Debug)]
 #[must_use]
 pub struct Items {
-    /// `None` when the length is indefinite.
+    /// `None` if the length is indefinite.
     left: Option<u64>,
 }
 
 impl Items {
-    /// How many items are left, where the file says so. The bytes left hold at least one for each.
+    /// Returns the number of items left, if the file states it. There is at least one byte left for each.
     pub fn left(&self) -> Option<u64> {
         self.left
     }
@@ -54,12 +54,12 @@ impl Items {
 pub(super) struct Head {
     pub(super) major: u8,
     pub(super) info: u8,
-    /// Number, length or count; 0 where `info` is [`INDEFINITE`].
+    /// A number, length or count; 0 if `info` is [`INDEFINITE`].
     pub(super) arg: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `bytes`, which start at offset `base` of the file (for errors).
+    /// Creates a reader of `bytes`, which start at offset `base` in the file (for errors).
     pub fn new(bytes: &'a [u8], base: u64, limits: &Limits) -> Reader<'a> {
         Reader {
             cursor: Cursor::new(bytes),
@@ -71,23 +71,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A reader of `bytes`, which were made from these bytes of the file: errors name those.
+    /// Creates a reader of `bytes` that were computed from the bytes `made_from` of the file, to which errors refer.
     pub fn of_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
         Reader { made_from: Some(made_from.clone()), ..Reader::new(bytes, made_from.start, limits) }
     }
 
-    /// Offset in the file of the next item.
+    /// Returns the offset of the next item in the file.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.base.saturating_add(self.cursor.position())
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of bytes that were not read yet.
     pub fn remaining(&self) -> u64 {
         self.cursor.remaining()
     }
 
-    /// The bytes of the file from `start` to the next item.
+    /// Returns the range of the file from `start` to the next item.
     #[inline]
     pub fn since(&self, start: u64) -> Range<u64> {
         match &self.made_from {
@@ -96,10 +96,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text.
+    /// Reads text.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`UTF8`], [`TRUNCATED`].
+    /// Returns [`ITEM_KIND`] if the next item is not text, [`UTF8`] if it is not UTF-8, and [`TRUNCATED`] if the bytes
+    /// end inside it.
     #[inline]
     pub fn text(&mut self, place: &'static str) -> Result<&'a str> {
         let start = self.offset();
@@ -107,11 +108,11 @@ impl<'a> Reader<'a> {
         self.utf8(bytes, start)
     }
 
-    /// Text, as bytes: UTF-8 once [`Reader::utf8`] says so. A decoder that looks for names it knows
-    /// compares them first.
+    /// Reads text as bytes, which may be invalid until [`Reader::utf8`] checks them. A decoder that looks for known
+    /// names compares the bytes first.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`TRUNCATED`].
+    /// Returns [`ITEM_KIND`] if the next item is not text, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
     pub fn name(&mut self, place: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
@@ -122,10 +123,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A map's key, as bytes, as [`Reader::name`].
+    /// Reads a map's key as bytes, like [`Reader::name`].
     ///
     /// # Errors
-    /// [`KEY`], [`TRUNCATED`].
+    /// Returns [`KEY`] if the next item is not text, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
     pub fn key(&mut self, place: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text that is not known to be short, or `other` than text.
+    /// Reads text of any length, or returns the error `other` if the next item is not text.
     fn long_text(&mut self, other: impl FnOnce(&Self, Head, u64) -> Error) -> Result<&'a [u8]> {
         let start = self.offset();
         let head = self.head()?;
@@ -152,20 +153,20 @@ impl<'a> Reader<'a> {
         self.take(head.arg, start)
     }
 
-    /// `bytes` as text; they were read from offset `start` of the file.
+    /// Converts `bytes` to text. They were read from offset `start` of the file.
     ///
     /// # Errors
-    /// [`UTF8`].
+    /// Returns [`UTF8`] if the bytes are not UTF-8.
     #[inline]
     pub fn utf8(&self, bytes: &'a [u8], start: u64) -> Result<&'a str> {
         std::str::from_utf8(bytes)
             .map_err(|e| UTF8.broken("text is not UTF-8").because(e).at(self.since(start)))
     }
 
-    /// An unsigned integer.
+    /// Reads an unsigned integer.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`TRUNCATED`].
+    /// Returns [`ITEM_KIND`] if the next item is not an unsigned integer, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
     pub fn u64(&mut self, place: &'static str) -> Result<u64> {
         match self.cursor.small(UNSIGNED << 5) {
@@ -183,19 +184,20 @@ impl<'a> Reader<'a> {
         Ok(head.arg)
     }
 
-    /// The start of an array.
+    /// Reads the start of an array.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`COUNT`], [`DEPTH`], [`TRUNCATED`].
+    /// Returns [`ITEM_KIND`] if the next item is not an array, [`COUNT`] if it has more items than bytes left,
+    /// [`DEPTH`] if it is nested too deeply, and [`TRUNCATED`] if the bytes end inside it.
     #[inline(always)]
     pub fn array(&mut self, place: &'static str) -> Result<Items> {
         self.container(ARRAY, place)
     }
 
-    /// The start of a map. Each of its [`Items`] is a key and a value.
+    /// Reads the start of a map. Each of its [`Items`] is a key and a value.
     ///
     /// # Errors
-    /// As [`Reader::array`].
+    /// Returns the errors of [`Reader::array`], for a map.
     #[inline(always)]
     pub fn map(&mut self, place: &'static str) -> Result<Items> {
         self.container(MAP, place)
@@ -225,11 +227,11 @@ impl<'a> Reader<'a> {
         self.open(head, start)
     }
 
-    /// Whether another item (of a map: another key and value) follows. To be asked before each, until
-    /// it says no.
+    /// Returns `true` if another item follows; in a map, another key and value. Call it before each item, until it
+    /// returns `false`.
     ///
     /// # Errors
-    /// [`TRUNCATED`].
+    /// Returns [`TRUNCATED`] if the bytes end.
     #[inline(always)]
     pub fn more(&mut self, items: &mut Items) -> Result<bool> {
         let more = match &mut items.left {
@@ -255,7 +257,7 @@ impl<'a> Reader<'a> {
         Ok(more)
     }
 
-    /// Takes a null, if one is next.
+    /// Reads a null, if one is next, and returns whether it was.
     #[inline]
     pub fn null(&mut self) -> bool {
         let is_null = self.cursor.peek() == Some(NULL_BYTE);
@@ -265,10 +267,10 @@ impl<'a> Reader<'a> {
         is_null
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
-    /// [`TRAILING`].
+    /// Returns [`TRAILING`] if bytes follow.
     pub fn end(&self) -> Result<()> {
         let (left, at) = (self.cursor.remaining(), self.offset());
         if left == 0 {
@@ -279,13 +281,12 @@ impl<'a> Reader<'a> {
             .at(at..at.saturating_add(left)))
     }
 
-    /// Takes the next item, whatever it is, and gives it no meaning. Tags and strings of indefinite
-    /// length are fine; keys are not compared.
+    /// Skips the next item of any kind. Tags and strings of indefinite length are allowed; keys are not compared.
     ///
     /// # Errors
-    /// [`TRUNCATED`], [`RESERVED`], [`BREAK`], [`UTF8`], [`COUNT`], [`DEPTH`].
+    /// Returns [`TRUNCATED`], [`RESERVED`], [`BREAK`], [`UTF8`], [`COUNT`] or [`DEPTH`] if the item is invalid.
     pub fn skip(&mut self) -> Result<()> {
-        // Items to come in each open array, map and tag, innermost last; as long as it is deep.
+        // The items left in each open array, map and tag, innermost last.
         let mut open: Vec<Frame> = Vec::new();
         loop {
             let start = self.offset();
@@ -343,7 +344,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first bytes of the next item.
+    /// Reads the first bytes of the next item.
     #[inline]
     pub(super) fn head(&mut self) -> Result<Head> {
         let start = self.offset();
@@ -371,13 +372,13 @@ impl<'a> Reader<'a> {
             None => {
                 let left = self.cursor.remaining();
                 Err(TRUNCATED
-                    .broken(format!("a string of {n} bytes, {left} are left"))
+                    .broken(format!("a string of {n} bytes exceeds the {left} bytes left"))
                     .at(start..self.offset().saturating_add(left)))
             }
         }
     }
 
-    /// Hands the chunks of a string of indefinite length to `each`, up to its break.
+    /// Calls `each` with the chunks of a string of indefinite length, up to its break.
     pub(super) fn chunks(&mut self, major: u8, mut each: impl FnMut(&'a [u8])) -> Result<()> {
         loop {
             let start = self.offset();
@@ -395,7 +396,7 @@ impl<'a> Reader<'a> {
                 _ => {
                     return Err(RESERVED
                         .broken(format!(
-                            "a string of indefinite length holds {}, not definite chunks of its kind",
+                            "a string of indefinite length contains {}, expected definite chunks of its kind",
                             found(head)
                         ))
                         .at(self.since(start)));
@@ -420,7 +421,7 @@ impl<'a> Reader<'a> {
         if least > left {
             return Err(COUNT
                 .broken(format!(
-                    "{} of {} items takes {least} bytes or more, {left} are left",
+                    "{} of {} items requires at least {least} bytes, but {left} are left",
                     found(head),
                     head.arg
                 ))
@@ -429,18 +430,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Checks that one more array, map or tag may open `below` those open here.
+    /// Checks that another array, map or tag may open, `below` levels inside the ones open here.
     #[inline]
     pub(super) fn check_depth(&self, below: usize, start: u64) -> Result<()> {
         if self.depth.saturating_add(below) >= self.max_depth {
             return Err(DEPTH
-                .broken(format!("nested more than {} deep", self.max_depth))
+                .broken(format!("nested more than {} levels deep", self.max_depth))
                 .at(self.since(start)));
         }
         Ok(())
     }
 
-    /// Checks a simple value (RFC 8949, section 3.3: below 32 never in two bytes).
+    /// Checks a simple value (RFC 8949, section 3.3: values below 32 never take two bytes).
     pub(super) fn check_simple(&self, head: Head, start: u64) -> Result<()> {
         if head.info == 24 && head.arg < 32 {
             return Err(RESERVED
@@ -465,7 +466,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     pub(super) fn stray_break(&self, start: u64) -> Error {
-        BREAK.broken("a break where an item belongs").at(self.since(start))
+        BREAK.broken("expected an item, found a break").at(self.since(start))
     }
 
     #[cold]
@@ -484,11 +485,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An array, map or tag that [`Reader::skip`] is inside of.
+/// An array, map or tag that encloses the current item in [`Reader::skip`].
 struct Frame {
     left: Option<u64>,
     pairs: bool,
-    /// Whether an odd number of items was passed.
+    /// Whether an odd number of items was skipped.
     odd: bool,
 }
 
@@ -500,7 +501,7 @@ impl Frame {
     }
 }
 
-/// What an item is, in words.
+/// Returns the kind of an item, for messages.
 fn found(head: Head) -> &'static str {
     match (head.major, head.info) {
         (UNSIGNED, _) => "an unsigned integer",

@@ -1,19 +1,19 @@
-//! Reads attribute values whole and without loss.
+//! Reading attribute values without loss.
 
 use super::reader::{ARRAY, BYTES, Head, INDEFINITE, MAP, NEGATIVE, TAG, TEXT, UNSIGNED};
 use super::*;
 use crate::error::Result;
 use crate::model::{Attributes, Value};
 
-/// The deepest nesting ever read, whatever [`crate::Limits::depth`] says: values are read, written
-/// and dropped by recursion.
+/// The maximum nesting depth, whatever [`crate::Limits::depth`] is: values are read, written and dropped recursively.
 pub const MAX_DEPTH: usize = 512;
 
 impl Reader<'_> {
-    /// A map of text to any values; null for none at all.
+    /// Reads a map from text to any values; null is an empty map.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`KEY`], [`DUPLICATE_KEY`], and as [`Reader::value`].
+    /// Returns [`ITEM_KIND`] if the next item is not a map, [`KEY`] if a key is not text, [`DUPLICATE_KEY`] if a key
+    /// occurs twice, and the errors of [`Reader::value`].
     pub fn attributes(&mut self, place: &'static str) -> Result<Attributes> {
         let mut attributes = Attributes::new();
         if self.null() {
@@ -31,24 +31,24 @@ impl Reader<'_> {
         let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
         if has_duplicates(&mut keys) {
             return Err(DUPLICATE_KEY
-                .broken(format!("{place} has one key twice"))
+                .broken(format!("{place} has the same key twice"))
                 .at(self.since(start)));
         }
         Ok(attributes)
     }
 
-    /// The next item, whatever it is.
+    /// Reads the next item of any kind.
     ///
     /// # Errors
-    /// [`TRUNCATED`], [`RESERVED`], [`BREAK`], [`UTF8`], [`COUNT`], [`DEPTH`], [`DUPLICATE_KEY`],
-    /// [`TOO_MANY_VALUES`].
+    /// Returns [`TRUNCATED`], [`RESERVED`], [`BREAK`], [`UTF8`], [`COUNT`], [`DEPTH`], [`DUPLICATE_KEY`] or
+    /// [`TOO_MANY_VALUES`] if the item is invalid.
     pub fn value(&mut self) -> Result<Value> {
         self.count_value()?;
         let start = self.offset();
         let head = self.head()?;
         Ok(match head.major {
             UNSIGNED => Value::Integer(head.arg.into()),
-            // -1 - n, and n is below 2^64.
+            // -1 - n, where n is below 2^64.
             NEGATIVE => Value::Integer(i128::from(head.arg).wrapping_neg().wrapping_sub(1)),
             BYTES => Value::Bytes(self.string_value(head, start)?),
             TEXT => {
@@ -86,7 +86,7 @@ impl Reader<'_> {
             out.push((self.value()?, self.value()?));
         }
         if has_duplicate_keys(&out) {
-            return Err(DUPLICATE_KEY.broken("a map has one key twice").at(self.since(start)));
+            return Err(DUPLICATE_KEY.broken("a map has the same key twice").at(self.since(start)));
         }
         Ok(Value::Map(out))
     }
@@ -102,7 +102,7 @@ impl Reader<'_> {
 
     fn simple_value(&mut self, head: Head, start: u64) -> Result<Value> {
         self.check_simple(head, start)?;
-        // The argument has the width that the additional information says.
+        // The argument has the width that the additional information states.
         let low = head.arg.to_le_bytes();
         let [a, b, c, d, ..] = low;
         Ok(match head.info {
@@ -124,7 +124,7 @@ impl Reader<'_> {
             None => {
                 let at = self.offset();
                 return Err(TOO_MANY_VALUES
-                    .broken("the attributes hold more values than the limit allows")
+                    .broken("the attributes have more values than the limit allows")
                     .at(at..at));
             }
         }
@@ -132,25 +132,25 @@ impl Reader<'_> {
     }
 }
 
-/// Whether any two of `keys` are equal. Sorts them.
+/// Returns `true` if any two of `keys` are equal. Sorts them.
 pub fn has_duplicates<T: Ord>(keys: &mut [T]) -> bool {
     keys.sort_unstable();
     keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
 }
 
-/// Checks that no attribute that is to be written has the name of another.
+/// Checks that no two attributes to be written have the same name.
 ///
 /// # Errors
-/// [`NOT_CBOR`].
+/// Returns [`NOT_CBOR`] if two have.
 pub fn check_keys(attributes: &Attributes) -> Result<()> {
     let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
     match has_duplicates(&mut keys) {
-        true => Err(NOT_CBOR.broken("an attribute to be written comes twice")),
+        true => Err(NOT_CBOR.broken("two attributes to be written have the same name")),
         false => Ok(()),
     }
 }
 
-/// Whether a map has one key twice. Keys that are not text are compared by their one spelling.
+/// Returns `true` if a map has the same key twice. Keys that are not text are compared by their deterministic encoding.
 pub(super) fn has_duplicate_keys(pairs: &[(Value, Value)]) -> bool {
     if pairs.len() < 2 {
         return false;
@@ -168,7 +168,7 @@ pub(super) fn has_duplicate_keys(pairs: &[(Value, Value)]) -> bool {
     has_duplicates(&mut spelled)
 }
 
-/// f16 bits to the f64 of the same value; a NaN keeps sign and payload.
+/// Converts f16 bits to the f64 of the same value; NaN keeps its sign and payload.
 fn widen_half(bits: u16) -> f64 {
     let wide = u64::from(bits);
     if wide & 0x7c00 == 0x7c00 {
@@ -177,7 +177,7 @@ fn widen_half(bits: u16) -> f64 {
     half::f16::from_bits(bits).to_f64()
 }
 
-/// f32 bits to the f64 of the same value; a NaN keeps sign and payload.
+/// Converts f32 bits to the f64 of the same value; NaN keeps its sign and payload.
 fn widen_single(bits: u32) -> f64 {
     let wide = u64::from(bits);
     if wide & 0x7f80_0000 == 0x7f80_0000 {
@@ -186,7 +186,7 @@ fn widen_single(bits: u32) -> f64 {
     f32::from_bits(bits).into()
 }
 
-/// The f32 bits of exactly this f64, where there are any: the other way of [`widen_single`].
+/// Returns the f32 bits of exactly this f64, if they exist: the inverse of [`widen_single`].
 pub(super) fn narrow_single(x: f64) -> Option<u32> {
     let bits = x.to_bits();
     let narrow = if x.is_nan() {
@@ -194,14 +194,17 @@ pub(super) fn narrow_single(x: f64) -> Option<u32> {
         let payload = u32::try_from(bits >> 29 & 0x7f_ffff).ok()?;
         sign | 0x7f80_0000 | payload
     } else {
-        #[expect(clippy::cast_possible_truncation, reason = "widening again tells if it was exact")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "widening again shows whether it was exact"
+        )]
         let rounded = x as f32;
         rounded.to_bits()
     };
     (widen_single(narrow).to_bits() == bits).then_some(narrow)
 }
 
-/// The f16 bits of exactly this f64, where there are any: the other way of [`widen_half`].
+/// Returns the f16 bits of exactly this f64, if they exist: the inverse of [`widen_half`].
 pub(super) fn narrow_half(x: f64) -> Option<u16> {
     let bits = x.to_bits();
     let narrow = if x.is_nan() {

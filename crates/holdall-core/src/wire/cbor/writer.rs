@@ -1,4 +1,4 @@
-//! Writes CBOR in its one deterministic spelling.
+//! Writing CBOR in its deterministic form.
 
 use super::reader::{ARRAY, BYTES, MAP, NEGATIVE, TAG, TEXT, UNSIGNED};
 use super::value::{has_duplicate_keys, narrow_half, narrow_single};
@@ -6,72 +6,72 @@ use super::*;
 use crate::error::Result;
 use crate::model::{Attributes, Value};
 
-/// Writes CBOR: lengths definite, integers and floats in the shortest form that keeps their bits,
-/// map entries in the order given.
+/// Writes CBOR deterministically: definite lengths, integers and floats in the shortest form that keeps their bits, map
+/// entries in the given order.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    /// A writer that has written nothing.
+    /// Creates an empty writer.
     pub fn new() -> Writer {
         Writer::default()
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether nothing was written.
+    /// Returns `true` if nothing was written.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// What was written.
+    /// Converts the writer into the bytes written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    /// Appends items that were written elsewhere.
+    /// Appends items that are already encoded.
     pub fn raw(&mut self, items: &[u8]) {
         self.out.extend_from_slice(items);
     }
 
-    /// An unsigned integer.
+    /// Writes an unsigned integer.
     pub fn u64(&mut self, n: u64) {
         self.head(UNSIGNED, n);
     }
 
-    /// Text.
+    /// Writes text.
     pub fn text(&mut self, text: &str) {
         self.head(TEXT, text.len() as u64);
         self.raw(text.as_bytes());
     }
 
-    /// A byte string.
+    /// Writes a byte string.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.head(BYTES, bytes.len() as u64);
         self.raw(bytes);
     }
 
-    /// The start of an array; its `count` items are to follow.
+    /// Writes the start of an array. Its `count` items must follow.
     pub fn array(&mut self, count: usize) {
         self.head(ARRAY, count as u64);
     }
 
-    /// The start of a map; its `count` keys and values are to follow.
+    /// Writes the start of a map. Its `count` keys and values must follow.
     pub fn map(&mut self, count: usize) {
         self.head(MAP, count as u64);
     }
 
-    /// A float, in the shortest of the three widths that keeps its bits.
+    /// Writes a float in the shortest of the three widths that keeps its bits.
     pub fn float(&mut self, x: f64) {
         if let Some(bits) = narrow_half(x) {
             self.out.push(0xf9);
@@ -85,10 +85,10 @@ impl Writer {
         }
     }
 
-    /// A map of all attributes, in their order.
+    /// Writes a map of all attributes, in their order.
     ///
     /// # Errors
-    /// As [`Writer::value`].
+    /// Returns the errors of [`Writer::value`].
     pub fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
         self.map(attributes.len());
         for (key, value) in attributes.iter() {
@@ -98,17 +98,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Any value.
+    /// Writes any value.
     ///
     /// # Errors
-    /// As [`check`].
+    /// Returns the errors of [`check`].
     pub fn value(&mut self, value: &Value) -> Result<()> {
         check(value, MAX_DEPTH)?;
         self.spell(value);
         Ok(())
     }
 
-    /// Any value that was read, or that [`check`] found fit.
+    /// Writes any value that was read, or that [`check`] accepted.
     pub(super) fn spell(&mut self, value: &Value) {
         match value {
             Value::Null => self.simple(22),
@@ -170,18 +170,18 @@ impl Writer {
     }
 }
 
-/// Checks that CBOR has a form for `value`, at most `depth` arrays, maps and tags deep.
+/// Checks that CBOR can represent `value`, and that it nests at most `depth` arrays, maps and tags.
 ///
 /// # Errors
-/// [`NOT_CBOR`], [`DEPTH`].
+/// Returns [`NOT_CBOR`] or [`DEPTH`] if not.
 pub fn check(value: &Value, depth: usize) -> Result<()> {
     let inner = depth.saturating_sub(1);
     match value {
         Value::Array(_) | Value::Map(_) | Value::Tag(..) if depth == 0 => {
-            return Err(DEPTH.broken("a value to be written nests too deep to be read back"));
+            return Err(DEPTH.broken("a value to be written is nested too deeply to be read back"));
         }
         Value::Integer(n) if u64::try_from(*n).is_err() && u64::try_from(!*n).is_err() => {
-            return Err(NOT_CBOR.broken(format!("the integer {n} is not in -2^64..2^64")));
+            return Err(NOT_CBOR.broken(format!("the integer {n} is outside -2^64..2^64")));
         }
         Value::Simple(n @ 20..=31) => {
             return Err(NOT_CBOR.broken(format!("simple value {n} is reserved")));
@@ -194,7 +194,7 @@ pub fn check(value: &Value, depth: usize) -> Result<()> {
                 check(value, inner)?;
             }
             if has_duplicate_keys(pairs) {
-                return Err(NOT_CBOR.broken("a map to be written has one key twice"));
+                return Err(NOT_CBOR.broken("a map to be written has the same key twice"));
             }
         }
         _ => {}

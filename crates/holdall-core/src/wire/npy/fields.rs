@@ -1,4 +1,4 @@
-//! The types of structured arrays: which fields their records have, where those lie, and the schema of a record.
+//! The types of structured arrays: the fields of their records, their offsets, and the schema of a record.
 
 use super::literal::{Descr, FieldDescr};
 use super::{DTYPE, Element, FIELDS, HEADER, any_element};
@@ -9,48 +9,48 @@ use holdall_collections::{HashSet, sort, sort_by};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 
-/// Dimensions of a field; NumPy's own limit.
+/// The maximum number of dimensions of a field, as in NumPy.
 const MAX_RANK: usize = 64;
-/// The keyword of a member's schema that has the name of its type where that has no like here.
+/// The schema keyword with the NumPy name of a member's type that has no equivalent here.
 pub const DESCR_KEYWORD: &str = "numpy.descr";
 
 /// The type of a structured array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     fields: Vec<Field>,
-    /// Bytes of a record, those between fields and behind them too.
+    /// Bytes of a record, including the bytes between and after its fields.
     size: u64,
 }
 
-/// A field of records.
+/// A field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, which no other field of the record has.
+    /// The field's name, unique in the record.
     pub name: String,
-    /// What it is called for people.
+    /// The field's title, for people.
     pub title: Option<String>,
-    /// Where it starts, in bytes from the start of the record.
+    /// The offset in bytes from the start of the record.
     pub at: u64,
-    /// What one element of it is.
+    /// The type of one element.
     pub of: FieldType,
-    /// Dimensions; none where it is one element.
+    /// The dimensions; empty for a single element.
     pub shape: Vec<u64>,
 }
 
-/// What to do about records of no bytes.
+/// Hint for records without bytes.
 const NO_BYTES: &str = "save it from Python without the fields that are empty";
 
-/// What one element of a field is.
+/// The type of one element of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
-    /// A number, a text, bytes.
+    /// A number, a text or bytes.
     Element(Element),
     /// A record.
     Fields(Fields),
 }
 
 impl FieldType {
-    /// Its bytes.
+    /// Returns the bytes of one element.
     fn size(&self) -> Option<u64> {
         match self {
             FieldType::Fields(fields) => Some(fields.size),
@@ -63,7 +63,7 @@ impl FieldType {
 }
 
 impl Fields {
-    /// The fields that a header says, those of no name and no type being bytes that belong to none.
+    /// Creates the fields that a header describes. Unnamed opaque fields are padding.
     pub(super) fn new(said: Vec<FieldDescr<'_>>) -> Result<Fields> {
         let (mut fields, mut size) = (Vec::new(), 0u64);
         for FieldDescr { title, name, of, shape } in said {
@@ -83,17 +83,17 @@ impl Fields {
         Fields::placed(fields, size)
     }
 
-    /// These fields of records of `size` bytes.
+    /// Creates the type of records of `size` bytes with these fields.
     ///
     /// # Errors
-    /// [`FIELDS`], where a field has no name, the name of another, or bytes outside of the record or of others; [`HEADER`], where one has
-    /// too many dimensions; [`DTYPE`], where no field has bytes.
+    /// Returns [`FIELDS`] if a field has no name, a name that occurs twice, or bytes outside the record or inside
+    /// another field; [`HEADER`] if a field has too many dimensions; and [`DTYPE`] if no field has any bytes.
     pub fn placed(fields: Vec<Field>, size: u64) -> Result<Fields> {
         let mut names = HashSet::default();
         let mut places = Vec::new();
         for field in &fields {
             if field.name.is_empty() {
-                return Err(FIELDS.broken(format!("a field at byte {} has no name", field.at)));
+                return Err(FIELDS.broken(format!("the field at byte {} has no name", field.at)));
             }
             if !names.insert(field.name.as_str()) {
                 return Err(FIELDS.broken(format!("two fields are named `{}`", field.name.shown())));
@@ -101,7 +101,9 @@ impl Fields {
             let end = field.end()?;
             if end > size {
                 let name = field.name.shown();
-                let message = format!("the field `{name}` ends at byte {end} of {size}");
+                let message = format!(
+                    "the field `{name}` ends at byte {end}, beyond the {size} bytes of the record"
+                );
                 return Err(FIELDS.broken(message));
             }
             if end > field.at {
@@ -115,13 +117,13 @@ impl Fields {
         }
         let fields = Fields { fields, size };
         if len_of(&fields.steps()) == 0 {
-            let message = "records without a field, or of no bytes";
+            let message = "records without fields, or without bytes";
             return Err(DTYPE.broken(message).with_hint(NO_BYTES));
         }
         Ok(fields)
     }
 
-    /// How many fields there are, those of fields and their dimensions counted: what their schema takes.
+    /// Returns the number of nodes of the schema, including nested fields and dimensions.
     pub fn nodes(&self) -> u64 {
         self.fields.iter().fold(0, |nodes, field| {
             let below = match &field.of {
@@ -132,17 +134,17 @@ impl Fields {
         })
     }
 
-    /// All of them, in order.
+    /// Returns all fields, in order.
     pub fn all(&self) -> &[Field] {
         &self.fields
     }
 
-    /// Bytes of a stored record.
+    /// Returns the bytes of a stored record.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether no byte of a number has to be turned.
+    /// Returns `true` if no number is big-endian.
     pub fn is_little_endian(&self) -> bool {
         self.fields.iter().all(|field| match &field.of {
             FieldType::Element(element) => element.byte_order == ByteOrder::Little,
@@ -150,13 +152,13 @@ impl Fields {
         })
     }
 
-    /// How records become those of [`Fields::kind`]; `None` where they are such already.
+    /// Returns the codec that converts records to those of [`Fields::kind`], or `None` if they need no conversion.
     pub fn members(&self) -> Option<Members> {
         let steps = self.steps();
         (!self.is_as_stored(&steps)).then(|| Members::new(self.size, steps))
     }
 
-    /// Whether these steps make of a record what it is.
+    /// Returns `true` if these steps copy a record unchanged.
     fn is_as_stored(&self, steps: &[Step]) -> bool {
         *steps == [Step::Run { from: 0, len: self.size, turn: 1 }]
     }
@@ -193,7 +195,7 @@ impl Fields {
         out
     }
 
-    /// The JSON text of the schema of a record, its keys in order: a struct without bytes between its members.
+    /// Returns the JSON text of the schema of a record, with sorted keys: a struct without bytes between its members.
     pub fn kind(&self) -> String {
         let mut out = String::new();
         self.write_kind(None, &mut out);
@@ -227,33 +229,33 @@ impl Fields {
 }
 
 impl Field {
-    /// The byte behind it, from the start of the record.
+    /// Returns the offset after the field's last byte, from the start of the record.
     fn end(&self) -> Result<u64> {
         let named = |e: Error| e.within(format!("the field `{}`", self.name.shown()));
         if self.shape.len() > MAX_RANK {
-            let message = format!("{} dimensions, at most {MAX_RANK}", self.shape.len());
+            let message = format!("{} dimensions exceed the limit of {MAX_RANK}", self.shape.len());
             return Err(named(HEADER.broken(message)));
         }
-        // Behind the first, a 0 makes elements of no bytes.
+        // A zero in a dimension after the first makes elements of no bytes.
         let inner = match &self.of {
             FieldType::Element(element) => element.inner,
             FieldType::Fields(_) => None,
         };
         if self.shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
-            let message = "it is an array whose elements take no bytes";
+            let message = "an array whose elements have no bytes";
             return Err(named(DTYPE.broken(message).with_hint(NO_BYTES)));
         }
         let count = element_count(&self.shape);
         let len = self.of.size().zip(count).and_then(|(of, n)| of.checked_mul(n));
         let end = len.and_then(|len| self.at.checked_add(len)).filter(|end| *end < 1 << 63);
-        end.ok_or_else(|| named(FIELDS.broken("records pass 2^63 bytes")))
+        end.ok_or_else(|| named(FIELDS.broken("records exceed 2^63 bytes")))
     }
 
     fn write_kind(&self, out: &mut String) {
         for _ in &self.shape {
             out.push_str(ARRAY);
         }
-        // That of an array is of the whole field.
+        // The title of an array belongs to the whole field.
         let of_array = !self.shape.is_empty();
         let title = self.title.as_deref();
         let own = title.filter(|_| !of_array);
@@ -268,10 +270,10 @@ impl Field {
     }
 }
 
-/// The start of the schema of an array, up to that of its elements.
+/// The start of an array's schema, up to the schema of its elements.
 const ARRAY: &str = "{\"TypeDef:Array\":true,\"items\":";
 
-/// The last keywords of a schema.
+/// Writes the last keywords of a schema.
 fn write_end(title: Option<&str>, json: &str, out: &mut String) {
     if let Some(title) = title {
         out.push_str(",\"title\":");
@@ -280,7 +282,7 @@ fn write_end(title: Option<&str>, json: &str, out: &mut String) {
     let _ = write!(out, ",\"type\":\"{json}\"}}");
 }
 
-/// The schema of one element. What has no kind of its own, or is more than its kind says, has its name beside.
+/// Writes the schema of one element. A type without an equivalent keeps its NumPy name in a keyword.
 fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
     let Element { dtype, logical_type, descr, inner, .. } = element;
     let is_time = descr.as_deref() == Some("<M8[ns]");
@@ -325,7 +327,7 @@ fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
     write_end(title, json, out);
 }
 
-/// Whether it is nothing but bytes.
+/// Returns `true` if the element is opaque bytes.
 fn is_opaque(element: &Element) -> bool {
     element.descr.as_deref().is_some_and(|descr| descr.starts_with("|V"))
 }

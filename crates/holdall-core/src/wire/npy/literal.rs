@@ -1,26 +1,26 @@
-//! The part of Python's literals that headers are made of.
+//! Parsing the subset of Python literals that headers use.
 
 use super::{DTYPE, HEADER};
 use crate::error::{Result, Shown as _};
 use std::borrow::Cow;
 
-/// Structured types inside of structured types, at most.
+/// The maximum nesting of structured types.
 const MAX_DEPTH: usize = 32;
 
-/// Text that is read token by token.
+/// Text that is parsed token by token.
 pub(super) struct Literal<'a> {
     pub(super) rest: &'a str,
 }
 
-/// What a header says of a type.
+/// A type in a header.
 pub(super) enum Descr<'a> {
-    /// One by its name.
+    /// A type name.
     Name(Cow<'a, str>),
-    /// One of several fields.
+    /// A list of fields.
     Fields(Vec<FieldDescr<'a>>),
 }
 
-/// What a header says of a field.
+/// A field in a header.
 pub(super) struct FieldDescr<'a> {
     pub(super) title: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
@@ -40,7 +40,7 @@ impl<'a> Literal<'a> {
             return Ok(());
         }
         let found: String = self.rest.trim_start().chars().take(16).collect();
-        Err(HEADER.broken(format!("`{token}` is missing before `{}`", found.shown())))
+        Err(HEADER.broken(format!("expected `{token}` before `{}`", found.shown())))
     }
 
     fn is_next(&self, token: char) -> bool {
@@ -57,7 +57,7 @@ impl<'a> Literal<'a> {
             let end = self.rest.find([quote, '\\']);
             let (text, rest) = end
                 .and_then(|end| self.rest.split_at_checked(end))
-                .ok_or_else(|| HEADER.broken("a string does not end"))?;
+                .ok_or_else(|| HEADER.broken("a string has no closing quote"))?;
             match &mut out {
                 Cow::Borrowed("") => out = Cow::Borrowed(text),
                 out => out.to_mut().push_str(text),
@@ -73,7 +73,7 @@ impl<'a> Literal<'a> {
         }
     }
 
-    /// What follows a backslash, as `repr` writes it.
+    /// Reads an escape after its backslash, as written by `repr`.
     fn escape(&mut self) -> Result<char> {
         let broken = || HEADER.broken("a string has an invalid escape");
         let mut rest = self.rest.chars();
@@ -96,20 +96,20 @@ impl<'a> Literal<'a> {
         number.and_then(char::from_u32).ok_or_else(broken)
     }
 
-    /// A type: its name, or a list of fields.
+    /// Reads a type: its name, or a list of fields.
     pub(super) fn descr(&mut self) -> Result<Descr<'a>> {
         self.descr_in(0)
     }
 
     fn descr_in(&mut self, depth: usize) -> Result<Descr<'a>> {
         if self.is_next('(') {
-            return Err(DTYPE.broken("elements that are arrays"));
+            return Err(DTYPE.broken("unsupported elements that are arrays"));
         }
         if !self.accept("[") {
             return self.string().map(Descr::Name);
         }
         if depth == MAX_DEPTH {
-            let message = format!("structured types more than {MAX_DEPTH} deep");
+            let message = format!("structured types nested more than {MAX_DEPTH} levels deep");
             return Err(HEADER.broken(message));
         }
         let mut fields = Vec::new();
@@ -123,7 +123,7 @@ impl<'a> Literal<'a> {
         Ok(Descr::Fields(fields))
     }
 
-    /// `('name', type)` or `('name', type, shape)`, where a name may be a pair of a title and a name.
+    /// Reads `('name', type)` or `('name', type, shape)`, where a name may be a pair of a title and a name.
     fn field(&mut self, depth: usize) -> Result<FieldDescr<'a>> {
         self.expect("(")?;
         let (title, name) = if self.accept("(") {
@@ -156,21 +156,21 @@ impl<'a> Literal<'a> {
         self.expect("False").map(|()| false)
     }
 
-    /// A tuple of dimensions.
+    /// Reads a tuple of dimensions.
     pub(super) fn shape(&mut self) -> Result<Vec<u64>> {
         match self.in_parentheses()? {
             (shape, true) => Ok(shape),
             (shape, false) => {
                 let number = shape.first().copied().unwrap_or(0);
                 let message = format!(
-                    "the shape is `({number})`, which is a number; the tuple is written `({number},)`"
+                    "the shape is the number `({number})`, expected the tuple `({number},)`"
                 );
                 Err(HEADER.broken(message))
             }
         }
     }
 
-    /// Numbers in parentheses, and whether these are a tuple: around one number they are only with a comma behind it.
+    /// Reads numbers in parentheses, and returns whether they are a tuple: a single number needs a comma after it.
     fn in_parentheses(&mut self) -> Result<(Vec<u64>, bool)> {
         self.expect("(")?;
         let (mut out, mut has_comma) = (Vec::new(), false);
@@ -191,10 +191,10 @@ impl<'a> Literal<'a> {
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
         let (number, rest) = text
             .split_at_checked(text.len().saturating_sub(digits.len()))
-            .ok_or_else(|| HEADER.broken("a shape that is not a tuple"))?;
+            .ok_or_else(|| HEADER.broken("the shape is not a tuple"))?;
         // Python 2 wrote long integers as `3L`.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
-        let broken = |_| HEADER.broken(format!("`{}` is not a dimension", number.shown()));
+        let broken = |_| HEADER.broken(format!("invalid dimension `{}`", number.shown()));
         number.parse().map_err(broken)
     }
 }

@@ -1,7 +1,7 @@
 //! The header of NumPy's `.npy` files, read and written.
 //!
-//! # What
-//! One array: a header in front of its elements. Also the form of the members of an `.npz`.
+//! # Overview
+//! A file contains one array: a header followed by its elements. The members of an `.npz` have the same format.
 //!
 //! # Layout
 //! ```text
@@ -16,17 +16,17 @@
 //! NEP 1 and the documentation of `numpy.lib.format`.
 //!
 //! # Support
-//! Reads and writes bool, integers and floats of 1 to 8 bytes and complex numbers; reads both byte
-//! orders and both element orders; writes little-endian. [`read_any`] reads what has no type of ours as what it is made of,
-//! too, and names its type: times as integers, texts and opaque bytes with a dimension more; of structured arrays it tells
-//! the fields ([`Fields`]). Object arrays are refused (`npy/dtype`).
+//! Reads and writes bool, integers and floats of 1 to 8 bytes, and complex numbers; reads both byte orders and both
+//! element orders; writes little-endian. [`read_any`] also reads types without an equivalent here as their parts, and
+//! keeps the NumPy name of the type: times as integers, texts and opaque bytes with an additional dimension, and
+//! structured arrays with their fields ([`Fields`]). Object arrays are refused (`npy/dtype`).
 //!
 //! # Deviations
-//! None known. The dict is read as the literal it is, never evaluated.
+//! None known. The dict is parsed as a literal, never evaluated.
 //!
 //! # Untrusted input
-//! The header's length is checked against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
-//! is bounded by it. Dimensions are handed on as they are.
+//! The header's length is compared with the available bytes and [`HEADER_MAX`], which also limits the number of
+//! dimensions. Dimensions are returned unchecked.
 
 mod fields;
 mod literal;
@@ -40,77 +40,78 @@ use literal::{Descr, Literal};
 use std::borrow::Cow;
 
 crate::error::rules! {
-    /// Every rule of `.npy` headers.
+    /// All rules of `.npy` headers.
     pub static RULES;
 
-    /// Not an `.npy` file.
+    /// The file does not start like an `.npy` file.
     pub MAGIC: Malformed "npy/magic"
         "An .npy file starts with byte 0x93, `NUMPY`, and version 1.0, 2.0 or 3.0.";
-    /// It ends inside the header.
+    /// The file ends inside the header.
     pub TRUNCATED: Malformed "npy/truncated"
-        "The header is as long as it says, and at most 64 KiB.";
-    /// The header says something else.
+        "The header has the length that it states, and at most 64 KiB.";
+    /// The header has unexpected contents.
     pub HEADER: Malformed "npy/header"
         "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.";
-    /// Elements that are not numbers.
+    /// The type of the elements is not supported.
     pub DTYPE: Unsupported "npy/dtype"
         "The elements of an .npy file are booleans, integers, floats or complex numbers of a known width; in a file of tensors also times, strings, bytes, and records of all these."
         hint "save it from Python with another dtype: objects as numbers, longdouble as float64";
-    /// Fields that make no record.
+    /// The fields of a record are invalid.
     pub FIELDS: Malformed "npy/fields"
         "The fields of a structured type have unique names, and a record has at most 2^63 bytes.";
-    /// A type that NumPy does not have.
+    /// NumPy has no such type.
     pub NO_DESCR: Unsupported "npy/no-such-type"
         "Elements written to an .npy file have a type that NumPy has.";
 }
 
-/// The most bytes that are read as a header. The headers of numeric arrays are far below.
+/// The maximum length of a header, in bytes. Headers of numeric arrays are much shorter.
 pub const HEADER_MAX: u64 = 64 << 10;
 
-/// What a file begins with.
+/// The first bytes of a file.
 pub const MAGIC_BYTES: &[u8; 6] = b"\x93NUMPY";
-/// The elements start at a multiple of this many bytes.
+/// The alignment of the elements, in bytes.
 const ALIGN: usize = 64;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// The complex type, where two stored elements are one.
+    /// The complex type, if two stored elements form one element.
     pub logical_type: Option<LogicalType>,
-    /// Order of bytes within an element.
+    /// The order of bytes within an element.
     pub byte_order: ByteOrder,
     /// Whether the first dimension varies fastest.
     pub fortran_order: bool,
-    /// Dimensions, in elements; empty for a scalar.
+    /// The dimensions, in elements; empty for a scalar.
     pub shape: Vec<u64>,
     /// Bytes before the first element.
     pub len: u64,
-    /// The name of its type, little-endian, where NumPy's has no like here (`<M8[ns]`, `<U5`, `|V2`).
+    /// NumPy's name of the type, little-endian, if it has no equivalent here (`<M8[ns]`, `<U5`, `|V2`).
     pub descr: Option<String>,
-    /// How many of `dtype` are one of NumPy's elements, where that is not one: `shape` has them as its last dimension.
+    /// The number of elements of `dtype` that form one of NumPy's elements, if it is not one: the last dimension of
+    /// `shape`.
     pub inner: Option<u64>,
-    /// The fields of a structured array, whose elements are records of bytes; `dtype` is `u8` then.
+    /// The fields of a structured array, whose elements are records of bytes; `dtype` is then `u8`.
     pub fields: Option<Fields>,
 }
 
-/// What the elements of an array are made of.
+/// The type of an array's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
-    /// Storage element type.
+    /// The storage element type.
     pub dtype: DType,
-    /// The complex type, where two stored elements are one.
+    /// The complex type, if two stored elements form one element.
     pub logical_type: Option<LogicalType>,
-    /// Order of bytes within an element.
+    /// The order of bytes within an element.
     pub byte_order: ByteOrder,
-    /// As [`Header::descr`].
+    /// NumPy's name of the type, as in [`Header::descr`].
     pub descr: Option<String>,
-    /// As [`Header::inner`].
+    /// The number of elements of `dtype` per element, as in [`Header::inner`].
     pub inner: Option<u64>,
 }
 
-/// NumPy's name of a type, little-endian: `<f4`, `|b1`.
+/// Returns NumPy's name of a type, little-endian: `<f4`, `|b1`.
 pub fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str> {
     Some(match (logical, dtype) {
         (None, DType::F64) => "<f8",
@@ -132,10 +133,10 @@ pub fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str
     })
 }
 
-/// The header of row-major, little-endian elements. Version 1.0, or 2.0 when it does not fit.
+/// Returns the header of row-major, little-endian elements, in version 1.0, or 2.0 if it does not fit.
 ///
 /// # Errors
-/// [`NO_DESCR`] for `bf16` and the logical types below 32 bits.
+/// Returns [`NO_DESCR`] for `bf16` and logical types below 32 bits.
 pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Result<Vec<u8>> {
     let Some(descr) = descr(dtype, logical) else {
         let name = logical.map_or(dtype.as_str(), |t| t.as_str()).shown();
@@ -144,11 +145,11 @@ pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Res
     header_of(descr, false, shape)
 }
 
-/// The header of elements of the type that NumPy calls `descr`, a name or a list of fields, little-endian, whose first dimension varies
-/// fastest where `fortran` says so.
+/// Returns the header of little-endian elements whose type NumPy calls `descr`, a name or a list of fields. `fortran`
+/// says that the first dimension varies fastest.
 ///
 /// # Errors
-/// [`NO_DESCR`], where it would be too long.
+/// Returns [`NO_DESCR`] if the header would be too long.
 pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
     let shape = tuple(shape);
     let order = if fortran { "True" } else { "False" };
@@ -175,7 +176,7 @@ pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
     Err(NO_DESCR.broken("the shape has too many dimensions for a header"))
 }
 
-/// `(3,)` but `(3, 4)`, as NumPy writes it.
+/// Formats a shape as NumPy does: `(3,)`, but `(3, 4)`.
 pub fn tuple(shape: &[u64]) -> String {
     let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
     let dims = match shape {
@@ -185,56 +186,62 @@ pub fn tuple(shape: &[u64]) -> String {
     format!("({dims})")
 }
 
-/// How many bytes the header has in all, from its first 12 (or all, when there are fewer).
+/// Returns the length of the header in bytes, given the first 12 bytes of the file (or all, if there are fewer).
 ///
 /// # Errors
-/// [`MAGIC`], [`TRUNCATED`].
+/// Returns [`MAGIC`] if the file does not start like an `.npy` file, and [`TRUNCATED`] if the file ends or the header
+/// is too long.
 pub fn header_len(head: &[u8]) -> Result<u64> {
     let mut cursor = Cursor::new(head);
     if cursor.take(6) != Some(MAGIC_BYTES) {
         let found = head.get(..6).unwrap_or(head).escape_ascii();
-        return Err(MAGIC.broken(format!("it starts with `{found}`")));
+        return Err(MAGIC.broken(format!("the file starts with `{found}`")));
     }
     let short = || TRUNCATED.broken(format!("the file ends after {} bytes", head.len()));
     let [major, minor] = cursor.array::<2>().ok_or_else(short)?;
     let len = match (major, minor) {
         (1, 0) => u64::from(u16::from_le_bytes(cursor.array::<2>().ok_or_else(short)?)),
         (2 | 3, 0) => u64::from(u32::from_le_bytes(cursor.array::<4>().ok_or_else(short)?)),
-        _ => return Err(MAGIC.broken(format!("it is of version {major}.{minor}"))),
+        _ => return Err(MAGIC.broken(format!("unsupported version {major}.{minor}"))),
     };
     if len > HEADER_MAX {
-        return Err(TRUNCATED.broken(format!("a header of {len} bytes, at most {HEADER_MAX}")));
+        return Err(
+            TRUNCATED.broken(format!("a header of {len} bytes exceeds the limit of {HEADER_MAX}"))
+        );
     }
     Ok(len.saturating_add(cursor.position()))
 }
 
-/// Reads the header at the start of `bytes`, of elements of a type that is one of ours.
+/// Reads the header at the start of `bytes`, for elements of a type that Holdall has.
 ///
 /// # Errors
-/// [`MAGIC`], [`TRUNCATED`], [`HEADER`], [`DTYPE`].
+/// Returns [`MAGIC`] or [`TRUNCATED`] like [`header_len`], [`HEADER`] if the contents are invalid, and [`DTYPE`] if the
+/// type is not supported.
 pub fn read(bytes: &[u8]) -> Result<Header> {
     let header = read_any(bytes)?;
     match (&header.descr, &header.fields) {
-        (Some(descr), _) => Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
-        (None, Some(_)) => Err(DTYPE.broken("elements of several fields")),
+        (Some(descr), _) => {
+            Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown())))
+        }
+        (None, Some(_)) => Err(DTYPE.broken("unsupported elements of several fields")),
         (None, None) => Ok(header),
     }
 }
 
-/// Reads the header at the start of `bytes`, of elements of any type that has something like it here.
+/// Reads the header at the start of `bytes`, for elements of any type that can be read as its parts.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the errors of [`read`].
 pub fn read_any(bytes: &[u8]) -> Result<Header> {
     let (text, len) = header_text(bytes)?;
     Stated::read(&text)?.header(len)
 }
 
-/// Returns how many bytes the elements behind the header take. Beyond what [`read_any`] reads, they may be C's `long double`s, whose width
-/// is 12 or 16 bytes. `None` where that passes 2^64.
+/// Returns the number of bytes of the elements after the header, or `None` if it exceeds 2^64. In addition to the types
+/// of [`read_any`], accepts C's `long double`, of 12 or 16 bytes.
 ///
 /// # Errors
-/// As [`read_any`].
+/// Returns the errors of [`read_any`].
 pub fn elements_len(bytes: &[u8]) -> Result<Option<u64>> {
     let (text, len) = header_text(bytes)?;
     let stated = Stated::read(&text)?;
@@ -254,12 +261,13 @@ pub fn elements_len(bytes: &[u8]) -> Result<Option<u64>> {
     }
 }
 
-/// Returns the text of a header, and the bytes up to the elements.
+/// Returns the text of a header, and the offset of the elements.
 fn header_text(bytes: &[u8]) -> Result<(Cow<'_, str>, u64)> {
     let len = header_len(bytes)?;
     let Some(head) = usize::try_from(len).ok().and_then(|len| bytes.get(..len)) else {
         let found = bytes.len();
-        return Err(TRUNCATED.broken(format!("the header ends at {len}, the file at {found}")));
+        return Err(TRUNCATED
+            .broken(format!("the header ends at byte {len}, but the file ends at {found}")));
     };
     let (start, is_utf8) = match bytes.get(6) {
         Some(1) => (10, false),
@@ -275,7 +283,7 @@ fn header_text(bytes: &[u8]) -> Result<(Cow<'_, str>, u64)> {
     Ok((text, len))
 }
 
-/// What a header states.
+/// The contents of a header, before the types are resolved.
 struct Stated<'a> {
     descr: Descr<'a>,
     fortran_order: bool,
@@ -299,7 +307,7 @@ impl<'a> Stated<'a> {
                 }
             };
             if !is_new {
-                return Err(HEADER.broken(format!("the key '{key}' is there twice")));
+                return Err(HEADER.broken(format!("the key '{key}' occurs twice")));
             }
             if !literal.accept(",") {
                 literal.expect("}")?;
@@ -307,7 +315,7 @@ impl<'a> Stated<'a> {
             }
         }
         if !literal.rest.trim().is_empty() {
-            return Err(HEADER.broken("there is text after the dict"));
+            return Err(HEADER.broken("unexpected text after the dict"));
         }
         let (Some(descr), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
             return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
@@ -315,7 +323,7 @@ impl<'a> Stated<'a> {
         Ok(Stated { descr, fortran_order, shape })
     }
 
-    /// Returns the header, of `len` bytes, as what its elements are here.
+    /// Returns the header, of `len` bytes, with resolved types.
     fn header(self, len: u64) -> Result<Header> {
         let Stated { descr, fortran_order, mut shape } = self;
         let (element, fields) = match descr {
@@ -339,7 +347,7 @@ impl<'a> Stated<'a> {
 }
 
 impl Header {
-    /// Bytes that the elements take. `None` where that passes 2^64.
+    /// Returns the bytes of the elements, or `None` if they exceed 2^64.
     pub fn elements_len(&self) -> Option<u64> {
         let count = element_count(&self.shape)?;
         match &self.fields {
@@ -360,10 +368,10 @@ impl Element {
     };
 }
 
-/// What elements of the type that NumPy calls `descr` are made of.
+/// Returns the type of elements that NumPy calls `descr`.
 ///
 /// # Errors
-/// [`DTYPE`].
+/// Returns [`DTYPE`] if the type is not supported.
 pub fn any_element(descr: &str) -> Result<Element> {
     let (order, name) = ordered(descr);
     let kind = name.split_at_checked(1).unwrap_or_default();
@@ -376,7 +384,7 @@ pub fn any_element(descr: &str) -> Result<Element> {
         "U" => count().map(|n| (DType::U32, Some(n))),
         "S" | "a" | "V" => count().map(|n| (DType::U8, Some(n))),
         "O" => {
-            let what = "the elements are Python's objects, in a pickle, which is never run";
+            let what = "the elements are Python objects in a pickle, which Holdall never runs";
             return Err(DTYPE.broken(what));
         }
         _ => None,
@@ -388,22 +396,22 @@ pub fn any_element(descr: &str) -> Result<Element> {
     let byte_order = match order {
         ">" => ByteOrder::Big,
         "<" | "|" | "=" => ByteOrder::Little,
-        _ => return Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
+        _ => return Err(DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown()))),
     };
-    // What is read is little-endian.
+    // Decoded elements are little-endian.
     let order = if dtype.width() == 1 { "|" } else { "<" };
     let descr = Some(format!("{order}{name}"));
     Ok(Element { dtype, logical_type: None, byte_order, descr, inner })
 }
 
-/// The order of bytes that the name of a type begins with, and the rest. One without is of the machine that wrote it, as one
-/// with `=` is, which is taken for little-endian.
+/// Splits the name of a type into its byte order and the rest. Without an order, or with `=`, it has the order of the
+/// machine that wrote it, which is assumed to be little-endian.
 fn ordered(descr: &str) -> (&str, &str) {
     let parts = descr.split_at_checked(1);
     parts.filter(|(order, _)| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or(("=", descr))
 }
 
-/// Whether it is the unit of a time: `[ns]`, `[25us]`, or none.
+/// Returns `true` if the text is the unit of a time, `[ns]` or `[25us]`, or empty.
 fn is_unit(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let is_plain =
@@ -411,28 +419,28 @@ fn is_unit(text: &str) -> bool {
     text.is_empty() || inner.is_some_and(is_plain)
 }
 
-/// Whether it is how NumPy names numbers of some width: `f16`.
+/// Returns `true` if the name has the form of a number with a width: `f16`.
 fn is_number(name: &str) -> bool {
     let width = name.strip_prefix(['b', 'i', 'u', 'f', 'c']);
     width.is_some_and(|width| !width.is_empty() && width.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The type that NumPy calls `descr`: `<f4`.
+/// Returns the type that NumPy calls `descr`: `<f4`.
 ///
 /// # Errors
-/// [`DTYPE`].
+/// Returns [`DTYPE`] if the type is not supported.
 pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
     let unknown = || {
-        let e = DTYPE.broken(format!("elements of type '{}'", descr.shown()));
+        let e = DTYPE.broken(format!("unsupported elements of type '{}'", descr.shown()));
         match is_number(ordered(descr).1) {
             true => e,
             false => e.with_hint(
-                "`numpy.save` writes names of types like '<f4' and '|b1': save it anew with that",
+                "save the array again with `numpy.save`, which writes type names like '<f4' and '|b1'",
             ),
         }
     };
     let (order, name) = ordered(descr);
-    // Words, which have four letters and more, stand without an order.
+    // Words, which have at least four letters, have no byte order.
     if descr != name && name.len() > 3 {
         return Err(unknown());
     }

@@ -1,13 +1,13 @@
-//! What stands in the lines of protocols 0 and 1: numbers and texts as Python spells them.
+//! Lines of protocols 0 and 1: numbers and texts in Python's syntax.
 
 use super::Node;
 
-/// Digits of the longest integer, as Python reads them.
+/// The maximum number of digits of an integer, as in Python.
 const MOST_DIGITS: usize = 4300;
-/// Digits that are taken at once.
+/// Digits that are processed at once.
 const DIGITS: usize = 9;
 
-/// The number under which something is remembered: with space around it, a sign, and underscores.
+/// Parses a memo index, with optional surrounding space, sign and underscores.
 pub fn memo_index(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.trim_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text).replace('_', "");
@@ -15,21 +15,21 @@ pub fn memo_index(line: &[u8]) -> Option<u64> {
     number.filter(|number| *number == 0 || !text.starts_with('-'))
 }
 
-/// What CPython's unpickler in C sees of a line of a number: it ends at a NUL.
+/// Returns the part of a numeric line that CPython's unpickler in C sees: it stops at a NUL.
 pub fn until_nul(line: &[u8]) -> &[u8] {
     line.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Whether Python may take the line for a whole number, in whatever base; without this it certainly raises.
+/// Returns `true` if Python may accept the line as an integer in any base; otherwise Python raises an error.
 pub fn may_be_integer(line: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_hexdigit() || b"xXoO_+-L \t\r\x0b\x0c".contains(b);
-    // The unpickler in C takes nothing before a NUL for 0.
+    // The unpickler in C accepts an empty text before a NUL as 0.
     let is_nothing = line.first() == Some(&0);
     let line = until_nul(line);
     is_nothing || (line.iter().any(u8::is_ascii_hexdigit) && line.iter().all(is_part))
 }
 
-/// Whether Python may take the line for a number; without this it certainly raises.
+/// Returns `true` if Python may accept the line as a float; otherwise Python raises an error.
 pub fn may_be_float(line: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"._+- \t\r\x0b\x0c".contains(b);
     let line = until_nul(line);
@@ -39,12 +39,12 @@ pub fn may_be_float(line: &[u8]) -> bool {
     line.iter().all(is_part) && (has_digit || is_named(b"nan") || is_named(b"inf"))
 }
 
-/// Spaces that Python passes over around a number.
+/// Returns `true` for spaces that Python skips around a number.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// An integer in decimal, perhaps with an `L` behind it.
+/// Parses a decimal integer, with an optional suffix `L`.
 pub fn integer(line: &[u8]) -> Option<Node> {
     let text = std::str::from_utf8(line.strip_suffix(b"L").unwrap_or(line)).ok()?;
     if let Ok(n) = text.parse() {
@@ -54,7 +54,7 @@ pub fn integer(line: &[u8]) -> Option<Node> {
     if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // Words of 32 bits, the lowest first.
+    // Words of 32 bits, lowest first.
     let mut words: Vec<u32> = Vec::new();
     for part in digits.chunks(DIGITS) {
         let of = |(factor, n): (u64, u64), digit: &u8| {
@@ -80,18 +80,19 @@ pub fn integer(line: &[u8]) -> Option<Node> {
     Some(Node::Long(words.into_iter().flat_map(u32::to_le_bytes).collect()))
 }
 
-/// The lower half of a number.
+/// Returns the lower half of a number.
 fn low(n: u64) -> u32 {
     let [a, b, c, d, ..] = n.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// A number as `repr` spells it.
+/// Parses a float as written by `repr`.
 pub fn float(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
-/// The text of a line of Latin-1 with `\uXXXX` and `\UXXXXXXXX` in it, and whether each of those is a character.
+/// Returns the text of a line in Latin-1 with `\uXXXX` and `\UXXXXXXXX` escapes, and whether each escape is a valid
+/// character.
 pub fn unicode(line: &[u8]) -> (String, bool) {
     let (mut out, mut is_sound) = (String::new(), true);
     let mut rest = line;
@@ -101,7 +102,7 @@ pub fn unicode(line: &[u8]) -> (String, bool) {
         let digits = match (byte, after.first()) {
             (b'\\', Some(b'u')) => 4,
             (b'\\', Some(b'U')) => 8,
-            // One that follows another begins nothing.
+            // A backslash after a backslash starts no escape.
             (b'\\', Some(next)) => {
                 out.push(char::from(*next));
                 rest = after.get(1..).unwrap_or_default();
@@ -122,7 +123,7 @@ pub fn unicode(line: &[u8]) -> (String, bool) {
     (out, is_sound)
 }
 
-/// The bytes of a line that is a literal of Python's, in quotes, and whether it is one.
+/// Returns the bytes of a line that contains a quoted Python literal, and whether it is valid.
 pub fn string(line: &[u8]) -> (Vec<u8>, bool) {
     let line = line.trim_ascii();
     let (inside, mut is_sound) = match line {
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(integer(b"5L"), Some(Node::Integer(5)));
         let most = i128::MAX.to_string();
         assert_eq!(integer(most.as_bytes()), Some(Node::Integer(i128::MAX)));
-        // 2^127, and what is one below -2^127.
+        // 2^127, and one less than -2^127.
         let bytes = [&[0; 15][..], &[0x80, 0, 0, 0, 0]].concat();
         assert_eq!(integer(b"170141183460469231731687303715884105728L"), long(&bytes));
         let bytes = [&[0xff; 15][..], &[0x7f, 0xff, 0xff, 0xff, 0xff]].concat();

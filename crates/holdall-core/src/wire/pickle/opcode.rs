@@ -1,19 +1,19 @@
-//! What stands behind each opcode, whatever it means: all 68 of protocols 0 to 5.
+//! The arguments of opcodes: all 68 of protocols 0 to 5.
 
 use crate::wire::cursor::Cursor;
 
-/// What an opcode has behind it.
+/// The argument of an opcode.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument<'a> {
-    /// Nothing.
+    /// No argument.
     None,
-    /// A number without a sign.
+    /// An unsigned number.
     Number(u64),
-    /// A number with a sign.
+    /// A signed number.
     Signed(i32),
-    /// A float of 64 bits.
+    /// A 64-bit float.
     Float(f64),
-    /// Bytes, after how many there are.
+    /// Bytes, preceded by their length.
     Bytes(&'a [u8]),
     /// Bytes up to the end of a line.
     Line(&'a [u8]),
@@ -21,16 +21,16 @@ pub enum Argument<'a> {
     Lines(&'a [u8], &'a [u8]),
 }
 
-/// Why there is no argument.
+/// Why an argument could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// The bytes end before it does.
+    /// The bytes end inside the argument.
     End,
-    /// An unknown opcode.
+    /// The opcode is unknown.
     Opcode,
 }
 
-/// Takes what stands behind `opcode`.
+/// Reads the argument of `opcode`.
 pub fn argument<'a>(opcode: u8, c: &mut Cursor<'a>) -> Result<Argument<'a>, Missing> {
     let argument = match opcode {
         b'('
@@ -74,7 +74,7 @@ pub fn argument<'a>(opcode: u8, c: &mut Cursor<'a>) -> Result<Argument<'a>, Miss
     argument.ok_or(Missing::End)
 }
 
-/// How many bytes the argument of `opcode` says to have, behind the number that says so.
+/// Returns the length of the argument of `opcode` that is declared in `behind`, including the length field itself.
 pub fn declared_len(opcode: u8, behind: &[u8]) -> Option<u64> {
     let mut c = Cursor::new(behind);
     let len = match opcode {

@@ -1,8 +1,8 @@
-//! Writing pickles of protocol 2: as much of them as tensors take.
+//! Writing pickles of protocol 2, as far as tensors need them.
 
 use holdall_collections::HashMap;
 
-/// Appends opcodes; names of modules and short texts are remembered and recalled.
+/// Writes a pickle. Names of modules and short texts are stored in the memo and recalled.
 #[derive(Debug)]
 pub struct Pickler {
     out: Vec<u8>,
@@ -16,17 +16,17 @@ impl Default for Pickler {
 }
 
 impl Pickler {
-    /// Creates a pickle of protocol 2 without values.
+    /// Creates an empty pickle of protocol 2.
     pub fn new() -> Pickler {
         Pickler { out: b"\x80\x02".to_vec(), memo: HashMap::default() }
     }
 
-    /// A dict without items.
+    /// Appends an empty dict.
     pub fn begin_dict(&mut self) {
         self.out.push(b'}');
     }
 
-    /// Takes the last two values as a key of the dict before them, and its value.
+    /// Sets an item of a dict: the last two values are the key and the value, and the dict precedes them.
     pub fn set_item(&mut self) {
         self.out.push(b's');
     }
@@ -36,12 +36,12 @@ impl Pickler {
         self.out.push(b'(');
     }
 
-    /// Ends the tuple that was begun last.
+    /// Ends the innermost tuple.
     pub fn end_tuple(&mut self) {
         self.out.push(b't');
     }
 
-    /// A tuple of numbers.
+    /// Appends a tuple of numbers.
     pub fn numbers(&mut self, all: &[u64]) {
         self.begin_tuple();
         all.iter().for_each(|n| self.number(*n));
@@ -56,7 +56,7 @@ impl Pickler {
             [a, b, 0, 0, 0, 0, 0, 0] => self.out.extend([b'M', a, b]),
             [a, b, c, d @ 0..=0x7f, 0, 0, 0, 0] => self.out.extend([b'J', a, b, c, d]),
             _ => {
-                // Signed, so that the highest bit has a byte of its own.
+                // Signed, so an additional byte keeps the highest bit zero.
                 self.out.extend([0x8a, 9]);
                 self.out.extend(bytes);
                 self.out.push(0);
@@ -68,7 +68,7 @@ impl Pickler {
     pub fn integer(&mut self, n: i128) {
         match u64::try_from(n) {
             Ok(n) => self.number(n),
-            // As many bytes as there may be: more than it takes say the same.
+            // Always 16 bytes; a longer form than necessary has the same value.
             Err(_) => {
                 self.out.extend([0x8a, 16]);
                 self.out.extend(n.to_le_bytes());
@@ -87,17 +87,17 @@ impl Pickler {
         self.out.push(b'N');
     }
 
-    /// A list without items.
+    /// Appends an empty list.
     pub fn begin_list(&mut self) {
         self.out.push(b']');
     }
 
-    /// Takes the last value as an item of the list before it.
+    /// Appends the last value to the list that precedes it.
     pub fn append(&mut self) {
         self.out.push(b'a');
     }
 
-    /// `True` or `False`.
+    /// Appends `True` or `False`.
     pub fn bool(&mut self, is_true: bool) {
         self.out.push(if is_true { 0x88 } else { 0x89 });
     }
@@ -105,7 +105,7 @@ impl Pickler {
     /// Appends a `str`.
     pub fn text(&mut self, text: &str) {
         let mut opcode = vec![b'X'];
-        // A name of more than 4 GiB does not come this far: it would be its own header.
+        // A name of more than 4 GiB cannot occur: its header would be too long.
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
         opcode.extend(len.to_le_bytes());
         opcode.extend(text.as_bytes());
@@ -115,12 +115,12 @@ impl Pickler {
         }
     }
 
-    /// Something to be imported.
+    /// Appends an import.
     pub fn global(&mut self, module: &str, name: &str) {
         self.remembered(format!("c{module}\n{name}\n").into_bytes());
     }
 
-    /// Calls the value before the last with the last, a tuple.
+    /// Calls the second-to-last value with the last one, a tuple.
     pub fn call(&mut self) {
         self.out.push(b'R');
     }
@@ -130,12 +130,12 @@ impl Pickler {
         self.out.extend(b")R");
     }
 
-    /// Takes the last value as what something is called that is kept elsewhere.
+    /// Replaces the last value, an id, by the data that is stored elsewhere under this id.
     pub fn persistent(&mut self) {
         self.out.push(b'Q');
     }
 
-    /// The pickle of the last value.
+    /// Returns the pickle of the last value.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.push(b'.');
         self.out

@@ -1,4 +1,4 @@
-//! One record of the directory.
+//! Directory records of zips.
 
 use super::extra::Extra;
 use super::rules::*;
@@ -7,9 +7,9 @@ use crate::error::{Error, Result, Shown as _};
 use crate::wire::cursor::Cursor;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
-/// Systems whose external attributes have a Unix mode in their upper half: Unix and macOS.
+/// Systems whose external attributes have a Unix mode in the upper half: Unix and macOS.
 const UNIX: [u8; 2] = [3, 19];
-/// In a Unix mode: which kind of file.
+/// The bits of a Unix mode that give the kind of file.
 const MODE_KIND: u32 = 0o170_000;
 const MODE_FILE: u32 = 0o100_000;
 const MODE_FOLDER: u32 = 0o040_000;
@@ -24,7 +24,7 @@ pub(super) mod flags {
     pub(crate) const DEFERRED: u16 = 1 << 3;
     /// The bytes are a patch of other bytes.
     pub(crate) const PATCH: u16 = 1 << 5;
-    /// Another encryption.
+    /// Strong encryption.
     pub(crate) const STRONGLY: u16 = 1 << 6;
     /// The name is UTF-8.
     pub(crate) const UTF8: u16 = 1 << 11;
@@ -32,7 +32,7 @@ pub(super) mod flags {
     pub(crate) const MASKED: u16 = 1 << 13;
 }
 
-/// The fixed fields of a record, as they stand.
+/// The fixed fields of a record.
 struct Record<'a> {
     system: u8,
     flags: u16,
@@ -50,7 +50,7 @@ struct Record<'a> {
 /// Reads the next record and adds it to `directory`.
 ///
 /// # Errors
-/// All rules that a record can break alone.
+/// Returns an error if the record is malformed.
 pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result<()> {
     let start = directory.place.start.saturating_add(cursor.position());
     let at = |e: Error, cursor: &Cursor<'_>| {
@@ -58,17 +58,17 @@ pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result
     };
     let Some(record) = fields(cursor) else {
         let message =
-            format!("entry {} is not a whole record of a directory", directory.rows.len());
+            format!("entry {} is not a complete record of a directory", directory.rows.len());
         return Err(DIRECTORY.broken(message).at(start..directory.place.end));
     };
     match row(&record) {
         Ok((name, mut row)) => {
             directory.names.push_str(name);
-            // The directory has below 2^32 bytes, by its limit or because names are a part of it.
+            // The directory has less than 2^32 bytes, because of its limit or because it contains the names.
             row.name_end = u32::try_from(directory.names.len()).map_err(|_| {
                 DIRECTORY_LEN
-                    .broken("the names of the entries pass 2^32 bytes")
-                    .with_hint("this bound is fixed: no limit raises it")
+                    .broken("the names of the entries exceed 2^32 bytes")
+                    .with_hint("this limit is fixed and cannot be raised")
             })?;
             directory.rows.push(row);
             Ok(())
@@ -81,7 +81,7 @@ fn fields<'a>(c: &mut Cursor<'a>) -> Option<Record<'a>> {
     if c.array::<4>()? != *SIGNATURE {
         return None;
     }
-    // The version of the format that the writer knew, and its system; the version it wants.
+    // The format version of the writer and its system, and the version that the entry requires.
     let [_, system] = c.array::<2>()?;
     c.take(2)?;
     let (flags, method) = (c.u16_le()?, c.u16_le()?);
@@ -90,7 +90,7 @@ fn fields<'a>(c: &mut Cursor<'a>) -> Option<Record<'a>> {
     let (crc32, stored_len, decoded_len) = (c.u32_le()?, c.u32_le()?, c.u32_le()?);
     let (name_len, extra_len, comment_len) = (c.u16_le()?, c.u16_le()?, c.u16_le()?);
     let disk = c.u16_le()?;
-    // Whether it is a text, perhaps.
+    // Internal attributes: whether the entry is probably text.
     c.take(2)?;
     let (attributes, offset) = (c.u32_le()?, c.u32_le()?);
     let (name, extra) = (c.take(name_len.into())?, c.take(extra_len.into())?);
@@ -115,23 +115,23 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     let name = name(r, &extra)?;
     let in_entry = |e: Error| e.within(format!("entry `{}`", name.shown()));
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
-        return Err(in_entry(ENCRYPTED.broken("it is encrypted")));
+        return Err(in_entry(ENCRYPTED.broken("the entry is encrypted")));
     }
     if r.flags & flags::PATCH != 0 {
         return Err(in_entry(
-            METHOD.broken("its bytes are a patch of others (bit 5 of its flags)"),
+            METHOD.broken("the bytes are a patch of other bytes (bit 5 of the flags)"),
         ));
     }
     let Some(method) = Method::from_number(r.method) else {
-        let message = format!("its method is number {}{}", r.method, method_name(r.method));
+        let message = format!("unsupported method {}{}", r.method, method_name(r.method));
         return Err(in_entry(METHOD.broken(message)));
     };
-    // In this order, as they stand in the zip64 field.
+    // In this order, as in the zip64 field.
     let decoded_len = extra.wide(r.decoded_len)?;
     let stored_len = extra.wide(r.stored_len)?;
     let header = extra.wide(r.offset)?;
     if extra.disk(r.disk)? != 0 {
-        return Err(in_entry(MULTI_DISK.broken("it is on another disk")));
+        return Err(in_entry(MULTI_DISK.broken("the entry is on another disk")));
     }
     let is_short = method == Method::Stored && decoded_len != stored_len;
     if is_short || decoded_len > method.encoding().most_decoded(stored_len) {
@@ -156,19 +156,19 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     Ok((name, row))
 }
 
-/// The name, if every reader would take it for the same text.
+/// Returns the name, if every reader would decode it to the same text.
 fn name<'a>(r: &Record<'a>, extra: &Extra<'_>) -> Result<&'a str> {
     let shown = r.name.escape_ascii();
     let broken = |what: &str| NAME.broken(format!("the name `{shown}` {what}"));
     let name = std::str::from_utf8(r.name).map_err(|_| broken("is not UTF-8"))?;
     if name.is_empty() || memchr::memchr(0, r.name).is_some() {
-        return Err(broken("is empty or has a NUL"));
+        return Err(broken("is empty or contains NUL"));
     }
     if r.flags & flags::UTF8 == 0 && !name.is_ascii() {
-        return Err(broken("is not ASCII, and not marked as UTF-8"));
+        return Err(broken("is not ASCII, but not marked as UTF-8"));
     }
     if extra.path.is_some_and(|path| path != r.name) {
-        return Err(broken("is spelt in another way in an extra field"));
+        return Err(broken("differs from the one in an extra field"));
     }
     Ok(name)
 }
@@ -182,13 +182,13 @@ fn kind(r: &Record<'_>, name: &str, decoded_len: u64) -> Result<EntryKind, Strin
         MODE_SYMLINK if !is_folder => Ok(EntryKind::Symlink),
         0 | MODE_FOLDER if is_folder => Err(format!("a folder of {decoded_len} bytes")),
         MODE_FILE | MODE_SYMLINK | MODE_FOLDER => {
-            Err(format!("its Unix mode {mode:o} and its name say different things"))
+            Err(format!("its Unix mode {mode:o} contradicts its name"))
         }
-        _ => Err(format!("its Unix mode {mode:o} is of no file, folder or symbolic link")),
+        _ => Err(format!("its Unix mode {mode:o} is not that of a file, folder or symbolic link")),
     }
 }
 
-/// What people call methods that are not read.
+/// Returns the common names of unsupported methods.
 fn method_name(number: u16) -> &'static str {
     match number {
         1 => " (shrink)",

@@ -1,4 +1,4 @@
-//! The descriptor behind an entry's bytes, which writers that do not know lengths beforehand put there.
+//! Descriptors, which follow an entry's bytes if the writer did not know the lengths beforehand.
 //!
 //! ```text
 //! [50 4B 07 08]  crc32 u32  stored length  decoded length      lengths as u32, or as u64 in zip64
@@ -14,13 +14,13 @@ const SIGNATURE: &[u8; 4] = b"PK\x07\x08";
 /// Bytes of the longest form.
 const LONGEST: u64 = 24;
 
-/// Whether the flags of `entry` promise one.
+/// Returns `true` if the flags of `entry` announce a descriptor.
 pub(super) fn is_promised(entry: Entry<'_>) -> bool {
     entry.row.flags & flags::DEFERRED != 0
 }
 
-/// Holds the descriptor of `entry` against the directory; `at` is where its stored bytes end. Writers leave out the
-/// signature, and differ in when lengths are wide, so any form that says the same will do.
+/// Compares the descriptor of `entry` with the directory. `at` is the end of the entry's stored bytes. Some writers
+/// omit the signature, and they differ in when lengths are wide, so any matching form is accepted.
 pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), Stop> {
     if !is_promised(entry) {
         return Ok(());
@@ -39,15 +39,15 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
     };
     let lens = [row.stored_len, row.decoded_len];
     let said = [Some(wide(lens)), narrow(lens)];
-    // A CRC-32 may happen to be the signature.
+    // A CRC-32 may happen to equal the signature.
     let fits = |text: &Vec<u8>| bare.starts_with(text) || found.starts_with(text);
     if said.iter().flatten().any(fits) {
         return Ok(());
     }
     let (name, [stored, decoded], crc) = (entry.name().shown(), lens, row.crc32);
     let message = format!(
-        "entry `{name}`: what follows its bytes does not say {crc:#010x}, {stored} and {decoded} bytes, as the \
-         directory does"
+        "entry `{name}`: the descriptor after its bytes does not match {crc:#010x}, {stored} and {decoded} bytes in the \
+         directory"
     );
     Err(DESCRIPTOR.broken(message).at(place).into())
 }

@@ -1,4 +1,4 @@
-//! The end of a zip: where its directory is, and how many entries it has.
+//! The end of a zip: the location of its directory, and the number of entries.
 
 use super::rules::*;
 use crate::error::{Error, Rule};
@@ -7,15 +7,15 @@ use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
 
-/// What the end records say.
+/// The contents of the end records.
 pub(super) struct End {
-    /// Bytes of the file.
+    /// The range of the directory in the file.
     pub(super) directory: Range<u64>,
-    /// Entries; there are bytes enough in the directory for them.
+    /// The number of entries; the directory has enough bytes for them.
     pub(super) count: u64,
 }
 
-/// Numbers of an end record, or of the zip64 one.
+/// The numbers of an end record, or of the zip64 end record.
 struct Counts {
     disk: u64,
     directory_disk: u64,
@@ -31,22 +31,22 @@ const SIGNATURE_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 /// Bytes of the end record without its comment.
 const RECORD: usize = 22;
 const LEN: u64 = RECORD as u64;
-/// Bytes of the most comment there can be.
+/// The maximum length of the comment.
 const COMMENT_MAX: u64 = 0xffff;
-/// Bytes of the record that tells where the zip64 end record is.
+/// Bytes of the locator, which gives the location of the zip64 end record.
 const LOCATOR_LEN: u64 = 20;
-/// Bytes of the zip64 end record's fields, from its signature on.
+/// Bytes of the zip64 end record's fields, starting with its signature.
 const LEN_64: u64 = 56;
-/// Bytes of the zip64 end record that its length does not count.
+/// Bytes of the zip64 end record that its length does not include.
 const UNCOUNTED_64: u64 = 12;
-/// Bytes that one entry of the directory takes at least.
+/// The minimum number of bytes per entry in the directory.
 const ENTRY_MIN: u64 = 46;
 
 /// Finds the end records and the directory.
 ///
 /// # Errors
-/// [`END`], [`TRAILING`], [`MULTI_DISK`], [`ZIP64`], [`DIRECTORY`], [`DIRECTORY_LEN`],
-/// [`TOO_MANY_ENTRIES`].
+/// Returns [`END`], [`TRAILING`], [`MULTI_DISK`], [`ZIP64`] or [`DIRECTORY`] if the records are malformed, and
+/// [`DIRECTORY_LEN`] or [`TOO_MANY_ENTRIES`] if the directory exceeds a limit.
 pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
     let (at, record) = find_record(window)?;
     let place = at..at.saturating_add(LEN);
@@ -57,14 +57,14 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
     };
     if counts.disk != 0 || counts.directory_disk != 0 || counts.here != counts.total {
         let message = format!(
-            "it is disk {} of a set, with {} of {} entries",
+            "the zip is disk {} of a set, with {} of {} entries",
             counts.disk, counts.here, counts.total
         );
         return Err(MULTI_DISK.broken(message).at(place).into());
     }
     if counts.offset.checked_add(counts.len) != Some(end) {
         let message = format!(
-            "the directory is said to be {} bytes from byte {}, the end records start at {end}",
+            "the end record states a directory of {} bytes at byte {}, but the end records start at {end}",
             counts.len, counts.offset
         );
         let e = DIRECTORY.broken(message).at(place);
@@ -73,12 +73,14 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
             .into());
     }
     if counts.total > counts.len / ENTRY_MIN {
-        let message =
-            format!("{} bytes of directory are too few for {} entries", counts.len, counts.total);
+        let message = format!(
+            "a directory of {} bytes is too short for {} entries",
+            counts.len, counts.total
+        );
         return Err(DIRECTORY.broken(message).at(place).into());
     }
     let over = |rule: &'static Rule, what: &str, found: u64, most: u64| -> Stop {
-        rule.broken(format!("{found} {what}, at most {most}")).at(place.clone()).into()
+        rule.broken(format!("{found} {what} exceed the limit of {most}")).at(place.clone()).into()
     };
     if counts.len > limits.header_len {
         return Err(over(&DIRECTORY_LEN, "bytes of directory", counts.len, limits.header_len));
@@ -89,13 +91,12 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
     Ok(End { directory: counts.offset..end, count: counts.total })
 }
 
-/// The end record and where it is: the last one of the file, which must end the file with its
-/// comment.
+/// Finds the end record and its offset: the last one in the file, whose comment must end the file.
 fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
     let Some(last) = window.len().checked_sub(LEN) else {
         return Err(missing(window).into());
     };
-    // With the locator, in case there is one.
+    // Includes the locator, in case there is one.
     let tail = window.tail(LEN.saturating_add(LOCATOR_LEN))?;
     let record = tail.slice(tail.len().saturating_sub(RECORD)..);
     if record.starts_with(SIGNATURE) && record.ends_with(&[0, 0]) {
@@ -114,11 +115,11 @@ fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
     let end = at.saturating_add(LEN).saturating_add(comment.into());
     let (rule, has): (&'static Rule, _) = match end.cmp(&window.len()) {
         std::cmp::Ordering::Equal => return Ok((at, record)),
-        std::cmp::Ordering::Less => (&TRAILING, "goes on"),
+        std::cmp::Ordering::Less => (&TRAILING, "continues after that"),
         std::cmp::Ordering::Greater => (&END, "ends before that"),
     };
     let message = format!(
-        "the last end record says that the file ends at byte {end}; it {has}: it has {} bytes",
+        "according to the last end record the file ends at byte {end}, but it {has}: it has {} bytes",
         window.len()
     );
     Err(rule.broken(message).at(at..window.len()).into())
@@ -127,7 +128,7 @@ fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
 #[cold]
 fn missing(window: &Window) -> Error {
     let len = window.len();
-    END.broken("no end record where the file ends").at(len.saturating_sub(LEN)..len)
+    END.broken("no end record at the end of the file").at(len.saturating_sub(LEN)..len)
 }
 
 fn read_counts(record: &[u8]) -> Option<Counts> {
@@ -143,15 +144,14 @@ fn read_counts(record: &[u8]) -> Option<Counts> {
     })
 }
 
-/// The bytes right before the end record, at `at`, if they say where the zip64 end record is.
+/// Returns the bytes right before the end record at `at`, if they are a locator of the zip64 end record.
 fn locator(window: &Window, at: u64) -> Result<Option<bytes::Bytes>, Stop> {
     let Some(start) = at.checked_sub(LOCATOR_LEN) else { return Ok(None) };
     let bytes = window.bytes(start..at)?;
     Ok(bytes.starts_with(SIGNATURE_LOCATOR).then_some(bytes))
 }
 
-/// The numbers of the zip64 end record that `locator`, before the end record at `at`, leads to, and where
-/// it starts.
+/// Returns the numbers and the offset of the zip64 end record, to which `locator` points. The end record is at `at`.
 fn zip64(
     window: &Window,
     small: &Counts,
@@ -163,7 +163,7 @@ fn zip64(
     let mut c = Cursor::new(locator.get(4..).unwrap_or_default());
     let read = c.u32_le().zip(c.u64_le()).zip(c.u32_le());
     let Some(((disk, start), disks)) = read else {
-        return Err(wrong("the locator of the zip64 end record is cut short".into()));
+        return Err(wrong("the locator of the zip64 end record is incomplete".into()));
     };
     if disk != 0 || disks > 1 {
         let message = format!("the zip64 end record is on disk {disk} of {disks}");
@@ -172,41 +172,43 @@ fn zip64(
     let room = locator_at.checked_sub(start).filter(|&room| room >= LEN_64);
     let Some(room) = room else {
         return Err(wrong(format!(
-            "the zip64 end record is said to start at byte {start}, its locator is at {locator_at}"
+            "the locator at byte {locator_at} points to a zip64 end record at byte {start}, which is not before it"
         )));
     };
     let record = window.bytes(start..start.saturating_add(LEN_64))?;
     let Some((len, large)) = read_64(&record) else {
-        return Err(wrong(format!("there is no zip64 end record at byte {start}")));
+        return Err(wrong(format!("no zip64 end record at byte {start}")));
     };
     if len.checked_add(UNCOUNTED_64) != Some(room) {
         return Err(wrong(format!(
-            "the zip64 end record has {len} bytes and {UNCOUNTED_64}, there is room for {room}"
+            "the zip64 end record states {len} + {UNCOUNTED_64} bytes, but there are {room} before its locator"
         )));
     }
     let pairs = [
         ("disk", small.disk, 0xffff, large.disk),
         ("disk of the directory", small.directory_disk, 0xffff, large.directory_disk),
         ("entries on this disk", small.here, 0xffff, large.here),
-        ("entries in all", small.total, 0xffff, large.total),
+        ("entries in total", small.total, 0xffff, large.total),
         ("bytes of directory", small.len, 0xffff_ffff, large.len),
         ("start of the directory", small.offset, 0xffff_ffff, large.offset),
     ];
     let differs = |&&(_, small, full, large): &&(_, u64, u64, u64)| small != full && small != large;
     if let Some((what, small, _, large)) = pairs.iter().find(differs) {
-        return Err(wrong(format!("{what}: the end record says {small}, the zip64 one {large}")));
+        return Err(wrong(format!(
+            "{what}: {small} in the end record, but {large} in the zip64 end record"
+        )));
     }
     Ok((large, start))
 }
 
-/// The length that a zip64 end record says it has, and its numbers.
+/// Returns the length that a zip64 end record states, and its numbers.
 fn read_64(record: &[u8]) -> Option<(u64, Counts)> {
     let mut c = Cursor::new(record);
     if c.array::<4>()? != *SIGNATURE_64 {
         return None;
     }
     let len = c.u64_le()?;
-    // Versions of the writer and of the reader it wants.
+    // The versions of the writer, and of the reader that it requires.
     c.take(4)?;
     let counts = Counts {
         disk: c.u32_le()?.into(),

@@ -1,4 +1,4 @@
-//! The header before an entry's bytes.
+//! Local headers, which precede the bytes of entries.
 
 use super::Entry;
 use super::central::flags;
@@ -12,9 +12,9 @@ use std::ops::Range;
 const SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 /// Bytes of a header without name and extra fields.
 pub(super) const LEN: u64 = 30;
-/// Bytes of extra fields that are fetched with a header at once: more than aligning to 64 takes.
+/// Bytes of extra fields that are fetched together with a header: more than alignment to 64 needs.
 const LIKELY_EXTRA: u64 = 128;
-/// The flags in which a header must agree with the directory.
+/// The flags of a header that must match the directory.
 const SAME_FLAGS: u16 = flags::ENCRYPTED
     | flags::DEFERRED
     | flags::PATCH
@@ -22,20 +22,20 @@ const SAME_FLAGS: u16 = flags::ENCRYPTED
     | flags::UTF8
     | flags::MASKED;
 
-/// The header of `entry` and some bytes more.
+/// Returns the range of the header of `entry` and some bytes after it.
 pub(super) fn likely(entry: Entry<'_>) -> Range<u64> {
     let start = entry.row.header;
     let len = LEN.saturating_add(entry.name().len() as u64).saturating_add(LIKELY_EXTRA);
     start..start.saturating_add(len).min(entry.row.room_end)
 }
 
-/// The header of `entry` and its bytes, and some more.
+/// Returns the range of the header of `entry`, its bytes, and some bytes after them.
 pub(super) fn likely_whole(entry: Entry<'_>) -> Range<u64> {
     let Range { start, end } = likely(entry);
     start..end.saturating_add(entry.row.stored_len).min(entry.row.room_end)
 }
 
-/// Where the stored bytes of `entry` are.
+/// Returns the range of the stored bytes of `entry`.
 pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
     let row = entry.row;
     let bytes = window.bytes(likely(entry))?;
@@ -46,22 +46,24 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
         LOCAL_HEADER.broken(message).at(place.clone()).into()
     };
     let Some(header) = Header::read(&bytes) else {
-        return Err(differs("there is no header at its place".into()));
+        return Err(differs("no local header at its offset".into()));
     };
     if header.flags & SAME_FLAGS != row.flags & SAME_FLAGS {
         let (a, b) = (header.flags, row.flags);
-        return Err(differs(format!("flags {a:#06x} in its header, {b:#06x} in the directory")));
+        return Err(differs(format!(
+            "flags {a:#06x} in its header, but {b:#06x} in the directory"
+        )));
     }
     if header.method != row.method.number() {
         let (a, b) = (header.method, row.method.number());
-        return Err(differs(format!("method {a} in its header, {b} in the directory")));
+        return Err(differs(format!("method {a} in its header, but {b} in the directory")));
     }
     let names_end = LEN.saturating_add(header.name_len.into());
     let data_at = row.header.saturating_add(names_end).saturating_add(header.extra_len.into());
     let data = data_at..data_at.saturating_add(row.stored_len);
     if data.end > row.room_end {
         let message = format!(
-            "entry `{}`: its bytes are {}..{}, what comes next starts at {}",
+            "entry `{}`: its bytes are {}..{}, but the next entry or the directory starts at {}",
             name.shown(),
             data.start,
             data.end,
@@ -69,18 +71,18 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
         );
         return Err(OVERLAP.broken(message).at(place).into());
     }
-    // All of it is in the entry's room, so in the file.
+    // All of it is inside the room of the entry, and so inside the file.
     let bytes = window.bytes(row.header..data_at)?;
     let mut rest = Cursor::new(&bytes);
     let parts = rest.take(LEN).and_then(|_| {
         Some((rest.take(header.name_len.into())?, rest.take(header.extra_len.into())?))
     });
     let Some((found, extra)) = parts else {
-        return Err(differs("its header is cut short".into()));
+        return Err(differs("its header is incomplete".into()));
     };
     if found != name.as_bytes() {
         let found = String::from_utf8_lossy(found);
-        return Err(differs(format!("its header names it `{}`", found.shown())));
+        return Err(differs(format!("the name in its header is `{}`", found.shown())));
     }
     let (decoded_len, stored_len) = header.lens(extra)?;
     let deferred = row.flags & flags::DEFERRED != 0;
@@ -92,7 +94,9 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     ];
     for (what, found, said) in pairs {
         if !agrees(found, said) {
-            return Err(differs(format!("{what} {found} in its header, {said} in the directory")));
+            return Err(differs(format!(
+                "{what} {found} in its header, but {said} in the directory"
+            )));
         }
     }
     Ok(data)
@@ -129,8 +133,8 @@ impl Header {
         })
     }
 
-    /// Decoded and stored length. Extra fields are read only where they must be: tools that align put
-    /// padding there that is none.
+    /// Returns the decoded and the stored length. Extra fields are only parsed if necessary, because tools that align
+    /// entries may add padding that is not a valid field.
     pub(super) fn lens(&self, extra: &[u8]) -> Result<(u64, u64), Stop> {
         let is_full = |len: u32| u64::from(len) == super::extra::FULL;
         if !is_full(self.decoded_len) && !is_full(self.stored_len) {

@@ -1,4 +1,4 @@
-//! Zip archives: where each entry is, from the directory at the end alone.
+//! Zip archives: the locations of entries, read from the directory at the end.
 //!
 //! ```text
 //! entry        local header | stored bytes [| descriptor]      any number, anywhere before the directory
@@ -7,14 +7,14 @@
 //! end          22 bytes | comment, to the last byte of the file
 //! ```
 //!
-//! [`Directory::read`] believes the directory and nothing else; [`Directory::data`] reads the local header
-//! of one entry when its bytes are wanted, and refuses one that says otherwise. So opening a file costs
-//! its directory, however large the rest is.
+//! [`Directory::read`] only reads the directory. [`Directory::data`] reads the local header of an entry when its bytes
+//! are needed, and refuses it if it contradicts the directory. So opening a file only requires its directory, however
+//! large the rest is.
 //!
-//! Strict where readers of zip files are known to differ, because what two of them read differently can
-//! be checked by one and run by the other: one end record, at the end; nothing between the directory and
-//! it; names unique; entries apart from each other; local headers that agree. What may stand before the
-//! first entry, and between entries, belongs to nobody and is never read.
+//! The reader is strict wherever zip readers are known to differ, because data that two readers see differently could
+//! be checked by one and executed by the other: exactly one end record, at the end; nothing between it and the
+//! directory; unique names; no overlapping entries; local headers that match the directory. Bytes before the first
+//! entry and between entries belong to no entry, and are never read.
 
 mod central;
 mod descriptor;
@@ -41,16 +41,16 @@ use std::sync::Arc;
 /// How the bytes of an entry are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// As they are (method 0).
+    /// Uncompressed (method 0).
     Stored,
-    /// One stream of Deflate, without a header (method 8).
+    /// One Deflate stream without a header (method 8).
     Deflate,
     /// Frames of zstd (method 93).
     Zstd,
 }
 
 impl Method {
-    /// The method of a number in a zip, if it is one that is read.
+    /// Returns the method with this number in zips, if it is supported.
     pub const fn from_number(number: u16) -> Option<Method> {
         match number {
             0 => Some(Method::Stored),
@@ -60,7 +60,7 @@ impl Method {
         }
     }
 
-    /// Its number in a zip.
+    /// Returns the method's number in zips.
     pub const fn number(self) -> u16 {
         match self {
             Method::Stored => 0,
@@ -69,7 +69,7 @@ impl Method {
         }
     }
 
-    /// The encoding of a component that is stored so.
+    /// Returns the encoding of a component that is stored with this method.
     pub const fn encoding(self) -> Encoding {
         match self {
             Method::Stored => Encoding::Raw,
@@ -78,7 +78,7 @@ impl Method {
         }
     }
 
-    /// `stored`, `deflate` or `zstd`.
+    /// Returns the method's name: `stored`, `deflate` or `zstd`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Method::Stored => "stored",
@@ -94,46 +94,46 @@ impl fmt::Display for Method {
     }
 }
 
-/// What an entry becomes on a disk.
+/// The kind of file that an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A folder; its name ends in `/`, and it has no bytes.
+    /// A folder. Its name ends with `/`, and it has no bytes.
     Folder,
-    /// A symbolic link; its bytes are the target.
+    /// A symbolic link. Its bytes are the target.
     Symlink,
 }
 
-/// What a zip's directory says. Memory is 52 bytes for each entry, and its name.
+/// The directory of a zip. Memory is 52 bytes per entry, plus the names.
 #[derive(Clone, Default)]
 pub struct Directory {
-    /// All names, one after the other.
+    /// All names, concatenated.
     names: String,
     rows: Vec<Row>,
-    /// Numbers of entries in bytewise order of their names.
+    /// The indices of entries in bytewise order of their names.
     by_name: Vec<u32>,
-    /// Where the directory is, in bytes of the file.
+    /// The range of the directory in the file.
     place: Range<u64>,
     sums: Sums,
 }
 
-/// What the CRC-32s of a directory are compared with.
+/// Whether the CRC-32s of a directory are compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Sums {
-    /// The bytes of the entries.
+    /// They are compared with the bytes of the entries.
     #[default]
     Checked,
-    /// Nothing: the writer did not sum.
+    /// They are not compared, because the writer did not compute them.
     Absent,
 }
 
-/// One entry. Its name starts where that of the row before ends.
+/// One entry. Its name starts at the end of the previous row's.
 #[derive(Clone)]
 struct Row {
-    /// Offset of the local header.
+    /// The offset of the local header.
     header: u64,
-    /// Where the entry must end at the latest: at the next header, or at the directory.
+    /// The end of the entry's room: the next header, or the directory.
     room_end: u64,
     stored_len: u64,
     decoded_len: u64,
@@ -146,11 +146,12 @@ struct Row {
 }
 
 impl Directory {
-    /// Reads the directory of the zip in `window`: its end, then all of it. The window keeps it, for several formats are
-    /// zips, and a decoder that needs more bytes is called again.
+    /// Reads the directory of the zip in `window`: first its end, then all of it. The window keeps it, because several
+    /// formats are zips, and because a decoder that needs more bytes is called again.
     ///
     /// # Errors
-    /// [`RULES`], but for [`LOCAL_HEADER`], [`DESCRIPTOR`] and [`CRC32`].
+    /// Returns an error of [`RULES`], except [`LOCAL_HEADER`], [`DESCRIPTOR`] and [`CRC32`], if the directory is
+    /// malformed.
     pub fn read(window: &Window, limits: &Limits) -> Result<Arc<Directory>, Stop> {
         let end = end::find(window, limits)?;
         window.once(|| Directory::from_end(end, window))
@@ -159,7 +160,7 @@ impl Directory {
     fn from_end(end: End, window: &Window) -> Result<Directory, Stop> {
         let bytes = window.bytes(end.directory.clone())?;
         let mut directory = Directory { place: end.directory.clone(), ..Directory::default() };
-        // `end` held the count against the bytes of the directory.
+        // `end` compared the count with the bytes of the directory.
         directory.rows.reserve_exact(usize::try_from(end.count).unwrap_or(0));
         let mut cursor = Cursor::new(&bytes);
         for _ in 0..end.count {
@@ -175,56 +176,56 @@ impl Directory {
         Ok(directory)
     }
 
-    /// How many entries there are, folders included.
+    /// Returns the number of entries, including folders.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The bytes of the file that hold the directory itself; entries lie before them.
+    /// Returns the range of the directory in the file. All entries are before it.
     pub fn range(&self) -> Range<u64> {
         self.place.clone()
     }
 
-    /// Entry number `at`, in the directory's order.
+    /// Returns the entry at index `at`, in the directory's order.
     pub fn at(&self, at: usize) -> Option<Entry<'_>> {
         self.rows.get(at).map(|row| Entry { directory: self, row, at })
     }
 
-    /// All entries, in the directory's order.
+    /// Returns all entries, in the directory's order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
         self.rows.iter().enumerate().map(|(at, row)| Entry { directory: self, row, at })
     }
 
-    /// All entries, in bytewise order of their names.
+    /// Returns all entries, in bytewise order of their names.
     pub fn entries_by_name(&self) -> impl Iterator<Item = Entry<'_>> {
         self.by_name.iter().filter_map(|&at| self.at(at as usize))
     }
 
-    /// The entry of that name.
+    /// Returns the entry with this name.
     pub fn get(&self, name: &str) -> Option<Entry<'_>> {
         let found = self.by_name.binary_search_by(|&at| self.name(at as usize).cmp(name)).ok()?;
         self.at(*self.by_name.get(found)? as usize)
     }
 
-    /// Where the stored bytes of `entry` are, in bytes of the file, by its local header, which is held
-    /// against the directory.
+    /// Returns the range of the stored bytes of `entry` in the file, from its local header, which is compared with the
+    /// directory.
     ///
     /// # Errors
-    /// [`LOCAL_HEADER`], [`OVERLAP`], [`ZIP64`].
+    /// Returns [`LOCAL_HEADER`], [`OVERLAP`] or [`ZIP64`] if the header is malformed or differs.
     pub fn data(&self, entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
         local::data(entry, window)
     }
 
-    /// Holds the descriptor behind the bytes of `entry`, where its flags promise one, against the directory: for those
-    /// who look through the whole of a zip.
+    /// Compares the descriptor after the bytes of `entry`, if its flags announce one, with the directory. For checks of
+    /// a whole zip.
     ///
     /// # Errors
-    /// [`DESCRIPTOR`], and as [`Directory::data`].
+    /// Returns [`DESCRIPTOR`] if it differs, and the errors of [`Directory::data`].
     pub fn check_descriptor(&self, entry: Entry<'_>, window: &Window) -> Result<(), Stop> {
         match descriptor::is_promised(entry) {
             true => descriptor::check(entry, self.data(entry, window)?.end, window),
@@ -232,8 +233,8 @@ impl Directory {
         }
     }
 
-    /// The bytes that [`Directory::data`] will ask for, unless the header is an unusually long one:
-    /// whoever wants the data of many entries can fetch them at once.
+    /// Returns the bytes that [`Directory::data`] needs, unless the header is unusually long. Used to fetch the headers
+    /// of many entries at once.
     pub fn header(&self, entry: Entry<'_>) -> Range<u64> {
         local::likely(entry)
     }
@@ -248,7 +249,7 @@ impl Directory {
     fn sort_names(&mut self) -> Result<()> {
         let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let mut by_name: Vec<u32> = (0..count).collect();
-        // Quick where names come sorted, as most do. Two that are the same are compared by every way to sort.
+        // Fast if names are sorted, as usual. Every way to sort compares two equal names.
         let mut are_unique = true;
         by_name.sort_by(|&a, &b| {
             let order = self.name(a as usize).cmp(self.name(b as usize));
@@ -267,13 +268,12 @@ impl Directory {
         Ok(())
     }
 
-    /// Finds the room that each entry has, and refuses those that need more: the header, the name and
-    /// the stored bytes at least.
+    /// Computes the room of each entry, and refuses entries that need more for their header, name and stored bytes.
     fn check_room(&mut self) -> Result<()> {
         let header = |at: u32| self.rows.get(at as usize).map_or(0, |row| row.header);
         let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let mut by_place: Vec<u32> = (0..count).collect();
-        // Quick where entries lie in the directory's order, as most do.
+        // Fast if entries are in the directory's order, as usual.
         by_place.sort_by_key(|&at| header(at));
         let mut room_end = self.place.start;
         for &at in by_place.iter().rev() {
@@ -288,7 +288,7 @@ impl Directory {
                 let (rule, what) =
                     if is_last { (&BOUNDS, "directory") } else { (&OVERLAP, "next entry") };
                 let message = format!(
-                    "entry `{name}` takes {least} bytes or more from byte {start}, the {what} starts at \
+                    "entry `{name}` needs at least {least} bytes from byte {start}, but the {what} starts at \
                      {room_end}"
                 );
                 return Err(rule.broken(message).at(start..end));
@@ -298,8 +298,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The same for a format whose writer may leave all CRC-32s 0, as torch does where it is asked not to sum: they say
-    /// nothing then.
+    /// Accepts CRC-32s that are all 0, for a format whose writer may omit them, like torch. They are then not compared.
     pub fn with_optional_sums(mut self) -> Directory {
         if self.rows.iter().all(|row| row.crc32 == 0) {
             self.sums = Sums::Absent;
@@ -323,47 +322,48 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Its name, as the file has it: `/` between parts, and at the end of a folder's.
+    /// Returns the name as in the file, with `/` as separator and at the end of folders.
     pub fn name(self) -> &'a str {
         self.directory.name(self.at)
     }
 
-    /// Its number, in the directory's order.
+    /// Returns the entry's index in the directory.
     pub fn position(self) -> usize {
         self.at
     }
 
-    /// What it becomes on a disk.
+    /// Returns the kind of file.
     pub fn kind(self) -> EntryKind {
         self.row.kind
     }
 
-    /// Whether it is a file that its owner may execute.
+    /// Returns `true` if the entry is a file that its owner may execute.
     pub fn is_executable(self) -> bool {
         self.row.is_executable
     }
 
-    /// How its bytes are stored.
+    /// Returns how the entry's bytes are stored.
     pub fn method(self) -> Method {
         self.row.method
     }
 
-    /// CRC-32 (the one of zip, not CRC-32C) of the decoded bytes.
+    /// Returns the CRC-32 (of zip, not CRC-32C) of the decoded bytes.
     pub fn crc32(self) -> u32 {
         self.row.crc32
     }
 
-    /// CRC-32 of the decoded bytes, unless the writer left out all of them: see [`Directory::with_optional_sums`].
+    /// Returns the CRC-32 of the decoded bytes, unless the writer omitted all of them: see
+    /// [`Directory::with_optional_sums`].
     pub fn sum(self) -> Option<u32> {
         (self.directory.sums == Sums::Checked).then_some(self.row.crc32)
     }
 
-    /// Bytes in the zip.
+    /// Returns the number of stored bytes.
     pub fn stored_len(self) -> u64 {
         self.row.stored_len
     }
 
-    /// Bytes after decoding: what the directory says.
+    /// Returns the number of decoded bytes, according to the directory.
     pub fn decoded_len(self) -> u64 {
         self.row.decoded_len
     }

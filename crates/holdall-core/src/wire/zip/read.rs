@@ -1,4 +1,4 @@
-//! The whole content of one entry, in memory.
+//! Reading entries into memory.
 
 use super::rules::*;
 use super::{Directory, Entry, Method, Sums, descriptor, local};
@@ -11,11 +11,11 @@ use bytes::Bytes;
 use std::ops::Range;
 
 impl Directory {
-    /// The decoded bytes of `entry`, checked against its CRC-32; for texts and other small files.
+    /// Returns the decoded bytes of `entry`, and compares its CRC-32. For texts and other small files.
     ///
     /// # Errors
-    /// [`ENTRY_LEN`] above [`Limits::text_len`]; as [`Directory::data`]; [`DESCRIPTOR`]; what decoding finds
-    /// wrong; [`CRC32`].
+    /// Returns [`ENTRY_LEN`] if the entry exceeds [`Limits::text_len`], [`DESCRIPTOR`] or [`CRC32`] if these differ,
+    /// and the errors of [`Directory::data`] and of decoding.
     pub fn content(
         &self,
         entry: Entry<'_>,
@@ -26,16 +26,19 @@ impl Directory {
         if len.max(entry.stored_len()) > most {
             let name = entry.name().shown();
             return Err(ENTRY_LEN
-                .broken(format!("entry `{name}` has {len} bytes, at most {most}"))
+                .broken(format!(
+                    "entry `{name}` has {len} bytes, which exceeds the limit of {most}"
+                ))
                 .into());
         }
         self.decoded(entry, window, limits)
     }
 
-    /// The same of an entry whose length the caller has found to be small enough.
+    /// Returns the decoded bytes of an entry like [`Directory::content`]. The caller checks that the length is small
+    /// enough.
     ///
     /// # Errors
-    /// [`ENTRY_LEN`] where there is no memory for it; else as [`Directory::content`].
+    /// Returns [`ENTRY_LEN`] if there is not enough memory, and the errors of [`Directory::content`].
     pub fn decoded(
         &self,
         entry: Entry<'_>,
@@ -45,7 +48,7 @@ impl Directory {
         let (name, len) = (entry.name().shown(), entry.decoded_len());
         let place = self.data(entry, window)?;
         let stored = window.bytes(place.clone())?;
-        // Here it is next to what was fetched anyway.
+        // The descriptor is next to bytes that were fetched anyway.
         descriptor::check(entry, place.end, window)?;
         let content = match entry.method() {
             Method::Stored => stored,
@@ -53,7 +56,7 @@ impl Directory {
                 let (mut out, len) = (Vec::new(), usize::try_from(len).unwrap_or(usize::MAX));
                 if out.try_reserve_exact(len).is_err() {
                     let message =
-                        format!("there is no memory for the {len} bytes of entry `{name}`");
+                        format!("not enough memory for the {len} bytes of entry `{name}`");
                     return Err(ENTRY_LEN.broken(message).into());
                 }
                 out.resize(len, 0);
@@ -65,9 +68,8 @@ impl Directory {
         };
         let (found, said) = (Crc32::of_zip(&content), entry.crc32());
         if found != said && self.sums == Sums::Checked {
-            let message = format!(
-                "the CRC-32 of entry `{name}` is {found:#010x}, the directory says {said:#010x}"
-            );
+            let message =
+                format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {said:#010x}");
             return Err(CRC32.broken(message).at(place).into());
         }
         Ok(content)
@@ -75,10 +77,10 @@ impl Directory {
 }
 
 impl Directory {
-    /// [`Directory::data`] of many entries, which asks for all that is missing at once.
+    /// Returns the stored ranges of many entries, like [`Directory::data`], and requests all missing bytes at once.
     ///
     /// # Errors
-    /// As [`Directory::data`].
+    /// Returns the errors of [`Directory::data`].
     pub fn data_of_all(
         &self,
         entries: &[Entry<'_>],
@@ -87,7 +89,7 @@ impl Directory {
         all(entries, |entry| self.data(entry, window))
     }
 
-    /// The bytes that [`Directory::contents`] asks for: those of most entries are right behind their headers.
+    /// Returns the bytes that [`Directory::contents`] requests: most entries' bytes follow their headers directly.
     pub fn likely(
         &self,
         entries: &[Entry<'_>],
@@ -97,10 +99,10 @@ impl Directory {
         entries.iter().filter(is_small).map(|entry| local::likely_whole(*entry))
     }
 
-    /// [`Directory::content`] of many entries, which asks for all that is missing at once.
+    /// Returns the contents of many entries, like [`Directory::content`], and requests all missing bytes at once.
     ///
     /// # Errors
-    /// As [`Directory::content`].
+    /// Returns the errors of [`Directory::content`].
     pub fn contents(
         &self,
         entries: &[Entry<'_>],
@@ -112,7 +114,7 @@ impl Directory {
     }
 }
 
-/// What `of` gives for each entry, or all that any of them needs.
+/// Calls `of` with each entry and returns the results, or all bytes that any of the calls needs.
 pub fn all<T>(
     entries: &[Entry<'_>],
     of: impl Fn(Entry<'_>) -> Result<T, Stop>,
@@ -122,8 +124,8 @@ pub fn all<T>(
         match of(entry) {
             Ok(found) => out.push(found),
             Err(Stop::Need(ranges)) => missing.extend(ranges),
-            // Only once nothing before it is missing, so that the same error comes first however much
-            // is at hand.
+            // Only returned if nothing before it is missing, so that the same error is returned first whatever was
+            // fetched.
             Err(fail) if missing.is_empty() => return Err(fail),
             Err(_) => break,
         }

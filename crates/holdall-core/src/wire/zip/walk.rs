@@ -1,9 +1,9 @@
-//! Entries by their own headers, for a zip whose directory was lost.
+//! Reading entries by their local headers, for a zip whose directory was lost.
 //!
-//! An entry's header has its name and, where its writer knew them beforehand, its lengths; the next header stands behind
-//! its bytes. Where a writer did not know the lengths, a descriptor behind the bytes has them, and is only believed where it says the
-//! length that is before it. That is believed as far as it goes: where no header follows, the way ends. Headers
-//! are never looked for, because files in a zip may be zips.
+//! The header of an entry contains its name and, if the writer knew them beforehand, its lengths; the next header
+//! follows the entry's bytes. Otherwise a descriptor follows the bytes, and is only accepted if the length in it
+//! matches the bytes before it. If no header follows an entry, the walk ends: headers are never searched for, because
+//! files in a zip may be zips.
 
 use super::central::flags;
 use super::local::{Header, LEN};
@@ -15,38 +15,38 @@ use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
 
-/// What is at a place of a zip.
+/// The record at a position in a zip.
 #[derive(Debug)]
 pub enum Step {
     /// An entry.
     Entry {
-        /// What its header says of it.
+        /// The contents of its header.
         entry: write::Entry,
-        /// Where its stored bytes are; what comes next begins at their end.
+        /// The range of its stored bytes; the next record starts at its end.
         data: Range<u64>,
     },
-    /// An entry that cannot be had, and what comes next.
+    /// An entry that cannot be recovered.
     Lost {
-        /// What is wrong with it.
+        /// Why it cannot be recovered.
         error: Error,
-        /// Where the next header is; `None` where nothing tells.
+        /// The offset of the next header; `None` if it is unknown.
         next: Option<u64>,
     },
-    /// An entry whose lengths and CRC-32 stand in a descriptor behind its bytes: see [`descriptors`].
+    /// An entry whose lengths and CRC-32 are in a descriptor after its bytes: see [`descriptors`].
     Deferred {
-        /// What its header says of it; its lengths and its CRC-32 are 0.
+        /// The contents of its header; its lengths and its CRC-32 are 0.
         entry: write::Entry,
-        /// Where its stored bytes start.
+        /// The offset of its stored bytes.
         start: u64,
     },
-    /// The directory, or the end of it.
+    /// The directory, or its end.
     Directory,
 }
 
-/// What begins at byte `at` of the zip in `window`.
+/// Reads the record at byte `at` of the zip in `window`.
 ///
 /// # Errors
-/// What the window needs.
+/// Returns [`Stop::Need`] if bytes are missing.
 pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let lost = |rule: &'static crate::error::Rule, what: String, next| Step::Lost {
         error: rule.broken(what).at(at..at.saturating_add(4)),
@@ -59,15 +59,15 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
         return Ok(Step::Directory);
     }
     let Some(header) = Header::read(&head) else {
-        let what = if left < LEN { "the file ends" } else { "there is no header of an entry" };
-        let what = format!("{what} at byte {at}, and nothing tells what follows");
+        let what = if left < LEN { "the file ends" } else { "no header of an entry" };
+        let what = format!("{what} at byte {at}, so the following entries cannot be located");
         return Ok(lost(&LOCAL_HEADER, what, None));
     };
     let name_at = at.saturating_add(LEN);
     let data_at =
         name_at.saturating_add(header.name_len.into()).saturating_add(header.extra_len.into());
     if data_at > window.len() {
-        return Ok(lost(&LOCAL_HEADER, "the file ends in the header of an entry".into(), None));
+        return Ok(lost(&LOCAL_HEADER, "the file ends inside the header of an entry".into(), None));
     }
     let bytes = window.bytes(name_at..data_at)?;
     let mut rest = Cursor::new(&bytes);
@@ -97,7 +97,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
         return Ok(lost(&ENCRYPTED, of("it is encrypted"), next));
     }
     let Some(method) = Method::from_number(header.method) else {
-        let what = format!("its method is number {}", header.method);
+        let what = format!("unsupported method {}", header.method);
         return Ok(lost(&METHOD, of(&what), next));
     };
     let is_short = method == Method::Stored && len != stored_len;
@@ -124,24 +124,24 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     }
 }
 
-/// What the descriptor behind the bytes of an entry says.
+/// The descriptor after the bytes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor {
     /// The CRC-32 of the decoded bytes.
     pub crc: u32,
-    /// Bytes as they are stored.
+    /// The number of stored bytes.
     pub stored_len: u64,
-    /// Bytes after decoding.
+    /// The number of decoded bytes.
     pub len: u64,
     /// Bytes of the descriptor itself.
     pub size: u64,
 }
 
-/// The most bytes that a descriptor has.
+/// The maximum length of a descriptor.
 pub const DESCRIPTOR_LEN: u64 = 24;
 
-/// The descriptors in `bytes` that say the length which is before them: of an entry whose stored bytes start `before` bytes before
-/// these. With each is where in `bytes` it begins.
+/// Finds the descriptors in `bytes` whose length matches the bytes before them, with their offsets in `bytes`. The
+/// entry's stored bytes start `before` bytes before `bytes`.
 pub fn descriptors(bytes: &[u8], before: u64) -> impl Iterator<Item = (usize, Descriptor)> {
     memchr::memmem::find_iter(bytes, b"PK\x07\x08").filter_map(move |at| {
         let found = descriptor(bytes.get(at..)?)?;
@@ -150,7 +150,7 @@ pub fn descriptors(bytes: &[u8], before: u64) -> impl Iterator<Item = (usize, De
     })
 }
 
-/// What a descriptor says if its lengths are wide, and if they are not.
+/// Parses a descriptor with wide lengths, and with narrow ones.
 fn descriptor(bytes: &[u8]) -> Option<[Descriptor; 2]> {
     let mut cursor = Cursor::new(bytes);
     cursor.take(4)?;
@@ -164,19 +164,20 @@ fn descriptor(bytes: &[u8]) -> Option<[Descriptor; 2]> {
     Some([wide.unwrap_or(narrow), narrow])
 }
 
-/// What a header of an entry says, whatever else the zip says.
+/// The header of an entry, independent of the rest of the zip.
 #[derive(Debug)]
 pub struct LocalHeader {
-    /// Its name, as far as it is text.
+    /// The name, with invalid text replaced.
     pub name: String,
-    /// How its bytes are stored; `None` for a method that is not read.
+    /// How the bytes are stored; `None` for an unsupported method.
     pub method: Option<Method>,
-    /// Where its bytes are, among those that were looked through: up to the next header, where it does not say.
+    /// The range of the entry's bytes in the searched bytes; up to the next header if the header does not state a
+    /// length.
     pub data: Range<usize>,
 }
 
-/// Every place in `bytes` that looks like the header of an entry, to be believed no further: for those who look for what
-/// some reader might take for an entry.
+/// Returns every position in `bytes` that looks like the header of an entry. These are guesses, for code that looks for
+/// what some reader might take for an entry.
 pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = LocalHeader> {
     memchr::memmem::find_iter(bytes, b"PK\x03\x04").filter_map(move |at| {
         let rest = bytes.get(at..)?;
@@ -193,7 +194,7 @@ pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = LocalHeader> {
         let method = Method::from_number(header.method);
         let len = match method {
             Some(Method::Stored) => said.unwrap_or_default().max(next()),
-            // A compressed stream says itself where it ends.
+            // A compressed stream marks its own end.
             _ => said.unwrap_or(left.len()),
         };
         Some(LocalHeader { name, method, data: start..start.checked_add(len)? })

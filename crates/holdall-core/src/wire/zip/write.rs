@@ -1,69 +1,69 @@
-//! Writing zip files: the records around stored bytes. Nothing here depends on when or where it runs.
+//! Writing zip files: the records around stored bytes. The output does not depend on time or machine.
 //!
 //! ```text
 //! for each entry:  local header, extra field up to a multiple of 64 bytes | stored bytes
 //! at the end:      central directory | zip64 records where a number needs them | end record
 //! ```
 //!
-//! An entry's length and checksum stand in its local header, before its bytes. Who does not know them yet
-//! writes the header twice: [`local_header`] is equally long whatever they are.
+//! An entry's length and checksum are in its local header, before its bytes. If they are not known yet, write the
+//! header twice: [`local_header`] has the same length whatever they are.
 
 use super::{EntryKind, Method};
 
-/// Stored bytes start at a multiple of this many, so that what they hold can be mapped.
+/// The alignment of stored bytes, so that they can be mapped.
 pub const ALIGN: u64 = 64;
 
-/// An entry's lengths from here on get 64 bits.
+/// Lengths from this value on take 64 bits.
 const LONG: u64 = 0xffff_ffff;
-/// The same for a number of entries.
+/// Numbers of entries from this value on take 64 bits.
 const MANY: u64 = 0xffff;
-/// What compressed bytes may at most be longer than what they stand for, as a share of it: 1/64, which
-/// every method stays far below.
+/// The divisor for the maximum growth of compressed bytes, 1/64 of their length. Every method stays far below it.
 const GROWTH: u64 = 64;
-/// Length and name of a local header without its name and extra field.
+/// Bytes of a local header without its name and extra field.
 const LOCAL_LEN: u64 = 30;
-/// An extra field with two 64-bit lengths.
+/// Bytes of an extra field with two 64-bit lengths.
 const ZIP64_LEN: u64 = 20;
-/// The shortest extra field that pads: id, length, the alignment.
+/// Bytes of the shortest padding field: id, length, the alignment.
 const PAD_MIN: u64 = 6;
-/// Extra field of zip64.
+/// The identifier of zip64's extra field.
 const ZIP64_ID: u16 = 0x0001;
-/// Extra field that is there to align: its first two bytes say to what, zeros follow.
+/// The identifier of the padding field: its first two bytes are the alignment, zeros follow.
 const PAD_ID: u16 = 0xd935;
-/// 1 January 1980, the first day there is.
+/// 1 January 1980, the first date that zips can represent.
 const DATE: u16 = 0x0021;
 /// The CRC-32 follows the bytes, in a descriptor.
 const DEFERRED: u16 = 1 << 3;
 /// The name is UTF-8.
 const UTF8: u16 = 1 << 11;
-/// Unix, and the version of the specification that names zstd.
+/// Unix, and the version of the specification that added zstd.
 const MADE_BY: u16 = 3 << 8 | 63;
 
-/// An entry about to be written.
+/// An entry to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Path, parts separated by `/`. At most 65 535 bytes.
+    /// The path, with `/` as separator. At most 65 535 bytes.
     pub name: String,
-    /// What it is.
+    /// The kind of file.
     pub kind: EntryKind,
-    /// Whether it is a file to be executed: its mode is 755 then, and 644 otherwise.
+    /// Whether the file is executable: its mode is then 755, and otherwise 644.
     pub is_executable: bool,
-    /// How its bytes are stored.
+    /// How the bytes are stored.
     pub method: Method,
-    /// CRC-32 (the one of zip) of its bytes, before compression.
+    /// The CRC-32 (of zip) of the bytes before compression.
     pub crc: u32,
-    /// Bytes in the file.
+    /// The number of bytes in the zip.
     pub stored_len: u64,
-    /// Bytes before compression.
+    /// The number of bytes before compression.
     pub len: u64,
-    /// Where its local header is, in bytes from the start of the file.
+    /// The offset of the local header.
     pub offset: u64,
-    /// The flags of its local header, where that is there already.
+    /// The flags of the local header, if it was already written.
     pub flags: Option<u16>,
 }
 
 impl Entry {
-    /// A file that is stored as it is, whose CRC-32 will be known once its bytes are written; [`descriptor`] comes behind them.
+    /// Creates an entry for a stored file whose CRC-32 is only known after its bytes were written; a [`descriptor`]
+    /// must follow the bytes.
     pub fn deferred(name: String, len: u64, offset: u64) -> Entry {
         let utf8 = if name.is_ascii() { 0 } else { UTF8 };
         let (kind, method, flags) = (EntryKind::File, Method::Stored, Some(DEFERRED | utf8));
@@ -71,7 +71,7 @@ impl Entry {
         Entry { name, kind, is_executable, method, crc: 0, stored_len: len, len, offset, flags }
     }
 
-    /// Whether the lengths in its local header have 64 bits. Decided by `len` alone, which is known
+    /// Returns `true` if the lengths in the local header have 64 bits. This depends only on `len`, which is known
     /// before the first byte.
     fn is_long(&self) -> bool {
         self.len.saturating_add(self.len / GROWTH).saturating_add(1024) >= LONG
@@ -103,7 +103,7 @@ impl Entry {
         u16::try_from(self.name.len()).unwrap_or(u16::MAX)
     }
 
-    /// Bytes that are alike in both headers: flags to checksum.
+    /// Appends the fields that both headers share: version to checksum.
     fn common(&self, out: &mut Vec<u8>) {
         put16(out, self.version());
         put16(out, self.flags());
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// The local header of an entry: up to where its stored bytes start, a multiple of [`ALIGN`].
+/// Returns the local header of an entry, up to the start of its stored bytes, which is a multiple of [`ALIGN`].
 pub fn local_header(entry: &Entry) -> Vec<u8> {
     let long = entry.is_long();
     let mut out = Vec::new();
@@ -143,7 +143,7 @@ pub fn local_header(entry: &Entry) -> Vec<u8> {
     out
 }
 
-/// What stands behind the bytes of an entry whose CRC-32 was not known before them.
+/// Returns the descriptor that follows the bytes of an entry whose CRC-32 was not known before them.
 pub fn descriptor(entry: &Entry) -> Vec<u8> {
     let mut out = Vec::new();
     put32(&mut out, 0x0807_4b50);
@@ -157,14 +157,14 @@ pub fn descriptor(entry: &Entry) -> Vec<u8> {
     out
 }
 
-/// Bytes of an extra field that ends at a multiple of [`ALIGN`], where it starts at `at`.
+/// Returns the length of an extra field that starts at `at` and ends at a multiple of [`ALIGN`].
 fn padding(at: u64) -> u64 {
     let missing = at.next_multiple_of(ALIGN).saturating_sub(at);
     if missing == 0 || missing >= PAD_MIN { missing } else { missing.saturating_add(ALIGN) }
 }
 
-/// The end of a file whose entries, in the order in which they are to be listed, are `entries`: the
-/// central directory, and what finds it. `offset` is where it starts.
+/// Returns the end of a zip: the central directory and the end records. `entries` are listed in the given order.
+/// `offset` is the start of the directory.
 pub fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
     for entry in entries {
@@ -200,7 +200,7 @@ pub fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
 }
 
 fn central_header(entry: &Entry, out: &mut Vec<u8>) {
-    // Each number that does not fit stands in the extra field, in this order.
+    // Numbers that do not fit are stored in the extra field, in this order.
     let mut long = Vec::new();
     let mut short = |n: u64| {
         if n >= LONG {
@@ -231,7 +231,7 @@ fn central_header(entry: &Entry, out: &mut Vec<u8>) {
     }
 }
 
-/// The number, or all ones where it does not fit.
+/// Returns the number, or all ones if it does not fit.
 fn low(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
