@@ -241,7 +241,7 @@ fn what_is_wrong_with_arguments_is_said() {
 fn options_and_limits_are_taken() {
     let ran = holdall(["test", &xor(), "--option", "num_threads=1", "--option", "speed=fast"]);
     let ran = ran.ends_with(0);
-    assert!(ran.err.contains("warning: the runner `onnx` knows no option `speed`"), "{ran:?}");
+    assert!(ran.err.contains("warning: the runner `onnx` has no option `speed`"), "{ran:?}");
     let e =
         holdall(["test", &xor(), "--option", "num_threads=many", "--json"]).ends_with(2).error();
     assert_eq!(e["code"], "run/option");

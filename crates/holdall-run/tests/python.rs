@@ -277,9 +277,9 @@ def run(t):
         ),
         ("def run(t): return {'y': object()}", "python/output", "output `y` is an array of object"),
         ("def run(t): return {1: t['x']}", "python/output", "the name of an output is an int"),
-        ("def run(t): return t['x']", "python/output", "the model gave a ndarray, not a dict"),
-        ("def run(t): return None", "python/output", "the model gave None, not a dict"),
-        ("def run(t): return iter(())", "run/nothing", "the model gave no outputs"),
+        ("def run(t): return t['x']", "python/output", "the model returned a ndarray, not a dict"),
+        ("def run(t): return None", "python/output", "the model returned None, not a dict"),
+        ("def run(t): return iter(())", "run/nothing", "the model returned no outputs"),
         (
             "import nowhere",
             "python/load",

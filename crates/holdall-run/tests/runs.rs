@@ -59,7 +59,7 @@ fn options_nobody_knows_are_warned_of() {
     d.runner.options = vec![("threads".to_owned(), OptionValue::Integer(3))];
     let settings = Settings::default().with_option("threads", OptionValue::Integer(1));
     let model = Model::load_folder(d, folder.path(), &settings).unwrap();
-    assert_eq!(model.warnings(), ["the runner `noop` takes no options, `threads` does nothing"]);
+    assert_eq!(model.warnings(), ["the runner `noop` takes no options, `threads` is ignored"]);
 }
 
 /// Gives what it was made with, whatever it is given.
@@ -185,7 +185,7 @@ fn a_stream_of_nothing_is_refused() {
     for _ in 0..2 {
         let input = named(&[("x", value(&[2]))]);
         let e = model.run_streaming(input, &mut |_| panic!("there are none")).unwrap_err();
-        assert_eq!((e.code(), e.message()), ("run/nothing", "the model gave no outputs"));
+        assert_eq!((e.code(), e.message()), ("run/nothing", "the model returned no outputs"));
     }
 }
 

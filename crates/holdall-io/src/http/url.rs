@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_identities_are_refused() {
+    fn what_is_none_is_refused() {
         for (text, code) in [
             ("model.zt", "http/url"),
             ("https:host/x", "http/url"),
