@@ -151,18 +151,18 @@ mod built {
             let ran = holdall(args).ends_with(status);
             assert!(ran.err.contains(says), "{}", ran.err);
         };
-        no(&["convert", &data, &out, "--dtype", "f16"], 2, "`--dtype` is for tensors");
+        no(&["convert", &data, &out, "--dtype", "f16"], 2, "`--dtype` applies to tensors");
         no(
             &["convert", &data, &out, "--encoding", "zstd"],
             2,
-            "`--encoding` is not for files of columns",
+            "`--encoding` does not apply to files of columns",
         );
-        no(&["records", &data, "--parquet", "-"], 2, "not to standard output");
+        no(&["records", &data, "--parquet", "-"], 2, "cannot be written to standard output");
         no(&["records", &data, "--parquet", &out, "--csv"], 2, "cannot be used with");
         no(&["records", &data, "--force"], 2, "--parquet");
         assert!(!folder.path("o.parquet").exists());
         holdall(["convert", &data, &out]).ends_with(0);
-        no(&["convert", &out, &other], 2, "both are files of columns");
+        no(&["convert", &out, &other], 2, "are both files of columns");
         let cut = std::fs::read(&out).unwrap();
         std::fs::write(folder.path("cut.parquet"), &cut[..cut.len() - 3]).unwrap();
         let (cut, made) = (folder.at("cut.parquet"), folder.at("cut.mt"));

@@ -168,7 +168,7 @@ fn attributes_of_every_type() {
     assert_eq!(file.inspect()["attributes"], expected);
     let found = file.edit(&["set", "n=seven"]).ends_with(2);
     assert!(
-        found.err.contains("hint: `n` is of that type; `--type` gives it another"),
+        found.err.contains("hint: the attribute `n` has that type; `--type` changes it"),
         "{found:?}"
     );
     let found = file.edit(&["unset", "texts"]).ends_with(2);
@@ -190,7 +190,7 @@ fn what_was_done_is_said() {
     assert!(found["in_place"].is_boolean() && found["written"].is_u64());
     assert_eq!(found["len"], std::fs::metadata(&file.path).unwrap().len());
     let found = file.edit(&["compact"]).ends_with(0);
-    assert!(found.err.contains("compacted; the file was written anew"), "{found:?}");
+    assert!(found.err.contains("compacted; the file was rewritten"), "{found:?}");
     let found = file.edit(&["compact", "--quiet"]).ends_with(0);
     assert_eq!((found.out.as_str(), found.err.as_str()), ("", ""));
     holdall(["edit", "-", "compact"]).ends_with(2);
@@ -210,9 +210,9 @@ fn names_and_attributes_are_refused_in_words() {
     assert_eq!(message, "there is no attribute `nothing`");
     refused(&["unset", "nothing", "--tensor", "t_f32"], "edit/no-attribute");
     let message = refused(&["rename", "*=y"], "write/same-name");
-    assert_eq!(message, format!("the rules name both `{}` and `{}` `y`", names[0], names[1]));
+    assert_eq!(message, format!("the rules rename both `{}` and `{}` to `y`", names[0], names[1]));
     let message = refused(&["rename", "t_f32=t_f64"], "write/same-name");
-    assert_eq!(message, "the rules name `t_f32` `t_f64`, as another tensor is named already");
+    assert_eq!(message, "the rules rename `t_f32` to `t_f64`, which is the name of another tensor");
     let message = refused(&["set", "a=1", "b=2", "a=2"], "usage/arguments");
     assert_eq!(message, "attribute `a` is given twice");
     refused(&["unset", "a", "a"], "usage/arguments");
@@ -226,7 +226,7 @@ fn limits_and_ways_of_reading_are_those_asked_for() {
         let found = file.edit(&[action, &["--limit", "tensors=1"]].concat()).ends_with(4);
         assert!(found.err.contains("tensors"), "{found:?}");
         let found = file.edit(&[action, &["--io", "map"]].concat()).ends_with(2);
-        assert!(found.err.contains("hint: leave `--io` out"), "{found:?}");
+        assert!(found.err.contains("hint: omit `--io`"), "{found:?}");
         file.edit(&[action, &["--io", "direct"]].concat()).ends_with(0);
     }
 }

@@ -349,7 +349,7 @@ fn tips_about_options_are_true() {
     // A target where none is taken.
     let found = holdall(["unpack", &path, "out"]).ends_with(2);
     assert!(
-        found.err.contains("tip: what `holdall unpack` writes is named by `-o out`"),
+        found.err.contains("tip: to name the output of `holdall unpack`, use `-o out`"),
         "{found:?}"
     );
     let error = holdall(["--json", "schema", "infer", &path, "out"]).ends_with(2).error();
@@ -358,14 +358,14 @@ fn tips_about_options_are_true() {
     assert!(!found.err.contains("tip:"), "{found:?}");
     // A target that is named already.
     let found = holdall(["build", "lines.ndjson", "-o", "out.mt"]).ends_with(2);
-    let tip = "tip: the records that `holdall build` reads are named by `--records lines.ndjson`";
+    let tip = "tip: to name the records for `holdall build`, use `--records lines.ndjson`";
     assert!(found.err.contains(tip) && !found.err.contains("is named by"), "{found:?}");
     let found = holdall(["unpack", &path, "-o", "out", "more"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
     // An option for the target, where it is the last argument.
     for option in ["-o", "-oout.zt", "--output"] {
         let found = holdall(["salvage", &path, option, "out.zt"]).ends_with(2);
-        let tip = "tip: the last argument names what is written: `holdall salvage <IN> <OUT>`";
+        let tip = "tip: the last argument names the file to write: `holdall salvage <IN> <OUT>`";
         assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
     }
     for option in ["-t", "-tw", "--tensor=w"] {

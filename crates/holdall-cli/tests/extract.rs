@@ -138,7 +138,7 @@ fn unknown_types_are_not_made_numbers() {
                 (error["code"].as_str(), error["tensor"].as_str()),
                 (Some("layout/unknown-type"), Some(name))
             );
-            assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+            assert!(error["hint"].as_str().unwrap().contains("omit `--as`"), "{error}");
         }
         assert!(!out.exists());
     }
@@ -194,7 +194,7 @@ fn pairs_of_numbers_are_not_made_one() {
             (error["source"].as_str(), error["tensor"].as_str()),
             (Some(&*file), Some(name))
         );
-        assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("omit `--as`"), "{error}");
         assert_eq!(found.out, "");
     }
     let dir = tempfile::tempdir().unwrap();

@@ -52,7 +52,7 @@ fn values_are_shown_checked_extracted_and_converted() {
     let made = Made::new();
     let (file, layouts) = (made.path("w.zt"), made.path("layouts.toml"));
     let unknown = holdall(["inspect", &file, "-t", "w"]).ends_with(0);
-    assert!(unknown.out.contains("the layout is not known"), "{unknown:?}");
+    assert!(unknown.out.contains("unknown layout"), "{unknown:?}");
     let shown = holdall(["inspect", &file, "-t", "w", "--layouts", &layouts]).ends_with(0);
     assert!(shown.out.contains("as described: nibbles by rows"), "{}", shown.out);
     assert!(shown.out.contains("[[-0.5  0.0  0.5  1.0]"), "{}", shown.out);

@@ -570,7 +570,7 @@ fn a_folder_of_model_files_says_what_to_do() {
         let e = holdall([&command[..], &["--json"]].concat()).ends_with(1).error();
         assert_eq!(e["code"], "carton/missing-file", "{command:?}");
         let hint = e["hint"].as_str().unwrap();
-        assert!(hint.contains("say what runs them: `--runner NAME --framework-version"), "{hint}");
+        assert!(hint.contains("name the runner: `--runner NAME --framework-version"), "{hint}");
     }
     // As it says.
     holdall(["pack", folder, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
