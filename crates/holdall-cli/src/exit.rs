@@ -233,7 +233,7 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         // An empty list would be printed as an empty line.
         e.remove(ContextKind::Suggested);
         if Path::new(&given).exists() || given.contains("://") {
-            return tip(e, format!("`holdall inspect {given}` shows what is in it"));
+            return tip(e, format!("`holdall inspect {given}` shows its contents"));
         }
         if let Some(ContextValue::Strings(all)) = like
             && let Some(near) = nearest(&given, all.iter().map(String::as_str))

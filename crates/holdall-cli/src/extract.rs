@@ -310,7 +310,7 @@ fn npy_type(
         return Ok(None);
     }
     let found = npy::type_of(tensor).map_err(|e| {
-        e.with_hint("`holdall records` shows and writes what is in it; `--format raw` writes the bytes as they are")
+        e.with_hint("`holdall records` shows and writes the records; `--format raw` writes the bytes as they are")
     })?;
     match (&found, args.convert) {
         (Some((descr, _)), Some(_)) => {
@@ -415,7 +415,7 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
             .broken(format!("the tensor has layout {} and the components {roles}", tensor.layout()))
             .with_hint(match tensor.layout() {
                 Layout::Records | Layout::Blob => {
-                    "`holdall records` shows and writes what is in it; or name one with `--component`"
+                    "`holdall records` shows and writes the content; or name one with `--component`"
                 }
                 _ => "name one with `--component`, or add `--dense`",
             }),

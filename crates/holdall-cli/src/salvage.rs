@@ -14,7 +14,7 @@ use holdall::{FileSink, SalvageReport, WriteOptions, fields};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Recover what is intact in a damaged file
+/// Recover the intact tensors of a damaged file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall salvage broken.safetensors rescued.safetensors    an incomplete download

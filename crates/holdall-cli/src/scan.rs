@@ -118,7 +118,7 @@ fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
 
 fn words(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Unknown => "cannot be told",
+        Verdict::Unknown => "cannot be determined",
         other => other.as_str(),
     }
 }

@@ -376,7 +376,7 @@ fn tips_about_options_are_true() {
     // A file, or an address, where a command is meant.
     for given in [&path, "https://host/model.zt"] {
         let found = holdall([given]).ends_with(2);
-        let tip = format!("tip: `holdall inspect {given}` shows what is in it");
+        let tip = format!("tip: `holdall inspect {given}` shows its contents");
         assert!(found.err.contains(&tip) && !found.err.contains("similar"), "{found:?}");
         let error = holdall(["--json", given]).ends_with(2).error();
         assert!(error["hint"].as_str().unwrap().contains("holdall inspect"), "{error}");

@@ -26,7 +26,7 @@ fn what_is_told_and_the_exit_status() {
     std::fs::remove_file(path("text.pkl")).unwrap();
     std::fs::write(path("model.pkl"), b"BZh91AY").unwrap();
     let text = holdall(["scan", &path("model.pkl"), &safe]).ends_with(4).out;
-    assert!(text.contains("cannot be told: ") && text.contains("[pickle/packed]"), "{text}");
+    assert!(text.contains("cannot be determined: ") && text.contains("[pickle/packed]"), "{text}");
     // A folder, and standard input.
     std::fs::copy(&bad, path("x.pt")).unwrap();
     let report = holdall(["scan", dir.path().to_str().unwrap(), "--json"]).ends_with(1).json();

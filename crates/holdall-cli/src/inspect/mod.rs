@@ -20,7 +20,7 @@ use holdall::{Check, File, ModelFolder, Tensor};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Show what is in a file: tensors, shapes, sizes, attributes; for a package, its description
+/// Show the contents of a file: tensors, shapes, sizes, attributes; for a package, its description
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall inspect model.safetensors                      all tensors, repeated layers as one row
