@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Show what unpickling would import and call, in files, folders, zips and tar archives; nothing is run
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall scan model.pt                        exit status 0: safe or no pickles, 1: unsafe, 4: unknown
+  holdall scan model.pt                        status 0: safe or no pickles, 1: unsafe, 4: unknown
   holdall scan downloads --quiet               print only what is not safe
   holdall scan model.pt --json | jq '.pickles[].imports[].module'
 

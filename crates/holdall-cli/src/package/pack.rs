@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Make a package from a folder or a model file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall pack model.onnx --name Doubler    everything else is read from the file
+  holdall pack model.onnx --name Doubler    the rest is read from the file
   holdall pack folder -o model.carton       with `carton.toml` and `model/`
   holdall pack folder --runner onnx         with only a model's files
   holdall pack weights.zt --runner python --framework-version '>=3.10' \\
