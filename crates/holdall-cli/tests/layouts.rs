@@ -1,4 +1,4 @@
-//! `--layouts`: tensors of layouts that a description teaches.
+//! `--layouts`: tensors of layouts that a description file defines.
 
 use crate::command::holdall;
 use holdall::{ComponentSpec, DType, Layout, Role, TensorSpec, WriteOptions, Writer, formats};
@@ -21,7 +21,7 @@ struct Made {
 }
 
 impl Made {
-    /// A 1.0 file of one tensor, and the description of its layout.
+    /// Writes a zTensor 1.0 file of one tensor, and the description of its layout.
     fn new() -> Made {
         let dir = tempfile::tempdir().unwrap();
         let mut encode = holdall::EncodeOptions::new();

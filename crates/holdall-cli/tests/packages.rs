@@ -1,16 +1,16 @@
-//! Packages at the command line: made, looked at, verified, unpacked, compared, and killed.
+//! Packages on the command line: packed, inspected, verified, unpacked, compared, and killed meanwhile.
 #![cfg(feature = "carton")]
 
 use crate::command::{accept, command, holdall, holdall_with};
 use std::path::Path;
 use std::time::Duration;
 
-/// A field of bytes of a protocol buffer.
+/// Returns a length-delimited field of a protocol buffer.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
 }
 
-/// An ONNX graph that declares `x` of that type and shape `[n, 2]`, and says nothing else.
+/// Returns an ONNX graph that only declares an input `x` of this type and of shape `[n, 2]`.
 fn onnx(element: u8) -> Vec<u8> {
     let dims = [field(1, &field(2, b"n")), field(1, &[0x08, 2])].concat();
     let tensor = [vec![0x08, element], field(2, &dims)].concat();
@@ -41,7 +41,7 @@ required_framework_version = "=1.0.0"
 runner_compat_version = 1
 "#;
 
-/// An `.npy` file of ones.
+/// Returns an `.npy` file of ones.
 fn npy(shape: &str, count: usize) -> Vec<u8> {
     let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
     let head = format!("{head:<117}\n");
@@ -73,7 +73,7 @@ fn a_model_file_says_what_runs_it() {
     assert_eq!(card["inputs"][0]["dtype"], "float32");
     let text = holdall(["inspect", package]).ends_with(0).out;
     assert!(text.contains("[n, 2]") && text.contains("model/m.onnx"), "{text}");
-    // Types that packages do not have.
+    // Element types that packages do not have.
     let model = write(dir.path(), "half.onnx", onnx(10));
     let made = holdall(["pack", &model]).ends_with(0);
     assert!(made.err.contains("float16"), "{made:?}");
@@ -84,7 +84,8 @@ fn a_model_file_says_what_runs_it() {
     holdall(["pack", "no-such-file"]).ends_with(3);
 }
 
-/// Strictly, what the specification demands and packages can be read without is a finding of its own rule; else a warning.
+/// A requirement of the specification that packages can be read without is a finding of its own rule in strict mode,
+/// and a warning otherwise.
 #[test]
 fn what_the_specification_demands_is_found_strictly() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +178,7 @@ fn self_tests_and_examples_are_given_by_options() {
         (&"a rose, red".into(), &"@misc/rose.png".into())
     );
     assert_eq!(example["outputs"]["label"], "@tensor_data/example_0.outputs.label");
-    // In the type that is declared.
+    // With the declared type.
     let tensor = holdall(["inspect", &at("a.carton"), "-t", "self_test_1.inputs.x", "--json"])
         .ends_with(0)
         .json();
@@ -243,7 +244,7 @@ fn a_package_goes_round() {
     assert_eq!(hashes[0], hashes[1]);
     let tensor = holdall(["inspect", &at("a.carton"), "-t", "x"]).ends_with(0).out;
     assert!(tensor.contains("[3, 2], 6 elements"), "{tensor}");
-    // Another name, and another file.
+    // A different package name and a different file.
     holdall(["diff", &at("a.carton"), &at("a")]).ends_with(0);
     write(dir.path(), "a/model/w.bin", [8; 1000]);
     holdall(["verify", &at("a")]).ends_with(1);
@@ -253,7 +254,7 @@ fn a_package_goes_round() {
     let diff = holdall(["diff", &at("a.carton"), &at("d.carton"), "--json"]).ends_with(1).json();
     assert_eq!(diff["fields"][0]["name"], "model_name");
     assert_eq!(diff["files"][0]["name"], "model/w.bin");
-    // Tensors that do not fit what is declared are odd, and bad for those who want to know.
+    // Tensors that do not match the declared inputs cause a warning, and an error in strict mode.
     let odd = format!("x={}", write(dir.path(), "odd.npy", npy("(3, 1)", 3)));
     let odd = pack("odd.carton", &odd).ends_with(0);
     assert!(odd.err.contains("carton/self-test"), "{odd:?}");
@@ -287,12 +288,12 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
         }
     }
     assert!(seen[0] > 0, "{seen:?}");
-    // What killed ones left goes with the next.
+    // Files left by killed runs are removed by the next run.
     holdall(["unpack", &package, "-o", &to, "--force"]).ends_with(0);
     assert_eq!(left(dir.path()), [""; 0]);
 }
 
-/// Names of what is not whole in a folder.
+/// Returns the names of incomplete files in a folder.
 fn left(folder: &Path) -> Vec<String> {
     let names = folder.read_dir().unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.ends_with(".part")).collect()
@@ -325,7 +326,7 @@ fn what_a_killed_unpack_left_goes_with_the_next_write_of_any_kind() {
 #[test]
 fn a_sound_package_can_be_unpacked() {
     let dir = tempfile::tempdir().unwrap();
-    // Names like those that unpacking uses itself, and as long as names can be.
+    // Names like those that unpacking uses itself, and names of the maximum length.
     let long = "x".repeat(255);
     for name in ["mode", ".holdall-mode", ".holdall-abcdef.part", &long, &format!("{long}/{long}")]
     {
@@ -346,7 +347,7 @@ fn a_sound_package_can_be_unpacked() {
     }
 }
 
-/// A package of one safetensors file, sound, and the same with another last element.
+/// Writes a sound package of one safetensors file, and a copy in which the last element differs.
 fn sound_and_altered(dir: &Path) -> (String, String) {
     let header = r#"{"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
     let len = (header.len() as u64).to_le_bytes();
@@ -422,7 +423,7 @@ fn a_package_whose_files_are_not_what_it_says_is_not_compared() {
     }
 }
 
-/// A file of a package is held against its hash wherever the package is, and whatever takes the file.
+/// A file of a package is compared with its hash wherever the package is, and whichever command reads the file.
 #[test]
 fn a_package_inside_an_archive_is_held_against_its_hashes() {
     let dir = tempfile::tempdir().unwrap();
@@ -465,13 +466,13 @@ fn a_package_inside_an_archive_is_held_against_its_hashes() {
                     || ran.out.contains("file/digest");
                 assert_eq!(says, status == 1, "{args:?} {ran:?}");
             }
-            // A scan looks at what is there, whatever it should be.
+            // A scan reads the files whether or not they match their hashes.
             holdall(["scan", &file]).ends_with(0);
         }
     }
 }
 
-/// One package in another is known by its bytes, and looked at as one: all its files, not its tensors alone.
+/// A package inside a package is recognized by its contents and treated as a package, with all its files.
 #[test]
 fn a_package_inside_a_package_is_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -513,7 +514,7 @@ fn what_is_compressed_is_held_to_limits() {
         let no = holdall([&["unpack", &package, "-o", &at("no")][..], &limits].concat());
         assert!(no.ends_with(4).err.contains("p.carton!/model/w.bin"));
         holdall(["verify", &package]).ends_with(0);
-        // A bit of the compressed bytes: the file is named whatever is found.
+        // One bit of the compressed data is flipped: the file is named whatever the error is.
         let mut bytes = std::fs::read(&package).unwrap();
         let name = b"model/w.bin";
         let first = bytes.windows(name.len()).position(|w| w == name).unwrap();
@@ -553,7 +554,7 @@ fn what_cannot_be_packed_is_misuse() {
     pack(&model, "=1.0.0").ends_with(0);
 }
 
-/// A folder without `carton.toml` is not one that the command guesses about: it says what to do.
+/// For a folder without `carton.toml`, the command does not guess, and its error has a hint.
 #[test]
 fn a_folder_of_model_files_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
@@ -572,7 +573,7 @@ fn a_folder_of_model_files_says_what_to_do() {
         let hint = e["hint"].as_str().unwrap();
         assert!(hint.contains("name the runner: `--runner NAME --framework-version"), "{hint}");
     }
-    // As it says.
+    // Following the hint helps.
     holdall(["pack", folder, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
     holdall(["verify", "--strict", &format!("{folder}.carton")]).ends_with(0);
 }
@@ -593,7 +594,7 @@ fn a_folder_without_a_model_is_not_packed() {
     }
 }
 
-/// What the command takes for a description is what it reads.
+/// Texts given as options are read back from the package unchanged.
 #[test]
 fn what_is_packed_is_strictly_sound() {
     let dir = tempfile::tempdir().unwrap();
@@ -604,7 +605,7 @@ fn what_is_packed_is_strictly_sound() {
     let packed = holdall([&args[..], &more].concat()).ends_with(0);
     let package = dir.path().join("m.carton");
     let package = package.to_str().unwrap();
-    // No platform has such a name, which is told at once.
+    // No platform has such a name, which is reported at once.
     assert!(packed.err.contains("(and 1 more) [carton/platform]"), "{packed:?}");
     let report = holdall(["verify", "--strict", package, "--json"]).ends_with(1).json();
     let found = &report["findings"];
@@ -632,12 +633,13 @@ fn a_file_where_a_folder_should_be_is_not_replaced() {
     let args = ["unpack", package.to_str().unwrap(), "-o", &model, "-f", "--json"];
     let e = holdall(args).ends_with(2).error();
     assert_eq!(e["code"], "package/place");
-    // Not to add what was given.
+    // The hint does not suggest an option that is already given.
     assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
     assert_eq!(std::fs::read(&model).unwrap(), b"weights");
 }
 
-/// Packages have no booleans: a graph's are declared as numbers, which the runner takes and gives.
+/// Packages have no boolean type: the booleans of a graph are declared as numbers, which the runner accepts and
+/// returns.
 #[cfg(feature = "run-onnx")]
 #[test]
 fn booleans_of_a_graph_are_declared_as_numbers() {
@@ -662,7 +664,7 @@ fn booleans_of_a_graph_are_declared_as_numbers() {
     assert!(ran.out.replace(' ', "").contains("[[0,1],[1,1]]"), "{}", ran.out);
 }
 
-/// The folder that a package is in is not replaced by what is in the package: it would go with the rest.
+/// Unpacking does not replace the folder that contains the package, because that would delete the package.
 #[test]
 fn a_package_is_not_unpacked_over_itself() {
     let dir = tempfile::tempdir().unwrap();
@@ -692,10 +694,10 @@ fn a_package_is_not_unpacked_over_itself() {
         assert!(Path::new(&at("here/inner/other")).exists());
     }
     holdall(["verify", package]).ends_with(0);
-    // Beside it is another folder, though its name begins as that of the package does.
+    // A neighboring folder whose name begins with that of the package can be written.
     holdall(["unpack", package, "-o", &at("here/inner/p")]).ends_with(0);
     holdall(["unpack", package, "-o", &at("here/inner/p"), "-f"]).ends_with(0);
-    // And an unpacked one is not made of itself.
+    // An unpacked package is not packed onto itself.
     let itself = ["unpack", &at("here/inner/p"), "-o", &at("here/inner/p"), "-f", "--model"];
     holdall(itself).ends_with(2);
     holdall(["verify", &at("here/inner/p")]).ends_with(0);
@@ -719,7 +721,7 @@ fn a_damaged_model_is_packed_with_a_warning() {
     write(&folder, "model.safetensors", half);
     let said = pack(folder.to_str().unwrap());
     assert!(said.contains("package/unread"), "{said}");
-    // An index is nothing without its files, and these cannot be known.
+    // An index alone is refused: it is only a part of a model.
     let index = write(
         &folder,
         "model.safetensors.index.json",
@@ -730,7 +732,7 @@ fn a_damaged_model_is_packed_with_a_warning() {
         ["pack", &index, "-o", &to, "--json", "--runner", "noop", "--framework-version", "1"];
     assert_eq!(holdall(args).error()["code"], "package/part");
     assert!(!Path::new(&to).exists());
-    // Neither is said of what is sound, or no file of tensors.
+    // Neither message appears for a sound file or for a file that is not a tensor file.
     for (name, bytes) in [("sound.safetensors", &sound[..]), ("m.bin2", half)] {
         assert_eq!(pack(&write(dir.path(), name, bytes)), "", "{name}");
     }
@@ -760,22 +762,22 @@ fn a_package_is_not_written_among_what_is_packed() {
         }
     }
     assert!(!Path::new(&at("folder/o.carton")).exists());
-    // Nor over the one file that is packed.
+    // The single file that is packed is not overwritten either.
     let e = pack(&[&model, "-o", &model, "-f"]).ends_with(2).error();
     assert_eq!(e["code"], "package/output-inside");
     assert_eq!(std::fs::read(&model).unwrap(), b"weights");
-    // Where it goes by itself is beside the folder, also from within.
+    // By default, the package is written next to the folder, also if the folder is the current one.
     pack(&[&at("folder")]).ends_with(0);
     pack(&[&at("folder"), "-f"]).ends_with(0);
     pack(&[&at("folder/deep/.."), "-f"]).ends_with(0);
     let mut within = command(["pack", ".", "-f", "--json"]);
     let within = within.args(version).current_dir(at("folder")).output().unwrap();
     assert!(within.status.success(), "{within:?}");
-    // A package of one name with the folder and more is not in it.
+    // A path that merely begins with the folder's name is not inside the folder.
     pack(&[&at("folder"), "-o", &at("folder.more")]).ends_with(0);
 }
 
-/// Examples are short enough for the narrowest usual terminal; the sentences below them fill it.
+/// Examples fit the narrowest usual terminal; the sentences below them use its full width.
 #[test]
 fn examples_are_not_wrapped() {
     for name in ["pack", "unpack", "hash"] {
@@ -813,7 +815,7 @@ fn a_folder_whose_description_is_linked_says_what_to_do() {
     }
 }
 
-/// Tensors of texts and of tensors have a layout that is known; they have no numbers.
+/// Tensors of texts and of tensors have a known layout; they have no numbers.
 #[test]
 fn texts_and_nested_tensors_are_shown_as_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -872,7 +874,7 @@ fn a_package_is_shown_as_a_page() {
     assert!(e.err.contains("package/no-package"), "{e:?}");
 }
 
-/// A card says what is new; the graph, and the folder's own `carton.toml`, say the rest.
+/// A card may contain only new fields; the rest comes from the graph and from the folder's own `carton.toml`.
 #[test]
 fn a_card_may_say_only_what_is_new() {
     let dir = tempfile::tempdir().unwrap();
@@ -897,13 +899,13 @@ fn a_card_may_say_only_what_is_new() {
         assert!(with.contains(line), "`{line}` is not in\n{with}");
     }
     assert!(with.contains("threads = 2"), "{with}");
-    // Over what a folder says of itself.
+    // The card takes precedence over the folder's description.
     holdall(["pack", xor, "-o", &at("c.carton"), "--from-toml", &card]).ends_with(0);
     let own = std::fs::read_to_string(format!("{xor}/carton.toml")).unwrap();
     let again = text(&at("c.carton"));
     assert!(again.contains("[[self_test]]") == own.contains("[[self_test]]"), "{again}");
     assert!(again.contains("license = \"MIT\"\n"), "{again}");
-    // What it does say must be right, and something must say the rest.
+    // The fields of the card must be valid, and the missing ones must come from elsewhere.
     let wrong = write(dir.path(), "wrong.toml", "spec_version = 2\n");
     let error = holdall(["pack", &model, "-o", &at("d.carton"), "--from-toml", &wrong, "--json"]);
     assert_eq!(error.ends_with(4).error()["code"], "carton/version");
