@@ -358,7 +358,7 @@ fn tips_about_options_are_true() {
     // A target that is already given by `-o`.
     let found = holdall(["build", "lines.ndjson", "-o", "out.mt"]).ends_with(2);
     let tip = "tip: to name the records for `holdall build`, use `--records lines.ndjson`";
-    assert!(found.err.contains(tip) && !found.err.contains("is named by"), "{found:?}");
+    assert!(found.err.contains(tip) && !found.err.contains("the output of"), "{found:?}");
     let found = holdall(["unpack", &path, "-o", "out", "more"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
     // An option for the target as the last argument.
