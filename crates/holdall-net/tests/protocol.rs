@@ -428,7 +428,7 @@ fn unrequested_messages_of_a_server_are_refused() {
     for (what, frames) in [
         ("no welcome", vec![told(vec![])]),
         ("two", vec![ServerFrame::Welcome { version: 1, requests: 1 }; 2]),
-        ("a file that nobody wants", vec![refused]),
+        ("a refusal for a file that was not requested", vec![refused]),
         ("the same file twice", vec![told(vec![]), told(vec![])]),
         ("an answer", vec![ServerFrame::Answer { len: 1 }]),
         ("falling", vec![told(vec![5..6, 1..2])]),

@@ -164,7 +164,7 @@ fn values_that_do_not_fit_are_told() {
         json!({ "name": "x", "nested": [number(json!([2]), 0, 4), number(json!([1, 1]), 0, 2)] }),
     ] {
         let header = json!({ "values": [row] });
-        let read = values::unpack(&header, vec![0; 4], &mut |_, _| panic!("no file is asked for"));
+        let read = values::unpack(&header, vec![0; 4], &mut |_, _| panic!("no file is requested"));
         assert_eq!(read.unwrap_err().code(), "runner/frame", "{header}");
     }
     let none = values::unpack(&json!({}), Vec::new(), &mut |_, _| unreachable!());
