@@ -1,4 +1,4 @@
-//! `holdall build`: a file of records and blobs, from what people have.
+//! `holdall build`: makes a file of records and blobs from data in other formats.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::given::{self, Files, Lenience, RecordFormArg};
@@ -75,16 +75,16 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     null_absent: bool,
 
-    /// Check every record as a validator does, even if the schema says no more than its kinds [default: if it has
-    /// standard keywords such as minimum and pattern]
+    /// Check every record like a validator, even if the schema has no standard keywords [default: only if it has
+    /// keywords such as minimum and pattern]
     #[arg(long)]
     check: bool,
 
-    /// Check no record against standard keywords (minimum, pattern and so on)
+    /// Do not check records against standard keywords such as minimum and pattern
     #[arg(long, conflicts_with = "check")]
     no_check: bool,
 
-    /// Let equal texts, bytes and arrays that are near each other share their bytes
+    /// Store equal texts, bytes and arrays that are near each other only once
     #[arg(long)]
     dedup: bool,
 
@@ -105,7 +105,7 @@ pub(crate) struct BuildArgs {
 }
 
 impl BuildArgs {
-    /// Those for a file of the rows of `table`, and of nothing else.
+    /// Returns the arguments for a file that contains only the rows of `table`.
     pub(crate) fn of_table(
         table: &Path,
         form: RecordFormArg,
@@ -134,7 +134,7 @@ impl BuildArgs {
     }
 }
 
-/// Builds.
+/// Builds the file.
 pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
     input::check_once(args.schema.iter().chain(&args.records).chain(&args.runs))?;
     if args.records.is_none() && args.blob.is_none() {
@@ -144,13 +144,14 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     }
     let takes_files = args.blob.is_some() && args.runs.is_none();
     if takes_files && args.files.files.is_none() {
-        let e = ARGUMENTS.broken("`--blob` names a blob, and nothing says what is in it");
-        return Err(e.with_hint("`--runs FILE` takes lines of JSON, `--files DIR` files").into());
+        let e = ARGUMENTS.broken("`--blob` needs the content of the blob");
+        return Err(e
+            .with_hint("add `--runs FILE` for lines of JSON, or `--files DIR` for files")
+            .into());
     }
     if args.files.files.is_some() && args.files.members.is_empty() && !takes_files {
-        let e =
-            ARGUMENTS.broken("`--files` says where files are, and nothing says which are wanted");
-        let hint = "`--file-member MEMBER` takes those that records name, `--blob NAME` all";
+        let e = ARGUMENTS.broken("`--files` names a folder, but not which of its files to use");
+        let hint = "add `--file-member MEMBER` for the files that records name, or `--blob NAME` for all of them";
         return Err(e.with_hint(hint).into());
     }
     writing::check_is_file(&args.output)?;
@@ -197,7 +198,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// What was put into the file.
+/// What was written into the file.
 #[derive(Default)]
 struct Report {
     records: Option<(String, u64)>,
@@ -206,7 +207,7 @@ struct Report {
     len: u64,
 }
 
-/// What a blob holds, by its name in a schema, in letters of either case.
+/// Parses the content type of a blob, in upper or lower case.
 fn content(name: &str) -> Result<Content, String> {
     let found = Content::from_name(&name.to_ascii_lowercase());
     found.or_else(|| Content::from_name(&name.to_ascii_uppercase())).ok_or_else(|| {
@@ -214,7 +215,7 @@ fn content(name: &str) -> Result<Content, String> {
     })
 }
 
-/// Adds the blob: of lines of JSON, or of files.
+/// Adds the blob, from lines of JSON or from files.
 fn blob(
     session: &Session,
     args: &BuildArgs,
@@ -234,7 +235,7 @@ fn blob(
         return Ok(());
     };
     let blob = build.blob_for(name, args.content).map_err(|e| match e.code() {
-        code if code == WHICH_CONTENT.code => e.with_hint("say it with `--content`"),
+        code if code == WHICH_CONTENT.code => e.with_hint("add `--content`"),
         _ => e,
     });
     let mut blob = dedup(blob?);
@@ -243,12 +244,11 @@ fn blob(
     Ok(build.add(blob)?)
 }
 
-/// The schema of a record that is a row of columns.
+/// Returns the schema of a record that is a row of columns.
 fn columns(rows: &Rows) -> Result<Value, Failure> {
     let Some(kind) = rows.kind()? else {
-        let e =
-            ARGUMENTS.broken("`--records` names lines or a table, and no `--schema` their types");
-        let hint = "`holdall schema infer FILE -o SCHEMA` makes one of what is there";
+        let e = ARGUMENTS.broken("records in lines or tables need a `--schema` for their types");
+        let hint = "`holdall schema infer FILE -o SCHEMA` infers one from the data";
         return Err(e.with_hint(hint).into());
     };
     Ok(kind)
@@ -276,12 +276,12 @@ fn fill(
     Ok(build.add(dataset)?)
 }
 
-/// An error about a record, with the option that may be what is wanted.
+/// Adds a hint with the option that may help to an error about a record.
 fn advised(e: holdall::Error) -> holdall::Error {
     use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
     let code = e.code();
     let hint = if code == UNKNOWN_MEMBER.code {
-        "`--ignore-unknown` passes over members that the schema does not have"
+        "`--ignore-unknown` ignores members that the schema does not have"
     } else if code == RANGE.code || code == TYPE.code {
         "`holdall schema check` lists everything that does not fit"
     } else {

@@ -1,4 +1,4 @@
-//! The command tree: which commands `holdall` has.
+//! The command tree.
 
 use crate::args::Global;
 use clap::builder::styling::{AnsiColor, Styles};
@@ -18,10 +18,10 @@ const STYLES: Styles = Styles::styled()
     styles = STYLES,
     arg_required_else_help = true,
     after_help = "Examples:
-  holdall inspect model.safetensors                 what is in it
-  holdall verify model.zt                           is it sound
-  holdall convert model.safetensors model.zt        turn it into another format
-  holdall diff model.safetensors model.zt           what differs
+  holdall inspect model.safetensors                 show the contents
+  holdall verify model.zt                           check for damage
+  holdall convert model.safetensors model.zt        write another format
+  holdall diff model.safetensors model.zt           compare two files
 
 Exit status: 0 fine, 1 the file is bad or differs, 2 usage, 3 I/O, 4 unsupported or over a limit.
 `holdall COMMAND --help` shows the options and examples of a command."
@@ -33,7 +33,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What `holdall` can do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     #[command(visible_aliases = ["info", "ls"])]

@@ -19,11 +19,11 @@ pub(crate) struct CompletionsArgs {
     shell: Option<Shell>,
 }
 
-/// Print the script.
+/// Prints the completion script.
 pub(crate) fn run(session: &Session, args: &CompletionsArgs) -> Result<Status, Failure> {
     let Some(shell) = args.shell.or_else(Shell::from_env) else {
         let rule = &crate::exit::ARGUMENTS;
-        let e = rule.broken("$SHELL names no shell that there are completions for");
+        let e = rule.broken("there are no completions for the shell in $SHELL");
         return Err(e.with_hint("name one: bash, elvish, fish, powershell or zsh").into());
     };
     // The generator panics when it cannot write, so it writes to memory.
@@ -44,7 +44,7 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Print the page, or write all of them.
+/// Prints a manual page, or writes all of them.
 pub(crate) fn man(session: &Session, args: &ManArgs) -> Result<Status, Failure> {
     match &args.dir {
         None => {

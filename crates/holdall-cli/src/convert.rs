@@ -50,11 +50,11 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder
+    /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder to write
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// More files of the same model, which no index names with IN: shards in their order
+    /// Further files of the same model that have no common index: shards, in order
     #[arg(long, value_name = "FILE", num_args = 1..)]
     also: Vec<PathBuf>,
 
@@ -85,14 +85,14 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "MODEL")]
     graph: Option<PathBuf>,
 
-    /// For ONNX: store tensors of at least SIZE bytes in a file beside the model, or `none`
+    /// For ONNX: store tensors of at least SIZE bytes in a file next to the model, or `none`
     #[arg(long, value_name = "SIZE", value_parser = external)]
     external: Option<ExternalData>,
 
     #[command(flatten)]
     select: Selecting,
 
-    /// Rename tensors; `*` stands for the same text on both sides: 'model.*=*'; may be given again
+    /// Rename tensors; `*` matches the same text on both sides: 'model.*=*'; may be given again
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
 
@@ -111,12 +111,11 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "[GLOB=]TYPE")]
     dtype: Vec<String>,
 
-    /// With --dtype: clamp values out of range to the type's largest finite number, instead of writing infinity or
-    /// NaN
+    /// With --dtype: replace values out of range by the type's largest finite number, instead of infinity or NaN
     #[arg(long, requires = "dtype")]
     saturate: bool,
 
-    /// Write tensors as sparse where that is smaller: csr (matrices), coo, or `keep`; with GLOB=, only tensors
+    /// Write tensors as sparse if that is smaller: csr (matrices), coo, or `keep`; with GLOB=, only tensors
     /// whose name matches; may be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     sparse: Vec<String>,
@@ -131,7 +130,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     raw_types: bool,
 
-    /// Write Metatensor with this schema (JSON, or a file that has one), which the tensors must fit
+    /// Write Metatensor with this schema (JSON, or a file that contains one), which the tensors must fit
     #[arg(long, value_name = "SCHEMA")]
     schema: Option<PathBuf>,
 
@@ -139,7 +138,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, conflicts_with = "schema")]
     infer_schema: bool,
 
-    /// Leave out attributes that the output format cannot hold
+    /// Omit attributes that the output format cannot store
     #[arg(long)]
     drop_attributes: bool,
 
@@ -147,7 +146,7 @@ pub(crate) struct ConvertArgs {
     #[arg(short, long)]
     force: bool,
 
-    /// Show what would be written, but write nothing
+    /// Show what would be written, without writing it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
@@ -169,7 +168,7 @@ fn external(text: &str) -> Result<ExternalData, String> {
 }
 
 impl ConvertArgs {
-    /// The first option that was given and is about tensors alone.
+    /// Returns the first option that was given and that applies only to tensors.
     fn of_tensors(&self) -> Option<&'static str> {
         let given = [
             ("--align", self.align.is_some()),
@@ -192,24 +191,24 @@ impl ConvertArgs {
         given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
     }
 
-    /// Whether a folder is written.
+    /// Returns `true` if a folder of shards is written.
     fn is_sharded(&self) -> bool {
         self.max_shard_size.is_some() || self.max_shard_tensors.is_some()
     }
 }
 
-/// What will be written.
+/// The format and version to write.
 struct Target {
     format: &'static Format,
     version: String,
 }
 
-/// Converts the one dataset of a file into a Parquet or Arrow file, or such a file into a dataset, where that is what
-/// was asked for.
+/// Converts the only dataset of a file into a Parquet or Arrow file, or such a file into a dataset. Returns `None` if
+/// neither is requested.
 fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failure> {
     let to = tables::target(args.to.as_deref(), &args.output);
     if !args.also.is_empty() {
-        // Only files of tensors are one model.
+        // Several files can only be a model, which has tensors.
         return Ok(None);
     }
     let from = tables::source(&args.input);
@@ -221,8 +220,8 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     }
     if let Some(option) = args.of_tensors() {
         let hint =
-            "convert without it; `holdall records` and `holdall build` choose records and members";
-        return refused(format!("`{option}` is for tensors, not for records"), hint);
+            "omit it; to select records and members, use `holdall records` and `holdall build`";
+        return refused(format!("`{option}` applies to tensors, not to records"), hint);
     }
     match (from, to) {
         (Some(form), None) => {
@@ -236,8 +235,8 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
         (None, Some(form)) => {
             let own = args.schema.as_ref().map(|_| "--schema").or(args.writing.given());
             if let Some(option) = own {
-                let hint = "convert without it; `holdall records --schema` shows records under another schema";
-                return refused(format!("`{option}` is not for files of columns"), hint);
+                let hint = "omit it; `holdall records --schema` shows records with another schema";
+                return refused(format!("`{option}` does not apply to files of columns"), hint);
             }
             let file = crate::input::open(session, &args.input)?;
             let records = records::dataset(&file, None)?.records()?;
@@ -245,13 +244,13 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
             tables::write(session, all, form, &args.output, args.force).map(Some)
         }
         _ => refused(
-            "both are files of columns, without tensors".to_owned(),
-            "pandas, Polars, DuckDB and pyarrow turn one into the other",
+            "IN and OUT are both files of columns".to_owned(),
+            "use pandas, Polars, DuckDB or pyarrow to convert between them",
         ),
     }
 }
 
-/// Converts one file.
+/// Converts a file.
 pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failure> {
     if let Some(status) = table(session, args)? {
         return Ok(status);
@@ -293,7 +292,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     }
     if to_stdout {
-        // Standard output has the file in it.
+        // Standard output contains the file.
         session.note(summary(&args.output, &target, &report));
         writing::left_behind(session, &report.left_behind);
         errors(session, &report);
@@ -329,20 +328,20 @@ fn options(
             let extension = args.output.extension().and_then(|e| e.to_str());
             let named =
                 extension.and_then(formats::by_name).filter(|f| f.encode.is_some() || f.has_graph);
-            // What the hub has.
+            // Shards are safetensors by default, as on the Hugging Face hub.
             let usual = || formats::by_name("safetensors").filter(|_| args.is_sharded());
             named.or_else(usual)
         }
     };
     let Some(format) = format else {
         let e = holdall::error::EXTENSION.broken(if args.output.as_os_str() == "-" {
-            "standard output has no extension that says the format"
+            "standard output has no extension to derive the format from"
         } else {
-            "the file name says no format that can be written"
+            "no format that can be written has this file extension"
         });
         let e = match args.output.extension().and_then(|e| e.to_str()) {
             Some("carton") => {
-                e.without_advice().with_hint("`holdall pack IN -o OUT` makes a package of it")
+                e.without_advice().with_hint("`holdall pack IN -o OUT` makes a package")
             }
             Some("csv") => {
                 e.without_advice().with_hint("`holdall records IN --csv` writes records as a table")
@@ -391,7 +390,7 @@ fn options(
     Ok((Target { format, version }, options))
 }
 
-/// The forms that tensors are written in.
+/// Parses `--sparse` and `--quantize`.
 fn forms(args: &ConvertArgs) -> holdall::Result<Vec<FormRule>> {
     let sparse = args.sparse.iter().map(|rule| (rule, true));
     let all = sparse.chain(args.quantize.iter().map(|rule| (rule, false)));
@@ -408,7 +407,7 @@ fn forms(args: &ConvertArgs) -> holdall::Result<Vec<FormRule>> {
     .collect()
 }
 
-/// The schema that the user wants to be written, as the attribute that it travels in.
+/// Adds the requested schema, as the attribute that stores it.
 fn with_schema(
     session: &Session,
     args: &ConvertArgs,
@@ -424,14 +423,14 @@ fn with_schema(
             let what = if args.infer_schema { "--infer-schema" } else { "--schema" };
             let name = target.format.name;
             return Err(ARGUMENTS
-                .broken(format!("`{what}` is for Metatensor; {name} has no schema"))
+                .broken(format!("`{what}` applies to Metatensor only; {name} files have no schema"))
                 .into());
         }
         Some(path) => {
             let named = read::schema(session, path, Reading::File)?;
             let plain = options.clone().with_attributes(attributes.clone());
             let (specs, _) = holdall::convert::plan(file, &args.output, &plain)?;
-            // What would be made from the tensors anyway need not be kept.
+            // A schema equal to the one derived from the tensors need not be stored.
             if holdall::convert::schema_of_tensors(&specs)? != named.json {
                 attributes.set(SCHEMA_ATTRIBUTE, Value::Text(named.text));
             }
@@ -441,7 +440,7 @@ fn with_schema(
     Ok(options.with_attributes(attributes))
 }
 
-/// The graph that weights go into, and what is beside it.
+/// Adds the graph to write weights into, and the option for external data.
 fn with_graph(
     session: &Session,
     args: &ConvertArgs,
@@ -452,19 +451,20 @@ fn with_graph(
     if let Some((option, _)) = given.iter().find(|(_, is)| *is && !target.format.has_graph) {
         let name = target.format.name;
         return Err(ARGUMENTS
-            .broken(format!("`{option}` is for ONNX; {name} has no graph"))
+            .broken(format!("`{option}` applies to ONNX only; {name} files have no graph"))
             .into());
     }
     let options = match &args.graph {
         Some(graph) => options.with_graph(input::open(session, graph)?),
         None => options,
     };
-    // What goes to an object store is one file.
+    // Only a single file can be written to an object store.
     #[cfg(feature = "stores")]
     if args.output.to_str().is_some_and(holdall::stores::is_address) {
         return match args.external {
             Some(ExternalData::AtLeast(_)) => {
-                let message = "`--external` writes a file beside the model, which is not sent to an object store";
+                let message =
+                    "`--external` writes a second file, which object stores do not support";
                 Err(ARGUMENTS.broken(message).into())
             }
             _ => Ok(options.with_external(ExternalData::None)),
@@ -473,7 +473,7 @@ fn with_graph(
     Ok(options.with_external(args.external.unwrap_or_default()))
 }
 
-/// `model.zt: zTensor 1.2, 104 tensors, 90.9 MB → 45.2 MB, compressed 2.01×`.
+/// Returns the summary, such as `model.zt: zTensor 1.2, 104 tensors, 90.9 MB → 45.2 MB, compressed 2.01×`.
 fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     let mut text = format!(
         "{}: {}, {}, {} → {}",
@@ -486,7 +486,7 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     if !report.files.is_empty() {
         text.push_str(&format!(", {}", count(report.files.len() as u64, "file")));
     }
-    // Against what it decodes to: a selection is not a compression.
+    // Compared with the decoded length of the written tensors, so that a selection does not count as compression.
     let ratio = report.decoded_len as f64 / report.target_len.max(1) as f64;
     if ratio > 1.005 {
         text.push_str(&format!(", compressed {ratio:.2}×"));
@@ -506,7 +506,7 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     text
 }
 
-/// Tells of forms that no tensor has been given.
+/// Warns about forms that were not applied to any tensor.
 fn untouched(session: &Session, forms: &[FormRule], report: &ConvertReport) {
     for (option, sparse) in [("--sparse", true), ("--quantize", false)] {
         let mut asked = forms.iter().filter_map(FormRule::to).filter(|f| f.is_sparse() == sparse);
@@ -516,19 +516,19 @@ fn untouched(session: &Session, forms: &[FormRule], report: &ConvertReport) {
         }
         let what = match sparse {
             true => {
-                "no tensor was made sparse: only those that get smaller by it are, csr is for matrices"
+                "no tensor was made sparse: only tensors that become smaller are converted, and csr requires matrices"
             }
             false => {
-                "no tensor was quantized: only floats of two dimensions and more are, in blocks those whose rows are whole ones"
+                "no tensor was quantized: only float tensors with at least two dimensions are converted, to GGUF blocks only if each row is a whole number of blocks"
             }
         };
         session.warn(format!(
-            "`{option}`: {what}; a tensor that is named whole is taken whatever it is"
+            "`{option}`: {what}; a rule with a tensor's full name applies in any case"
         ));
     }
 }
 
-/// Tells how far quantized elements are from what they were.
+/// Reports the errors of quantization.
 fn errors(session: &Session, report: &ConvertReport) {
     const SHOWN: usize = 8;
     let all: Vec<_> =
@@ -543,21 +543,21 @@ fn errors(session: &Session, report: &ConvertReport) {
     let rest = all.len().saturating_sub(SHOWN);
     if rest > 0 {
         let max = all.iter().map(|(_, max, _)| *max).fold(0.0, f64::max);
-        session.note(format!("{rest} more were quantized; the error of none is above {max:.3e}"));
+        session.note(format!("{rest} more were quantized, with errors of at most {max:.3e}"));
     }
 }
 
-/// Tells of the numbers that a new type could not hold.
+/// Warns about numbers that are out of range of their new type.
 fn overflows(session: &Session, args: &ConvertArgs, report: &ConvertReport) {
     const SHOWN: usize = 8;
     for o in report.overflows.iter().take(SHOWN) {
         let became = match () {
-            () if args.saturate => "the largest that it has",
+            () if args.saturate => "the largest finite number",
             () if o.to.has_infinities() => "infinite",
             () => "NaN",
         };
         let (numbers, name) = (count(o.count, "number"), escape(&o.name));
-        session.warn(format!("`{name}`: {numbers} beyond {} became {became}", o.to));
+        session.warn(format!("`{name}`: {numbers} out of range of {} became {became}", o.to));
     }
     let (all, rest) = (report.overflows.len(), report.overflows.len().saturating_sub(SHOWN));
     if rest > 0 {
@@ -638,7 +638,7 @@ fn report_json(
     match plan {
         None => as_json(&head),
         Some(specs) => {
-            // What is known only when it is written.
+            // Known only after writing.
             let unknown = ["target_len", "overflowed", "overflows"];
             let head = unknown.into_iter().fold(head, |head, key| head.without(key));
             as_json(&head.and(fields!(plan: specs)))

@@ -1,11 +1,11 @@
-//! Some elements of a tensor, reading no more than holds them.
+//! Reads some elements of a tensor, without reading the others.
 
 use crate::exit::Failure;
 use holdall::layout::{Blocks, Computed, Dense};
 use holdall::{Bytes, Component, DType, Layout, LogicalType, Result, Role, Tensor};
 use std::ops::Range;
 
-/// Elements `ranges` of one component, in row-major order; ranges rise and do not overlap.
+/// Returns ranges of elements of one component, in row-major order. The ranges must be ascending and must not overlap.
 pub(crate) fn of_component(
     tensor: &Tensor,
     c: &Component,
@@ -22,10 +22,10 @@ pub(crate) fn of_component(
     ranges.iter().zip(all).map(dense).collect()
 }
 
-/// Elements `ranges` of a tensor whose layout computes them, as f32.
+/// Returns ranges of elements of a tensor whose layout computes them, as f32.
 pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let decode = |view: &dyn Computed, range: Range<u64>| {
-        // What is shown is little.
+        // Only a few elements are shown, so the allocation is small.
         let mut out = vec![0f32; (range.end - range.start) as usize];
         view.dequantize_range(range, &mut out)?;
         let bytes: Vec<u8> = out.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -35,7 +35,7 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
         let view = tensor.computed()?;
         return ranges.iter().map(|range| decode(&*view, range.clone())).collect();
     };
-    // Blocks stand alone: those that hold the elements are enough.
+    // Blocks are independent of each other, so it is enough to read those with the elements.
     let blocks = |range: &Range<u64>| range.start / of.elements..range.end.div_ceil(of.elements);
     let stored: Vec<Range<u64>> = ranges
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
     ranges.iter().zip(read).map(one).collect()
 }
 
-/// Elements `ranges` of a tensor whose elements are not row by row, which is gathered whole.
+/// Returns ranges of elements of a tensor that is not stored row by row. Reads the whole tensor.
 pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let dense = tensor.to_dense()?;
     let count = tensor.count().max(1);
@@ -64,7 +64,7 @@ pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Den
     Ok(ranges.iter().map(one).collect())
 }
 
-/// Elements `ranges` of a tensor of a described layout, as the type that its description says.
+/// Returns ranges of elements of a tensor with a described layout, in the type of the description.
 pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.described()?;
     let of = view.dtype();
@@ -77,8 +77,8 @@ pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec
     all.map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))
 }
 
-/// Hands the decoded bytes `range` of a component to `sink`, in pieces of whole elements. Its digest is
-/// checked when the range is the whole.
+/// Passes the decoded bytes `range` of a component to `sink`, in pieces of whole elements. The digest is checked if the
+/// range is the whole component.
 pub(crate) fn stream(
     tensor: &Tensor,
     c: &Component,
@@ -92,7 +92,7 @@ pub(crate) fn stream(
     pieces.into_iter().try_for_each(|piece| sink(&piece?))
 }
 
-/// The fewest elements that are whole bytes.
+/// The smallest number of elements that is a whole number of bytes.
 struct Unit {
     elements: u64,
     bytes: u64,
@@ -108,7 +108,7 @@ impl Unit {
         }
     }
 
-    /// The units that hold `range`, as elements, and how many of them come before it.
+    /// Returns the range of elements of the units that contain `range`, and the number of its elements before `range`.
     fn whole(&self, range: &Range<u64>) -> (Range<u64>, u64) {
         let start = range.start / self.elements * self.elements;
         (start..range.end.next_multiple_of(self.elements), range.start - start)
@@ -120,12 +120,12 @@ impl Unit {
         byte(whole.start)..byte(whole.end)
     }
 
-    /// The `count` elements after the first `skipped`.
+    /// Returns `count` elements after the first `skipped`.
     fn trim(&self, read: Dense, skipped: u64, count: u64) -> Result<Dense> {
         if self.elements == 1 {
             return Ok(read);
         }
-        // Elements below 8 bits cannot be sliced, but every one of them fits an f32.
+        // Elements of fewer than 8 bits cannot be sliced, but f32 represents all of them exactly.
         let all = read.to_f32()?;
         let kept = all.into_iter().skip(skipped as usize).take(count as usize);
         let bytes: Vec<u8> = kept.flat_map(f32::to_le_bytes).collect();

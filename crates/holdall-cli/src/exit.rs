@@ -1,4 +1,4 @@
-//! Exit statuses, and how errors are told.
+//! Exit statuses and error output.
 
 use crate::commands::Cli;
 use crate::output::as_json;
@@ -13,65 +13,64 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 holdall::error::rules! {
-    /// Every rule of the command itself.
+    /// The rules of the command itself.
     pub(crate) static RULES;
 
-    /// The command line cannot be read.
+    /// Invalid arguments.
     pub(crate) ARGUMENTS: Misuse "usage/arguments"
         "The arguments are those that `holdall COMMAND --help` describes.";
     /// Two inputs are `-`.
     pub(crate) STDIN_TWICE: Misuse "usage/stdin-twice" "Only one input is standard input.";
-    /// Too much on standard input.
+    /// Standard input is too long.
     pub(crate) STDIN_LEN: Limit "input/stdin-len"
         "Standard input that is read into memory has at most `--limit stdin-len` bytes."
         hint "give a file name instead of `-`"
         remedies [RaiseLimit { limit: "stdin_len", at_least: None }];
-    /// Elements given for a tensor are too many or too few.
+    /// The number of bytes does not fit the shape.
     pub(crate) LENGTH: Misuse "input/length"
-        "A file of elements has exactly the bytes that its shape and type take.";
-    /// A tensor of several components, and no word on which.
+        "A file of elements has exactly as many bytes as its shape and type require.";
+    /// A tensor with several components, of which none is chosen.
     pub(crate) WHICH_COMPONENT: Misuse "extract/which-component"
-        "One component of a tensor that has several is named, or all are made into a dense tensor.";
-    /// Nothing says the format of the output.
+        "For a tensor with several components, the arguments name one of them, or request a dense tensor.";
+    /// The output format is unknown.
     pub(crate) WHICH_FORMAT: Misuse "extract/which-format"
-        "The extension of the file to write is npy, raw or bin, or its format is named."
+        "The file to write has the extension npy, raw or bin, or the arguments name its format."
         hint "add `--format npy` or `--format raw`";
-    /// Standard output failed.
-    pub(crate) OUTPUT: Io "output/failed" "What is printed can be written to standard output.";
-    /// Binary data would go to a terminal.
+    /// An error writing to standard output.
+    pub(crate) OUTPUT: Io "output/failed" "Standard output accepts the output.";
+    /// Binary data for a terminal.
     pub(crate) NOT_TO_TERMINAL: Misuse "output/terminal"
         "Binary data goes to a file or a pipe, not to a terminal."
         hint "name a file with `-o`, or pipe the output into another command";
 
-    /// There is nothing to show a file with.
+    /// The viewer is not installed.
     pub(crate) NO_PAGE: NotFound "view/no-page"
-        "The viewer is beside the command in a folder `viewer`, or where `--page` says."
+        "The viewer is in the folder `viewer` next to the command, or in the folder of `--page`."
         hint "`cargo xtask js` builds the viewer as the folder js/dist/viewer";
 
-    /// An input of a model without a name, or with one where others have none.
+    /// Inputs of a model with and without names.
     pub(crate) INPUT_NAME: Misuse "input/name"
         "Either all inputs of a model are given by name, or all in the declared order without names.";
     /// An invalid input of a model.
     pub(crate) INPUT_VALUE: Misuse "input/value"
         "An input of a model is an .npy file, a file of raw elements, or JSON with elements of the declared type.";
-    /// Raw elements whose shape nobody knows.
+    /// Raw elements of unknown shape.
     pub(crate) INPUT_SHAPE: Misuse "input/raw-shape"
         "A file of raw elements is given only for an input whose declared shape leaves at most one dimension open.";
-    /// An output whose name is none for a file.
+    /// An output whose name is not a valid file name.
     pub(crate) OUTPUT_NAME: Unsupported "output/name"
         "An output that is written to a file has a name that is a valid file name."
         hint "print the outputs with `--json`";
 }
 
-/// How a command that did its work ended.
+/// The result of a command that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Everything is fine.
     Fine,
-    /// The file is bad, or the two differ.
+    /// The file is bad, or the files differ.
     Bad,
-    /// Nothing is wrong with what could be looked at, but a limit, or what this version cannot do, was
-    /// in the way of the rest.
+    /// No errors were found, but a limit or an unsupported feature prevented a complete check.
     Incomplete,
 }
 
@@ -88,11 +87,11 @@ impl From<Status> for u8 {
 /// Why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong and was not told yet.
+    /// An error that was not reported yet.
     Error(Error),
-    /// Something went wrong and was told already; the exit status.
+    /// An error that was reported already, with the exit status.
     Told(u8),
-    /// Nobody reads our output any more. Not an error.
+    /// The reader of our output has closed it. Not an error.
     Closed,
 }
 
@@ -105,30 +104,30 @@ impl From<Error> for Failure {
     }
 }
 
-/// Only writing to standard output fails with a bare [`io::Error`].
+/// Bare [`io::Error`]s only come from writing to standard output.
 impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Failure {
         OUTPUT.broken("writing to standard output").because(e).into()
     }
 }
 
-/// The exit status that an error ends with.
+/// Returns the exit status for an error.
 pub(crate) fn code(e: &Error) -> u8 {
     code_of(e.kind())
 }
 
-/// The exit status that errors of a kind end with.
+/// Returns the exit status for errors of a kind.
 pub(crate) fn code_of(kind: holdall::ErrorKind) -> u8 {
     match kind {
         holdall::ErrorKind::Malformed | holdall::ErrorKind::Integrity => 1,
         holdall::ErrorKind::NotFound | holdall::ErrorKind::Misuse => 2,
         holdall::ErrorKind::Io => 3,
-        // Unsupported, Limit, and whatever kind comes later.
+        // Unsupported, Limit, and kinds that are added later.
         _ => 4,
     }
 }
 
-/// Tells an error on standard error, and gives the exit status.
+/// Prints an error to standard error, and returns the exit status.
 pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
     let text = if json {
         as_json(&fields!(error: e))
@@ -142,12 +141,12 @@ pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
         }
     };
     let text = format!("{text}\n");
-    // There is no one left to tell.
+    // If standard error cannot be written to, the error cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
     code(e)
 }
 
-/// What must be known to tell that the arguments cannot be read: looked for before they are.
+/// The options that affect how invalid arguments are reported, found before the arguments are parsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Early {
     json: bool,
@@ -155,7 +154,7 @@ pub(crate) struct Early {
 }
 
 impl Early {
-    /// Looks for `--json` and `--color` among the arguments.
+    /// Looks for `--json` and `--color` in the arguments.
     pub(crate) fn from_args(args: impl Iterator<Item = OsString>) -> Early {
         let mut early = Early { json: false, color: When::Auto };
         let mut args = args.skip(1).take_while(|a| a != "--").peekable();
@@ -177,7 +176,7 @@ impl Early {
     }
 }
 
-/// Tells what `clap` found wrong with the arguments, or prints the help it was asked for.
+/// Reports clap's error about the arguments, or prints the requested help.
 pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
     let other = true_tips(&mut e);
     let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -185,7 +184,7 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
         let printed = e.print().and_then(|()| io::stdout().flush());
         return match printed.map_err(Failure::from) {
             Err(Failure::Error(e)) if is_help => report(&e, early.json, Paint::off()),
-            // Nobody reads our output any more, or our errors: nothing to be told.
+            // Our output is closed, so nothing can be reported.
             _ => {
                 if is_help {
                     0
@@ -217,9 +216,9 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
     report(&error, true, Paint::off())
 }
 
-/// Leaves of the tips about an option that a command has not those that are true: one that is nearly the same. Where there
-/// is none, gives the commands that have the option. Of a word where none is taken, says which option names what is read or written;
-/// of a file in place of a command, how it is shown.
+/// Improves clap's suggestions. For an unknown option, keeps a suggestion only if it is similar; otherwise, names the
+/// commands that have the option. For an unexpected argument, names the option it may be meant for. For a file instead
+/// of a command, suggests `inspect`.
 fn true_tips(e: &mut clap::Error) -> Option<String> {
     let tip = |e: &mut clap::Error, tip: String| {
         e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
@@ -231,10 +230,10 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
             _ => return None,
         };
         let like = e.remove(ContextKind::SuggestedSubcommand);
-        // A list without anything in it is an empty line.
+        // An empty list would be printed as an empty line.
         e.remove(ContextKind::Suggested);
         if Path::new(&given).exists() || given.contains("://") {
-            return tip(e, format!("`holdall inspect {given}` shows what is in it"));
+            return tip(e, format!("`holdall inspect {given}` shows its contents"));
         }
         if let Some(ContextValue::Strings(all)) = like
             && let Some(near) = nearest(&given, all.iter().map(String::as_str))
@@ -271,20 +270,20 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
     tip(e, told)
 }
 
-/// The commands that have an option of that name.
+/// Names the commands that have this option.
 fn having(name: &str) -> Option<String> {
     let mut have = Vec::new();
     commands_with(name, &Cli::command(), "holdall", &mut have);
     let said = match have.as_slice() {
         [] => return None,
-        [one] => format!("{one} has it"),
-        [first, second] => format!("{first} and {second} have it"),
-        [first, second, ..] => format!("{first}, {second} and others have it"),
+        [one] => format!("{one} has this option"),
+        [first, second] => format!("{first} and {second} have this option"),
+        [first, second, ..] => format!("{first}, {second} and others have this option"),
     };
     Some(format!("{said}: `--{name}`"))
 }
 
-/// The option of the command that was called which `given` may be meant for: `-o`, or where that is there `--records`.
+/// Names the option that the unexpected argument `given` may be meant for: `-o`, or `--records` if `-o` was given.
 fn untold(given: &str) -> Option<String> {
     let words = words();
     let (path, command) = called(&words);
@@ -292,15 +291,15 @@ fn untold(given: &str) -> Option<String> {
     let has_o = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
     let is_named = words.iter().any(|word| word.starts_with("-o") || word.starts_with("--output"));
     match is_named {
-        false if has_o => Some(format!("what `{path}` writes is named by `-o {given}`")),
+        false if has_o => Some(format!("to name the output of `{path}`, use `-o {given}`")),
         true if has("records") => {
-            Some(format!("the records that `{path}` reads are named by `--records {given}`"))
+            Some(format!("to name the records for `{path}`, use `--records {given}`"))
         }
         _ => None,
     }
 }
 
-/// How the command that was called is told what `given` is meant for, if it is by its last argument: where to write, or which tensor.
+/// Suggests the last positional argument for an unknown option for the output or the tensor.
 fn last(given: &str) -> Option<String> {
     let (path, command) = called(&words());
     let names: Vec<String> = command.get_positionals().map(|arg| arg.to_string()).collect();
@@ -308,7 +307,7 @@ fn last(given: &str) -> Option<String> {
     let is = |name: &str| last.contains(name);
     let what = match given.split('=').next()? {
         option if is("OUT") && (option.starts_with("-o") || option == "--output") => {
-            "what is written"
+            "the file to write"
         }
         option if is("TENSOR") && (option.starts_with("-t") || option == "--tensor") => {
             "the tensor"
@@ -322,7 +321,7 @@ fn words() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// The command that was called, and what it is called.
+/// Returns the name of the command on the command line, and the command.
 fn called(words: &[String]) -> (String, clap::Command) {
     let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
     for word in words {
@@ -334,7 +333,7 @@ fn called(words: &[String]) -> (String, clap::Command) {
     (path, command)
 }
 
-/// The commands below `command` that have an option of that name.
+/// Collects the subcommands of `command` that have this option.
 fn commands_with(name: &str, command: &clap::Command, path: &str, have: &mut Vec<String>) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         let path = format!("{path} {}", below.get_name());

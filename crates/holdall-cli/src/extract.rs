@@ -31,7 +31,7 @@ pub(crate) struct ExtractArgs {
     /// A file, or `-` for standard input
     file: PathBuf,
 
-    /// Name of the tensor
+    /// The tensor's name
     tensor: String,
 
     /// The file to write, or `-` for standard output
@@ -46,12 +46,12 @@ pub(crate) struct ExtractArgs {
     #[arg(long, value_name = "ROLE", conflicts_with = "dense")]
     component: Option<String>,
 
-    /// Only rows A to B (excluding B) of the first dimension, such as 0..64, ..64 or 64..
+    /// Only rows A to B (excluding B) of the first dimension, for example 0..64, ..64 or 64..
     #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
     rows: Option<Rows>,
 
-    /// Write a sparse tensor with its zeros, a quantized one as f32, and one of a layout that --layouts describes
-    /// as a dense one
+    /// Write the tensor as a dense one: a sparse one with its zeros, a quantized one as f32, and one of a layout that
+    /// --layouts describes
     #[arg(long)]
     dense: bool,
 
@@ -59,7 +59,7 @@ pub(crate) struct ExtractArgs {
     #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
     convert: Option<Float>,
 
-    /// Do not wait until the bytes are on disk: faster, but a power cut may lose the file
+    /// Do not wait until the bytes are on disk: faster, but the file may be lost in a power failure
     #[arg(long)]
     no_sync: bool,
 
@@ -82,14 +82,14 @@ enum Float {
     F64,
 }
 
-/// `--rows`: either end may be open.
+/// `--rows`. Either end may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rows {
     start: Option<u64>,
     end: Option<u64>,
 }
 
-/// Reads `0..64`, `..64`, `64..`.
+/// Parses `0..64`, `..64` or `64..`.
 pub(crate) fn rows(text: &str) -> Result<Rows, String> {
     let number = |s: &str| match s.trim() {
         "" => Ok(None),
@@ -101,41 +101,41 @@ pub(crate) fn rows(text: &str) -> Result<Rows, String> {
         return Err("write A..B, for example 0..64, ..64 or 64..".to_owned());
     };
     match (number(start)?, number(end)?) {
-        (Some(start), Some(end)) if start > end => Err(format!(
-            "row {start} comes after row {end}; write the lower one first, for example {end}..{start}"
-        )),
+        (Some(start), Some(end)) if start > end => {
+            Err(format!("row {start} comes after row {end}; write {end}..{start}"))
+        }
         (start, end) => Ok(Rows { start, end }),
     }
 }
 
 impl Rows {
-    /// The rows of a first dimension of this size; whether they are inside is for others to say.
+    /// Returns the range of rows for a tensor of this shape. The caller must check that they exist.
     pub(crate) fn range(self, shape: &[u64]) -> Range<u64> {
         let all = shape.first().copied().unwrap_or(0);
         self.start.unwrap_or(0)..self.end.unwrap_or(all)
     }
 }
 
-/// What is written: where it comes from, and what it is.
+/// What to write: the source of the bytes, and their type and shape.
 struct Extraction {
     from: From,
     dtype: DType,
     logical_type: Option<LogicalType>,
-    /// NumPy's name of the elements' type, if it says more than those: that of records, times and texts.
+    /// NumPy's name of the element type, for types other than plain numbers: records, times and strings.
     descr: Option<String>,
-    /// In elements of that type.
+    /// The shape, in elements of that type.
     shape: Vec<u64>,
-    /// Bytes read from `from`.
+    /// Number of bytes read from `from`.
     len: u64,
 }
 
 enum From {
-    /// A component, or these of its decoded bytes.
+    /// A component, or a range of its decoded bytes.
     Component(Component, Option<Range<u64>>),
     Made(Box<DensePieces>),
 }
 
-/// Extracts one tensor.
+/// Extracts a tensor.
 pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failure> {
     let format = format(args)?;
     let to_stdout = args.output.as_os_str() == "-";
@@ -177,7 +177,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             })?
         }
     };
-    // The header says so many, and readers of the file believe it.
+    // The file's header announces this many bytes, and readers rely on it.
     let element = ElementType::new(dtype, logical_type.clone());
     let expected = match extraction.descr {
         Some(_) => Some(header.len() as u64 + extraction.len),
@@ -188,8 +188,8 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     let shown = shape(&extraction.shape);
     let check = |len: u64| match expected {
         Some(expected) if expected != len => {
-            let e =
-                LENGTH.broken(format!("{expected} bytes for the shape {shown}, {len} are there"));
+            let e = LENGTH
+                .broken(format!("expected {expected} bytes for the shape {shown}, found {len}"));
             Err(e.in_tensor(tensor.name()).in_source(file.name()))
         }
         _ => Ok(()),
@@ -244,14 +244,16 @@ fn format(args: &ExtractArgs) -> Result<Format, Failure> {
         (None, Some("raw" | "bin")) => Ok(Format::Raw),
         (None, _) => {
             let shown = args.output.display();
-            Err(WHICH_FORMAT.broken(format!("`{shown}` says no format")).into())
+            Err(WHICH_FORMAT
+                .broken(format!("the extension of `{shown}` does not determine a format"))
+                .into())
         }
     }
 }
 
-/// Decides what is written.
+/// Decides what to write.
 fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
-    // What lies otherwise than row by row is written row by row, unless its component is asked for.
+    // A tensor that is not stored row by row is rearranged, unless one of its components is requested.
     let is_turned = *tensor.layout() == Layout::Strided && args.component.is_none();
     if is_turned || args.dense && *tensor.layout() != Layout::Dense {
         return made(tensor, args, format);
@@ -269,7 +271,7 @@ fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extract
     } else {
         let len = match c.decoded_len {
             Some(len) => len,
-            // Old versions do not say what compressed sparse components decode to.
+            // Old versions do not store the decoded length of compressed sparse components.
             None => tensor.pieces(&c.role)?.try_fold(0, |n, p| p.map(|p| n + p.len() as u64))?,
         };
         let bits = ElementType::new(c.dtype, c.logical_type.clone()).bits();
@@ -300,7 +302,7 @@ fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extract
     Ok(Extraction { from, dtype, logical_type, descr: None, shape, len })
 }
 
-/// The type of NumPy's that the tensor's elements have, if it is more than their storage type, and the shape in such elements.
+/// Returns NumPy's type of the tensor's elements and the shape in such elements, if it differs from the storage type.
 fn npy_type(
     tensor: &Tensor,
     args: &ExtractArgs,
@@ -310,19 +312,19 @@ fn npy_type(
         return Ok(None);
     }
     let found = npy::type_of(tensor).map_err(|e| {
-        e.with_hint("`holdall records` shows and writes what is in it; `--format raw` writes the bytes as they are")
+        e.with_hint("`holdall records` shows and writes the records; `--format raw` writes the bytes as they are")
     })?;
     match (&found, args.convert) {
         (Some((descr, _)), Some(_)) => {
             let e =
                 NOT_A_NUMBER.broken(format!("elements of NumPy's type {descr} are not numbers"));
-            Err(e.with_hint("leave `--as` out").into())
+            Err(e.with_hint("omit `--as`").into())
         }
         _ => Ok(found),
     }
 }
 
-/// Rows of elements that are more than the storage type of their component says: records, and elements of a type of NumPy's.
+/// Extracts whole rows of elements that are not plain numbers: records, and elements of NumPy's types.
 fn whole_rows(
     c: Component,
     descr: Option<String>,
@@ -370,7 +372,7 @@ fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extractio
             *rows = first;
         }
     }
-    // Nothing is read of rows that are none.
+    // No rows means no bytes.
     if shape.contains(&0) {
         len = 0;
     }
@@ -384,7 +386,7 @@ fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extractio
     })
 }
 
-/// The component named, or the only one.
+/// Returns the named component, or the only one.
 fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> {
     tensor.sound()?;
     let mut all = tensor.components();
@@ -401,7 +403,9 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
         let what = tensor
             .other_value()
             .map_or_else(|| format!("a tensor of layout {layout}"), str::to_owned);
-        return Err(NO_COMPONENT.broken(format!("it is {what}, and has no components")).into());
+        return Err(NO_COMPONENT
+            .broken(format!("the tensor is {what}, which has no components"))
+            .into());
     }
     let roles: Vec<String> = tensor.components().map(|c| escape(c.role.as_str())).collect();
     let roles = roles.join(", ");
@@ -409,13 +413,13 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
         Some(role) => {
             let shown = escape(role);
             NO_COMPONENT
-                .broken(format!("there is no component `{shown}`, only {roles}"))
+                .broken(format!("there is no component `{shown}`; the components are {roles}"))
         }
         None => WHICH_COMPONENT
-            .broken(format!("it is {} and has the components {roles}", tensor.layout()))
+            .broken(format!("the tensor has layout {} and the components {roles}", tensor.layout()))
             .with_hint(match tensor.layout() {
                 Layout::Records | Layout::Blob => {
-                    "`holdall records` shows and writes what is in it; or name one with `--component`"
+                    "`holdall records` shows and writes the content; or name one with `--component`"
                 }
                 _ => "name one with `--component`, or add `--dense`",
             }),
@@ -423,7 +427,7 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
     Err(e.into())
 }
 
-/// Hands on the bytes to be written, after the header.
+/// Passes the bytes after the header to `sink`.
 fn write(
     tensor: &Tensor,
     extraction: &mut Extraction,
@@ -432,7 +436,7 @@ fn write(
 ) -> Result<(), Failure> {
     let (dtype, logical) = (extraction.dtype, extraction.logical_type.as_ref());
     let mut converted = Vec::new();
-    // Elements of 6 bits come in groups of 3 bytes, which pieces may cut.
+    // 6-bit elements are in groups of 3 bytes, which may be split between pieces.
     let six = matches!(logical, Some(LogicalType::F6E2M3 | LogicalType::F6E3M2));
     let mut group = Vec::new();
     let mut pass = |bytes: &[u8]| -> Result<(), Failure> {
@@ -471,17 +475,17 @@ fn write(
     })
 }
 
-/// Refuses to convert elements that are not one number each, or of which nobody knows what they are.
+/// Refuses to convert elements that are not single numbers, or of an unknown type.
 fn check_numbers(extraction: &Extraction) -> Result<()> {
     match &extraction.logical_type {
         Some(pair) if pair.is_complex() => {
             let e = NOT_A_NUMBER.broken(format!("elements of {pair} are pairs of numbers"));
-            Err(e.with_hint("leave `--as` out: both parts are written, as .npy has complex types"))
+            Err(e.with_hint("omit `--as`: .npy files can contain complex numbers"))
         }
         Some(LogicalType::Other(name)) => {
             let name = escape(name);
-            let e = UNKNOWN_TYPE.broken(format!("logical type `{name}` is not known"));
-            Err(e.with_hint("leave `--as` out: `--format raw` writes the bytes as they are"))
+            let e = UNKNOWN_TYPE.broken(format!("unknown logical type `{name}`"));
+            Err(e.with_hint("omit `--as`: `--format raw` writes the bytes as they are"))
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Records as the user gives them: how they are written down, and where the files are that they name.
+//! Records that the user provides: their format, and the files that they name.
 
 use crate::exit::Failure;
 use crate::input;
@@ -10,16 +10,16 @@ use holdall::records::{FillOptions, Rows, RowsOptions};
 use holdall::schema::{Null, Unknown};
 use std::path::{Path, PathBuf};
 
-/// How records are written down.
+/// The format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RecordFormArg {
     /// A JSON value on each line
     Ndjson,
     /// One JSON array of values, or values one after the other
     Json,
-    /// Fields with commas between them, names in the first line
+    /// Comma-separated fields, with names in the first line
     Csv,
-    /// The same with tabs
+    /// Tab-separated fields, with names in the first line
     Tsv,
     /// Columns in a Parquet file
     Parquet,
@@ -40,27 +40,26 @@ impl From<RecordFormArg> for holdall::records::RecordForm {
     }
 }
 
-/// Where the bytes of members are that records only name.
+/// The files whose bytes become members of records.
 #[derive(Debug, Args)]
 pub(crate) struct Files {
-    /// The folder that contains the files which records name
+    /// The folder with the files that records name
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
 
-    /// The bytes (or text) of this member are those of the file in --files that the record names; may be given
-    /// again
+    /// Fill this member with the bytes (or text) of the file in --files that the record names; may be given again
     #[arg(long = "file-member", value_name = "MEMBER", requires = "files")]
     pub(crate) members: Vec<String>,
 }
 
-/// What is taken that a schema does not say.
+/// Deviations from the schema that are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lenience {
     pub(crate) ignore_unknown: bool,
     pub(crate) null_absent: bool,
 }
 
-/// How records become those of a schema.
+/// Returns the options for converting records to those of a schema.
 pub(crate) fn fill_options(files: &Files, lenience: Lenience) -> FillOptions {
     let mut options = FillOptions::new();
     if lenience.ignore_unknown {
@@ -75,7 +74,7 @@ pub(crate) fn fill_options(files: &Files, lenience: Lenience) -> FillOptions {
     }
 }
 
-/// Opens records; `-` is standard input. The work counts the bytes that are read.
+/// Opens records; `-` is standard input. `work` counts the bytes read.
 pub(crate) fn open(
     session: &Session,
     path: &Path,

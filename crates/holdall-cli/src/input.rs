@@ -1,4 +1,4 @@
-//! Opening what the user named: a file, or standard input.
+//! Opens inputs: files, or standard input.
 
 use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
@@ -9,11 +9,10 @@ use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Standard input's name in output and errors.
+/// The name of standard input in output and errors.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Opens `path`, or standard input when it is `-`. A file inside a package is checked against its hash
-/// first.
+/// Opens `path`, or standard input if it is `-`. A file inside a package is first checked against its hash.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
     open_with(session, path, check_of(path))
 }
@@ -22,7 +21,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
 pub(crate) fn open_all(session: &Session, paths: &[PathBuf]) -> Result<File, Failure> {
     let [path] = paths else {
         if paths.iter().any(|path| path.as_os_str() == "-") {
-            let e = ARGUMENTS.broken("standard input is no file among the several of a model");
+            let e = ARGUMENTS.broken("standard input cannot be one of several files of a model");
             return Err(e.into());
         }
         let is_inside = paths.iter().any(|path| check_of(path) == Check::All);
@@ -32,7 +31,7 @@ pub(crate) fn open_all(session: &Session, paths: &[PathBuf]) -> Result<File, Fai
     open(session, path)
 }
 
-/// Returns the files of each model that was named: each file is one, or all together are.
+/// Groups files into models: each file is a model, or all of them together are one.
 pub(crate) fn models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
     match together {
         true => vec![files],
@@ -40,7 +39,7 @@ pub(crate) fn models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
     }
 }
 
-/// Refuses a place that an operation does not work with, before it does anything.
+/// Refuses a location that the operation does not support, before it does anything.
 pub(crate) fn check_place(operation: Operation, path: &Path) -> holdall::Result<()> {
     match path.as_os_str() == "-" {
         true => operations::check_kind(operation, PlaceKind::StandardInput, STDIN),
@@ -48,7 +47,7 @@ pub(crate) fn check_place(operation: Operation, path: &Path) -> holdall::Result<
     }
 }
 
-/// What is checked of a file: one inside a package is checked against its hash.
+/// Returns what to check when a file is opened: files inside a package are checked against their hash.
 fn check_of(path: &Path) -> Check {
     match Location::new(path) {
         Location::Member { .. } => Check::All,
@@ -56,12 +55,12 @@ fn check_of(path: &Path) -> Check {
     }
 }
 
-/// How [`open`] opens that file.
+/// Returns the options that [`open`] uses for this file.
 pub(crate) fn options_for(session: &Session, path: &Path) -> OpenOptions {
     options(session).with_check(check_of(path))
 }
 
-/// Like [`open`], checking these digests.
+/// Like [`open`], but checks the given digests.
 pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<File, Failure> {
     let options = options(session).with_check(check);
     if path.as_os_str() != "-" {
@@ -75,16 +74,16 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     })
 }
 
-/// Standard input, whose bytes may be asked for more than once.
+/// The content of standard input, which can be read more than once.
 #[derive(Clone)]
 pub(crate) enum Standard {
-    /// It is a file.
+    /// Standard input is redirected from a file.
     File(Arc<dyn ByteSource>),
-    /// It was read into memory.
+    /// Standard input was read into memory.
     Memory(Arc<dyn ByteSource>),
 }
 
-/// Standard input as a whole; it is read once.
+/// Returns the content of standard input. It is read only once.
 pub(crate) fn standard(session: &Session) -> Result<Standard, Failure> {
     if let Some(found) = session.standard.get() {
         return Ok(found.clone());
@@ -99,14 +98,14 @@ pub(crate) fn standard(session: &Session) -> Result<Standard, Failure> {
     Ok(session.standard.get_or_init(|| found).clone())
 }
 
-/// How the user wants files to be opened.
+/// Returns the options for opening files.
 pub(crate) fn options(session: &Session) -> OpenOptions {
     let options =
         OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits());
     let options = options.with_layouts(session.layouts());
     #[cfg(feature = "http")]
     let options = options.with_policy(policy(session));
-    // Whether there is one was found out before anything was done.
+    // An invalid cache was reported before.
     #[cfg(feature = "http")]
     let options = match session.global.cache() {
         Ok(Some(cache)) => options.with_cache(cache),
@@ -119,8 +118,8 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
     options
 }
 
-/// Where requests over HTTP may go, and who may vouch for a server: the authorities in the file that
-/// `SSL_CERT_FILE` names, as for other programs, else those that are built in. That file is read once.
+/// Returns the policy for HTTP requests. Trusted certificate authorities are those in the file that `SSL_CERT_FILE`
+/// names, as for other programs, or else the built-in ones. The file is read once.
 #[cfg(feature = "http")]
 pub(crate) fn policy(session: &Session) -> holdall::http::Policy {
     session.policy.get_or_init(|| read_policy(session)).clone()
@@ -141,7 +140,7 @@ fn read_policy(session: &Session) -> holdall::http::Policy {
     })
 }
 
-/// The name of an input in output and errors.
+/// Returns the name of an input, for output and errors.
 pub(crate) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return STDIN.to_owned();
@@ -149,8 +148,8 @@ pub(crate) fn shown(path: &Path) -> String {
     holdall::http::shown(path)
 }
 
-/// A file, an address, a file in an archive, or standard input when it is `-`, to be read from its start; and its length in bytes.
-/// What is not a plain file (a pipe) is read into memory, as standard input is.
+/// Opens a file, an address, a file in an archive, or standard input if it is `-`. Returns its length in bytes and a
+/// reader at its start. Pipes are read into memory, like standard input.
 pub(crate) fn reader(
     session: &Session,
     path: &Path,
@@ -174,7 +173,7 @@ pub(crate) fn reader(
     Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
 }
 
-/// Everything a reader gives, up to the cap on standard input.
+/// Reads everything from a reader, up to the limit for standard input.
 fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
     let cap = session.global.stdin_len();
     let mut bytes = Vec::new();
@@ -182,13 +181,13 @@ fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Fa
         .read_to_end(&mut bytes)
         .map_err(|e| holdall::error::io(e, "reading").in_source(name))?;
     if bytes.len() as u64 > cap {
-        let e = STDIN_LEN.broken(format!("there are more than {cap} bytes"));
+        let e = STDIN_LEN.broken(format!("more than {cap} bytes"));
         return Err(e.in_source(name).into());
     }
     Ok(bytes)
 }
 
-/// Standard input where it is a file, from its start: that needs no copy in memory.
+/// Returns standard input if it is redirected from a file and at its start; it need not be copied into memory.
 #[cfg(target_os = "linux")]
 fn redirected(io: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
     use std::io::Seek as _;

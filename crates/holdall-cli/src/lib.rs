@@ -1,9 +1,9 @@
-//! The `holdall` command: inspect, verify, convert, diff, extract and edit tensor and model files. The program is
-//! `main.rs`; the Python package has the same command.
+//! The `holdall` command: inspects, verifies, converts, compares, extracts and edits tensor and model files. `main.rs`
+//! is the executable; the Python package has the same command.
 //!
-//! Each command is a module with a `run` of its own. What they share: `commands` is the command tree, `args` has shared arguments,
-//! `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars
-//! and `exit` turns what went wrong into words and an exit status.
+//! Each command is a module with a function `run`. Shared modules: `commands` is the command tree, `args` has shared
+//! arguments, `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars, and `exit`
+//! turns errors into messages and an exit status.
 
 mod args;
 mod build;
@@ -51,12 +51,11 @@ use exit::{Early, Failure, Status};
 use session::Session;
 use std::ffi::OsString;
 
-/// Does what a command line says, of which the first argument is the name of the program; gives the exit
-/// status.
+/// Runs a command line, whose first argument is the name of the program, and returns the exit status.
 pub fn run(mut args: Vec<OsString>) -> u8 {
     signals::outlive_file_limits();
     if args.get(1).is_some_and(|command| command == "help") {
-        // Whoever asks for help on help wants help.
+        // `holdall help --help` prints the same as `holdall help`.
         args.retain(|arg| arg != "--help" && arg != "-h");
     }
     let early = Early::from_args(args.iter().cloned());

@@ -1,4 +1,4 @@
-//! The program `holdall`; the library of this package is all of it.
+//! The executable `holdall`. Everything is in the library of this package.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Formatting of floating-point numbers.
 
-/// A number in five significant digits at most: `0.048706`, `-1.5`, `1.2346e-7`.
+/// Formats a number with at most five significant digits: `0.048706`, `-1.5`, `1.2346e-7`.
 pub(crate) fn short(x: f64) -> String {
     if x.is_nan() {
         return "NaN".to_owned();

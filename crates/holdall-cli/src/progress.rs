@@ -1,14 +1,14 @@
-//! Progress bars: on a terminal, and only when the work turns out to be long.
+//! Progress bars, on terminals only, for work that takes long.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Work that ends sooner than this draws no bar.
+/// Work that takes less than this shows no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A bar of bytes, drawn on standard error while it lives.
+/// A progress bar in bytes, shown on standard error until it is dropped.
 pub(crate) struct Bar {
     bar: ProgressBar,
     begun: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar with `what` before it; `None` where there is no terminal to draw it on.
+    /// Creates a bar labelled `what`; `None` if standard error is not a terminal.
     pub(crate) fn new(what: &'static str) -> Option<Bar> {
         if !std::io::stderr().is_terminal() {
             return None;
@@ -24,7 +24,7 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let template =
             "{prefix} {bar:30} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}";
-        // The template is a constant; were it broken, the default does as well.
+        // The template is a constant. If it were invalid, the default style would be used.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
@@ -32,9 +32,9 @@ impl Bar {
         Some(Bar { bar, begun: Instant::now(), drawn: AtomicBool::new(false) })
     }
 
-    /// `done` of `total` bytes are done. Numbers may come out of order: the bar does not go back.
+    /// Shows that `done` of `total` bytes are done. Calls may arrive out of order: the bar never moves back.
     pub(crate) fn show(&self, done: u64, total: u64) {
-        // Nobody knows how long standard input is.
+        // The length of standard input is unknown.
         if total > 0 {
             self.bar.set_length(total);
         }

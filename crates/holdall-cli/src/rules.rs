@@ -14,15 +14,15 @@ use std::io::Write as _;
 /// Explain an error code, or list them all
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall rules                          every code and whose fault it is
-  holdall rules index/overlap            what one means
+  holdall rules                          all codes, with their kinds
+  holdall rules index/overlap            explain one code
   holdall rules --json                   the same for programs")]
 pub(crate) struct RulesArgs {
-    /// The code, as it stands in brackets after an error
+    /// The code, as printed in brackets after an error
     code: Option<String>,
 }
 
-/// Explains one rule or lists them.
+/// Explains one rule, or lists all.
 pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure> {
     let mut all: Vec<&'static Rule> = all().collect();
     if let Some(code) = &args.code {
@@ -32,7 +32,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
             let near = nearest(code, self::all().map(|r| r.code));
             return Err(match near {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
-                None => e.with_hint("`holdall rules` lists all of them"),
+                None => e.with_hint("`holdall rules` lists all rules"),
             }
             .into());
         }
@@ -64,7 +64,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// Every rule there is: the formats', the library's, the command's own.
+/// Returns all rules: of the formats, of the library, and of the command.
 fn all() -> impl Iterator<Item = &'static Rule> {
     #[cfg(feature = "carton")]
     let below = holdall_run::rules();
@@ -78,7 +78,7 @@ fn fault(rule: &Rule) -> String {
     format!("{}, exit status {code}", rule.kind.as_str())
 }
 
-/// What can always be done about it, in words of the command.
+/// Returns the advice that always applies to the rule, in terms of the command.
 fn advice(rule: &'static Rule) -> Option<String> {
     remedy::advice(&rule.broken(""))
 }

@@ -14,14 +14,14 @@ use holdall::{FileSink, SalvageReport, WriteOptions, fields};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Recover what is intact in a damaged file
+/// Recover the intact tensors of a damaged file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall salvage broken.safetensors rescued.safetensors    a download that broke off
-  holdall salvage damaged.zt rescued.zt                     bytes that changed, an end that was lost
+  holdall salvage broken.safetensors rescued.safetensors    an incomplete download
+  holdall salvage damaged.zt rescued.zt                     changed bytes, a lost end
 
-Every tensor that is all there and whose bytes are right, as far as the file has digests to tell, goes \
-into OUT; what is left out is said. IN stays as it is. Exit status: 0 when nothing is left out, else 1.")]
+Every tensor that is complete and whose bytes match their digest, if the file has one, is written to \
+OUT; the others are reported. IN stays unchanged. Exit status: 0 if nothing is left out, otherwise 1.")]
 pub(crate) struct SalvageArgs {
     /// The damaged file
     #[arg(value_name = "IN")]
@@ -40,10 +40,10 @@ pub(crate) struct SalvageArgs {
     force: bool,
 }
 
-/// How many tensors are listed with the reason why they are left out.
+/// Maximum number of omitted tensors that are listed with the reason.
 const SHOWN: usize = 20;
 
-/// Salvages one file.
+/// Salvages a file.
 pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
     input::check_place(Operation::Salvage, &args.input)?;
     FileSink::check(&args.output, args.force)?;
@@ -92,7 +92,7 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
     writing::left_behind(session, &report.left_behind);
     if report.unchecked > 0 {
         let components = count(report.unchecked, "component");
-        writeln!(out, "{components} without a digest: bytes that changed would not show")?;
+        writeln!(out, "{components} without a digest: changes cannot be detected")?;
     }
     Ok(())
 }

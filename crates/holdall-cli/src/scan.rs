@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 /// Show what unpickling would import and call, in files, folders, zips and tar archives; nothing is run
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall scan model.pt                        exit status 0: safe or no pickles, 1: not, 4: unknown
-  holdall scan downloads --quiet               say nothing but what is not safe
+  holdall scan model.pt                        status 0: safe or no pickles, 1: unsafe, 4: unknown
+  holdall scan downloads --quiet               print only what is not safe
   holdall scan model.pt --json | jq '.pickles[].imports[].module'
 
-Safe says that every byte that a loader could unpickle was followed to its end. Only names in a list of \
-what tensors and plain values are made of are safe. Others are dangerous, where they are known to run code, or \
+Safe means that all bytes a loader could unpickle were analysed completely. Only names in a list of \
+constructors of tensors and plain values are safe. Others are dangerous if they are known to run code, otherwise \
 suspicious.")]
 pub(crate) struct ScanArgs {
     /// Files or folders, or `-` for standard input
@@ -86,7 +86,7 @@ fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failur
     Ok(())
 }
 
-/// A pickle and what it would import.
+/// Prints a pickle and its imports.
 fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
@@ -118,7 +118,7 @@ fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
 
 fn words(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Unknown => "cannot be told",
+        Verdict::Unknown => "cannot be determined",
         other => other.as_str(),
     }
 }

@@ -1,4 +1,4 @@
-//! What every command has at hand: the options given to all of them, and where output goes.
+//! State of a run of the command: the global options, and the output.
 
 use crate::args::Global;
 use crate::exit::{self, Failure};
@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 /// One run of the command.
 pub(crate) struct Session {
-    /// The options given to all commands.
+    /// The options of every command.
     pub(crate) global: Global,
     out: RefCell<BufWriter<io::Stdout>>,
     out_paint: Paint,
     err_paint: Paint,
     width: Option<usize>,
-    /// Standard input, once somebody asked for it.
+    /// Standard input, once it was needed.
     pub(crate) standard: OnceCell<Standard>,
-    /// Where requests may go, once somebody asked for it.
+    /// The policy for HTTP requests, once it was needed.
     #[cfg(feature = "http")]
     pub(crate) policy: OnceCell<holdall::http::Policy>,
     layouts: OnceCell<Arc<Layouts>>,
@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// Reads the descriptions of layouts that were given, and finds the cache, before anything is opened.
+    /// Reads the descriptions of layouts and checks the cache, before anything is opened.
     pub(crate) fn read_layouts(&self) -> Result<(), Failure> {
         let mut all = Layouts::new();
         for path in &self.global.layouts {
@@ -59,18 +59,18 @@ impl Session {
         Ok(())
     }
 
-    /// What layouts mean that have no meaning by themselves.
+    /// Returns the descriptions of custom layouts.
     pub(crate) fn layouts(&self) -> Arc<Layouts> {
         self.layouts.get().cloned().unwrap_or_default()
     }
 
-    /// Standard output, buffered.
+    /// Returns standard output, buffered.
     pub(crate) fn out(&self) -> RefMut<'_, BufWriter<io::Stdout>> {
         self.out.borrow_mut()
     }
 
-    /// How work is done: on the threads that were asked for. A terminal shows a bar with `what` before it
-    /// until the last clone of this goes.
+    /// Returns a context for long work, with the requested number of threads. On a terminal, it shows a progress bar
+    /// labelled `what` until its last clone is dropped.
     pub(crate) fn work(&self, what: &'static str) -> Work {
         let work = self.silent_work();
         match self.bar(what) {
@@ -79,12 +79,12 @@ impl Session {
         }
     }
 
-    /// A bar with `what` before it, where there is a terminal and the user does not want quiet.
+    /// Returns a progress bar labelled `what`, if there is a terminal and `--quiet` is not given.
     pub(crate) fn bar(&self, what: &'static str) -> Option<Bar> {
         if self.global.quiet { None } else { Bar::new(what) }
     }
 
-    /// As [`Session::work`], without a bar.
+    /// Like [`Session::work`], without a progress bar.
     pub(crate) fn silent_work(&self) -> Work {
         match self.global.threads {
             Some(threads) => Work::new().with_threads(threads.get()),
@@ -92,41 +92,40 @@ impl Session {
         }
     }
 
-    /// Colours on standard output.
+    /// Returns the colours for standard output.
     pub(crate) fn paint(&self) -> Paint {
         self.out_paint
     }
 
-    /// Colours on standard error.
+    /// Returns the colours for standard error.
     pub(crate) fn err_paint(&self) -> Paint {
         self.err_paint
     }
 
-    /// Columns of the terminal on standard output; `None` without a terminal.
+    /// Returns the width of the terminal on standard output, in columns; `None` if it is not a terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// Whether `--json` was given.
+    /// Returns `true` if `--json` is given.
     pub(crate) fn json(&self) -> bool {
         self.global.json
     }
 
-    /// Tells the user something on standard error, unless `--quiet`.
+    /// Prints a message to standard error, unless `--quiet` is given.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.global.quiet {
-            // There is no one to tell.
+            // If standard error cannot be written to, the message is lost.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 
-    /// Warns the user on standard error, unless `--quiet`.
+    /// Prints a warning to standard error, unless `--quiet` is given.
     pub(crate) fn warn(&self, text: impl std::fmt::Display) {
         self.note(format_args!("{} {text}", self.err_paint.on("warning:", Style::Warn)));
     }
 
-    /// Does `work` for each input, telling errors as they come. The first error's exit status is
-    /// that of the whole.
+    /// Calls `work` for each input, reporting errors immediately. The exit status is that of the first error.
     pub(crate) fn each<T>(
         &self,
         inputs: &[T],
@@ -138,7 +137,7 @@ impl Session {
             match work(input) {
                 Ok(exit::Status::Fine) => {}
                 Ok(exit::Status::Bad) => all = exit::Status::Bad,
-                // What is wrong with another weighs more.
+                // Findings in another input take precedence.
                 Ok(exit::Status::Incomplete) if all == exit::Status::Bad => {}
                 Ok(exit::Status::Incomplete) => all = exit::Status::Incomplete,
                 Err(Failure::Error(e)) if inputs.len() > 1 => {
@@ -155,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Writes out what is still buffered.
+    /// Flushes standard output.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         Ok(self.out.borrow_mut().flush()?)
     }

@@ -1,5 +1,4 @@
-//! Files of columns: Parquet and Arrow. What is read of them is in `given` and `build`; here they are told from others, and
-//! written.
+//! Parquet and Arrow files: detecting and writing them. `given` and `build` read them.
 
 #[cfg(feature = "parquet")]
 use crate::exit::ARGUMENTS;
@@ -12,7 +11,7 @@ use holdall::records::{Blob, Query, RecordForm, Records};
 use std::ops::Range;
 use std::path::Path;
 
-/// The form of the file to be written, where it is one of columns: as `--to` or the extension says.
+/// Returns the form of the output, by `--to` or the extension, if it is a file of columns.
 pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
     match to {
         Some("parquet") => Some(RecordForm::Parquet),
@@ -22,7 +21,7 @@ pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
     }
 }
 
-/// The form of a file that is there, where it is one of columns: as its first bytes say, or the extension.
+/// Returns the form of an existing file, by its first bytes or its extension, if it is a file of columns.
 pub(crate) fn source(input: &Path) -> Option<given::RecordFormArg> {
     let by_name =
         || Some(RecordForm::from_path(input)).filter(|form| form.has_types() && input.is_file());
@@ -32,17 +31,17 @@ pub(crate) fn source(input: &Path) -> Option<given::RecordFormArg> {
     }
 }
 
-/// What becomes a file of columns.
-// A build without such files has nobody who looks at it.
+/// The rows of a file of columns.
+// Unused in builds without support for such files.
 #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
 pub(crate) enum Columns<'a> {
-    /// The records that a query gives, with these members, or all.
+    /// The records that a query returns, with these members, or with all.
     Records(&'a Records, Query<'a>, &'a [String]),
     /// Runs of a blob, as one column.
     Blob(&'a Blob, Range<u64>),
 }
 
-/// Writes a file of columns, and tells of it.
+/// Writes a file of columns, and reports it.
 #[cfg(feature = "parquet")]
 pub(crate) fn write(
     session: &Session,
@@ -65,14 +64,14 @@ pub(crate) fn write(
     }
 }
 
-/// Adds runs of a blob, some at a time.
+/// Writes runs of a blob, in batches.
 #[cfg(feature = "parquet")]
 fn runs(
     writer: &mut holdall::records::TableWriter,
     blob: &Blob,
     range: Range<u64>,
 ) -> holdall::Result<u64> {
-    /// Bytes and runs of a batch.
+    /// Maximum bytes and runs per batch.
     const BYTES: u64 = 32 << 20;
     const RUNS: u64 = 8192;
     let mut at = range.start;
@@ -87,7 +86,7 @@ fn runs(
     Ok(range.end - range.start)
 }
 
-/// Writes a file with what `fill` puts into it, and tells of it.
+/// Writes a file with the rows that `fill` adds, and reports it.
 #[cfg(feature = "parquet")]
 fn written(
     session: &Session,
@@ -103,7 +102,7 @@ fn written(
     use holdall::records::TableWriter;
     use std::io::Write as _;
     if out.as_os_str() == "-" {
-        let e = ARGUMENTS.broken("columns are written to a file, not to standard output");
+        let e = ARGUMENTS.broken("columns cannot be written to standard output");
         return Err(e.with_hint("name a file").into());
     }
     let options = holdall::WriteOptions::new();
@@ -130,7 +129,7 @@ fn written(
     Ok(Status::Fine)
 }
 
-/// This build has no such files.
+/// Returns an error: this build does not support such files.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn write(
     _: &Session,

@@ -18,19 +18,19 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall verify model.zt                       exit status 0: sound, 1: bad, 4: not fully verified
-  holdall verify *.safetensors --quiet          say nothing but what is wrong
+  holdall verify *.safetensors --quiet          print only errors
   holdall verify model.zt --json | jq .unverified
-  holdall verify model.carton --strict          a package: what is only odd counts as bad
-  holdall verify model.zt -s 'layers.0.*'       these alone; of a package those of its tests
+  holdall verify model.carton --strict          a package: warnings count as errors
+  holdall verify model.zt -s 'layers.0.*'       only these tensors; of a package, those of its tests
 
-What could not be verified is said too: a file without digests can be sound in form and changed in \
+The report also says what could not be verified: a file without digests can be valid in form, and changed in \
 content.")]
 pub(crate) struct VerifyArgs {
     /// Files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Take all FILEs as one model, in this order: shards without an index
+    /// Treat all FILEs as one model, in this order: shards without an index
     #[arg(long)]
     together: bool,
 
@@ -53,7 +53,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
             true => Strictness::Strict,
             false => Strictness::Usual,
         };
-        // Of a package that is all of its files, unless tensors are chosen.
+        // A package is verified with all its files, unless tensors are selected.
         #[cfg(feature = "carton")]
         if is_alone
             && args.select.is_all()
@@ -64,7 +64,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         let is_model = holdall::is_model_folder(path);
         if path.is_dir() && !is_model && !args.select.is_all() {
             let e =
-                ARGUMENTS.broken("`-s` and `-x` choose tensors of one file, and this is a folder");
+                ARGUMENTS.broken("`-s` and `-x` select tensors of one file, but this is a folder");
             let e = e.with_hint("verify all of it, or `holdall pack` it first");
             return Err(e.in_source(path.display()).into());
         }
@@ -111,7 +111,7 @@ fn text(
         writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
     }
     if session.global.quiet {
-        // Nothing wrong was found, and yet the status is not 0: why not.
+        // There are no findings, but the status is not 0: print the reason.
         let refused = report.unverified.iter().filter(|u| u.reason == Reason::Unsupported);
         for u in refused.filter(|_| report.verdict() == Verdict::Incomplete) {
             let what = paint.on("not fully verified:", Style::Warn);
@@ -137,7 +137,7 @@ fn text(
         let key = paint.on(format!("{key:<14}"), Style::Warn);
         writeln!(out, "  {key}{}", unverified_line(unverified))?;
     }
-    // Where they count they were said above.
+    // With `--strict`, they are among the findings above.
     let told = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
     for warning in told {
         let text = printable(&warning.to_string());
@@ -146,7 +146,7 @@ fn text(
     Ok(())
 }
 
-/// What was checked, each kind of check that there was something for.
+/// Describes what was checked, for each kind of check that applied.
 fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
     let what =
         format!("{}, {}", count(report.tensors, "tensor"), count(report.components, "component"));
@@ -165,10 +165,7 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         out.push(("compressed", format!("{} decode as declared", Grouped(report.decoded))));
     }
     if report.bools > 0 {
-        out.push((
-            "bool",
-            format!("{} with nothing but 0 and 1", count(report.bools, "component")),
-        ));
+        out.push(("bool", format!("{} with only 0 and 1", count(report.bools, "component"))));
     }
     if report.sparse > 0 {
         let tensors = count(report.sparse, "tensor");
@@ -184,11 +181,11 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
     }
     if report.records > 0 {
         let tensors = count(report.records, "tensor");
-        out.push(("records", format!("{tensors} with records of their schema")));
+        out.push(("records", format!("{tensors} with records that fit their schema")));
     }
     if report.blobs > 0 {
         let tensors = count(report.blobs, "tensor");
-        out.push(("blobs", format!("{tensors} with entries inside, and what they should be")));
+        out.push(("blobs", format!("{tensors} with valid entries")));
     }
     out
 }
@@ -202,12 +199,12 @@ fn unverified_line(u: &Unverified) -> String {
     };
     let what = match u.reason {
         Reason::NoDigest => {
-            format!("{n} component{s} without a digest: changed bytes would not show")
+            format!("{n} component{s} without a digest: changes cannot be detected")
         }
         Reason::UnknownDigest => format!("{n} component{s} with a digest of an unknown algorithm"),
-        Reason::UnknownLayout => format!("{n} tensor{s} of a layout that is not known"),
+        Reason::UnknownLayout => format!("{n} tensor{s} of an unknown layout"),
         Reason::UnknownLogicalType => {
-            format!("{n} component{s} of a logical type that is not known")
+            format!("{n} component{s} of an unknown logical type")
         }
         _ if u.count == 1 => printable(&u.message),
         _ => format!("{}, and {} more", printable(&u.message), Grouped(u.count - 1)),

@@ -11,9 +11,9 @@ use holdall::{
 use std::io::{IsTerminal as _, stdout};
 use std::path::Path;
 
-/// Says what a file contains that is not in the one that was written.
+/// Prints what the input contains that the output cannot store.
 pub(crate) fn left_behind(session: &Session, items: &[String]) {
-    /// Lines that are shown; `--json` lists all.
+    /// Maximum number of lines that are shown; `--json` lists all.
     const SHOWN: usize = 20;
     for what in items.iter().take(SHOWN) {
         session.note(format!("left behind: {}", printable(what)));
@@ -29,18 +29,18 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "ENCODING", value_parser = encoding, help = encoding_help())]
     encoding: Option<EncodingChoice>,
 
-    /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c, else xxh3, if the format can store
+    /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c, otherwise xxh3, if the format supports
     /// it]
     #[arg(long, value_name = "ALGORITHM", hide_possible_values = true)]
     digest: Option<DigestChoice>,
 
-    /// Do not wait until the bytes are on disk: faster, but a power cut may lose the file
+    /// Do not wait until the bytes are on disk: faster, but the file may be lost in a power failure
     #[arg(long)]
     no_sync: bool,
 }
 
 impl Writing {
-    /// The first option that was given.
+    /// Returns the first option that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         match (self.encoding, self.digest) {
             (Some(_), _) => Some("--encoding"),
@@ -49,7 +49,7 @@ impl Writing {
         }
     }
 
-    /// The options as the library wants them.
+    /// Returns the options for the library.
     pub(crate) fn options(&self, work: Work) -> WriteOptions {
         let mut out = WriteOptions::new().with_work(work);
         if let Some(digest) = self.digest {
@@ -66,7 +66,7 @@ impl Writing {
         if self.no_sync { out.with_durability(Durability::System) } else { out }
     }
 
-    /// The same for a file of records, in the format that was asked for, if any was.
+    /// Returns the options for a file of records, in the requested format, if any.
     pub(crate) fn of_records(
         &self,
         work: Work,
@@ -76,13 +76,13 @@ impl Writing {
         in_format(self.options(work).with_overwrite(force), to)
     }
 
-    /// Whether an encoding was asked for, rather than the one each component has.
+    /// Returns `true` if an encoding is requested, rather than keeping that of each component.
     pub(crate) fn has_encoding(&self) -> bool {
         self.encoding.is_some()
     }
 }
 
-/// The options with the format and version that were asked for, if any were.
+/// Adds the requested format and version, if any, to the options.
 pub(crate) fn in_format(out: WriteOptions, to: Option<&str>) -> Result<WriteOptions, Failure> {
     let Some(to) = to else { return Ok(out) };
     let (format, version) = target(to)?;
@@ -131,7 +131,7 @@ fn encoding_help() -> String {
     format!("{} [default: as in the input]", one_of(&quoted))
 }
 
-/// What may be written for each encoding; `quote` is given names.
+/// Returns the possible values for each encoding; `quote` formats names.
 fn spellings(quote: impl Fn(&str) -> String) -> Vec<String> {
     let mut out = Vec::new();
     for encoding in Encoding::writable() {
@@ -145,7 +145,7 @@ fn spellings(quote: impl Fn(&str) -> String) -> Vec<String> {
     out
 }
 
-/// `a, b or c`.
+/// Formats a list of alternatives: `a, b or c`.
 fn one_of(all: &[String]) -> String {
     match all {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -162,7 +162,7 @@ enum DigestChoice {
     None,
 }
 
-/// A format to write and, after `@`, its version: `ztensor@1.2`.
+/// Parses a format to write and, after `@`, its version: `ztensor@1.2`.
 pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Failure> {
     let (name, version) = match text.split_once('@') {
         Some((name, version)) => (name, Some(version.to_owned())),
@@ -171,33 +171,33 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
     match formats::by_name(name) {
         Some(format) if format.encode.is_some() || format.has_graph => Ok((format, version)),
         _ => {
-            let e = ARGUMENTS.broken(format!("there is no format `{name}` to write"));
+            let e = ARGUMENTS.broken(format!("unknown output format `{name}`"));
             let all: Vec<&str> = formats::writable().map(|format| format.id).collect();
             Err(match holdall::nearest(name, all.iter().copied()) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
-                None => e.with_hint(format!("name one of these: {}", all.join(", "))),
+                None => e.with_hint(format!("use one of these: {}", all.join(", "))),
             }
             .into())
         }
     }
 }
 
-/// The rules of `--rename`.
+/// Parses the rules of `--rename`.
 pub(crate) fn renames(rules: &[String]) -> holdall::Result<Vec<Rename>> {
     rules.iter().map(|rule| Rename::new(rule)).collect()
 }
 
-/// Warns of rules that are about no tensor of the file: they may be misspelt.
+/// Warns about rules that match no tensor of the file: they may be misspelt.
 pub(crate) fn idle_renames(session: &Session, rules: &[Rename], file: &File) {
     for rule in rules {
         if !file.names().any(|name| rule.apply(name).is_some()) {
             let (rule, all) = (printable(&rule.to_string()), count(file.len() as u64, "tensor"));
-            session.warn(format_args!("`{rule}` renames none of {all}"));
+            session.warn(format_args!("`{rule}` matches none of {all}"));
         }
     }
 }
 
-/// Where a file is written that will be at some place: there, or beside, from where it goes to an object store.
+/// Where to write a file: at its path, or at a temporary one, for upload to an object store.
 pub(crate) enum Output<'a> {
     Path(&'a Path),
     #[cfg(feature = "stores")]
@@ -207,7 +207,7 @@ pub(crate) enum Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// For a file at `to`, which is not standard output.
+    /// Prepares the file at `to`, which must not be standard output.
     pub(crate) fn begin(
         session: &Session,
         to: &'a Path,
@@ -225,7 +225,7 @@ impl<'a> Output<'a> {
         Ok(Output::Path(to))
     }
 
-    /// For a model of several files at `to`, whose folder is checked by who writes it.
+    /// Prepares a model of several files at `to`. The writer checks the folder.
     pub(crate) fn begin_folder(
         session: &Session,
         to: &'a Path,
@@ -252,7 +252,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The file is written: uploads it, where it goes elsewhere.
+    /// Uploads the finished file, if it goes to an object store.
     pub(crate) fn publish(self) -> Result<(), Failure> {
         match self {
             Output::Path(_) => Ok(()),
@@ -264,10 +264,10 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Refuses standard output for a file whose parts are gathered beside it.
+/// Refuses standard output for a file that needs temporary files next to it.
 pub(crate) fn check_is_file(output: &Path) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
-        let e = ARGUMENTS.broken("records are written to a file, not to standard output");
+        let e = ARGUMENTS.broken("records cannot be written to standard output");
         return Err(e.with_hint("name a file with `-o`").into());
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! Archives that are no files of tensors: `inspect` shows what is in them, `scan` looks through them.
+//! Archives that do not contain a model: `inspect` shows their entries, `scan` scans them.
 
 use crate::command::{accept, holdall};
 use serde_json::json;
 
-/// A tar archive of these files.
+/// Returns a tar archive of these files.
 pub(crate) fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, bytes) in files {
@@ -44,11 +44,11 @@ fn what_is_in_an_archive_is_shown() {
         "path": "w/model.weights", "len": len, "stored_len": len, "method": null, "format": "safetensors"
     });
     assert_eq!((&found["files"][0], &found["files"][2]["format"]), (&file, &json!(null)));
-    // One in it, and what is in that.
+    // An archive inside it, and the entries of that archive.
     let own = holdall(["inspect", "--json", &format!("{path}!/in.tar")]).ends_with(0).json();
     assert_eq!(own["files"][0]["path"], json!("a.bin"));
     holdall(["inspect", &format!("{path}!/in.tar!/a.bin")]).ends_with(0);
-    // Where nothing opens, the error tells what it is.
+    // If no entry can be opened, the error names the kind of file.
     std::fs::write(&path, tar(&[("notes.txt", b"hello".to_vec())])).unwrap();
     let wrong = holdall(["inspect", &path]).ends_with(4).err;
     assert!(wrong.contains("[format/unknown]"), "{wrong}");

@@ -1,4 +1,4 @@
-//! `build`: what people have, into a file, and back out of it.
+//! `build`: text files and folders become a file of records, and can be written out again.
 
 use crate::command::{Folder, holdall, holdall_with};
 use serde_json::{Value as Json, json};
@@ -37,7 +37,7 @@ fn lines_and_files_become_records() {
     assert_eq!((&found[0]["caption"], &found[1].get("image")), (&json!("On the roof"), &None));
     holdall(["verify", &out]).ends_with(0);
 
-    // A file that is there stays, unless it shall go.
+    // An existing file is kept, except with `--force`.
     let error = holdall([&args[..], &["--json"]].concat()).ends_with(2).error();
     assert_eq!(error["code"], "write/exists");
     let told = holdall([&args[..], &["--force"]].concat()).ends_with(0).err;
@@ -61,7 +61,7 @@ fn every_form_gives_the_same_records() {
             holdall([&args[..], more].concat()).ends_with(0);
             assert_eq!(records(&out), expected, "{name} {more:?}");
         }
-        // The same from a pipe.
+        // The same text from a pipe.
         let form = name.rsplit('.').next().unwrap();
         let args =
             ["build", "--schema", &schema, "--records", "-", "--form", form, "-o", &out, "-f"];
@@ -98,7 +98,7 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
         assert_eq!(error["source"], "<stdin>");
         assert!(!Path::new(&out).exists());
     }
-    // What is advised would help.
+    // Following the hint helps.
     for (text, advice) in [
         ("{\"a\": 1, \"b\": null}", "--null-absent"),
         ("{\"a\": null}", ""),
@@ -123,12 +123,12 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
         let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
         assert_eq!(error["hint"], json!(hint));
     }
-    // A member that is like one that there is.
+    // A member whose name resembles an existing one.
     let args = ["build", "--schema", &schema, "--records", "-", "--files", ".", "-fo", &out];
     let found = holdall_with([&args[..], &["--file-member", "bb"]].concat(), b"").ends_with(2);
     assert!(found.err.contains("there is no member `bb` [schema/unknown-path]"), "{found:?}");
     assert!(found.err.ends_with("hint: did you mean `b`?\n"), "{found:?}");
-    // Nothing is a dataset without records.
+    // Without records, there is no dataset.
     build("", &["-f"]).ends_with(0);
     assert_eq!(records(&out), [] as [Json; 0]);
     for args in [
@@ -164,7 +164,7 @@ fn file_names_stay_in_their_folder() {
     }
     let error = build("{\"f\": \"none\"}").ends_with(3).error();
     assert!(error["message"].as_str().unwrap().starts_with("line 1: `"), "{error}");
-    // Bytes that are not text are none for a member that is.
+    // Bytes that are not valid UTF-8 are refused for a text member.
     let error = build("{\"f\": \"empty\", \"t\": \"sub/a.bin\"}").ends_with(1).error();
     assert_eq!(error["code"], "record/utf8");
 }
@@ -203,7 +203,7 @@ fn the_schema_of_a_file_says_where_records_stand() {
     let args = ["build", "--schema", &schema, "--records", &lines, "-o", &out, "--json"];
     let report = holdall(args).ends_with(0).json();
     assert_eq!(report["records"]["path"], "train.set");
-    // The file has the schema.
+    // The schema was stored in the file.
     holdall(["schema", "diff", &schema, &out]).ends_with(0);
     let error = holdall([&args[..], &["-f", "--path", "w"]].concat()).ends_with(2).error();
     assert_eq!(error["code"], "records/which-dataset");
@@ -310,7 +310,7 @@ fn lines_are_the_runs_of_a_blob() {
     ] {
         let report = build(lines, &["--content", content]).ends_with(0).json();
         assert_eq!(report["runs"], json!({"path": "b", "count": 2}), "{content}");
-        // What `records` prints is what `--runs` takes.
+        // `--runs` accepts the output of `records`.
         let printed = holdall(["records", &out, "--json"]).ends_with(0).out;
         assert_eq!(printed.replace(' ', ""), lines, "{content}");
         holdall(["verify", &out]).ends_with(0);
@@ -326,7 +326,7 @@ fn lines_are_the_runs_of_a_blob() {
     let error = holdall(["build", "--blob", "b", "-o", &out, "--json"]).ends_with(2).error();
     assert_eq!(error["code"], "usage/arguments");
 
-    // A schema of the file says what its blobs hold, and files may be text or numbers.
+    // The file's schema describes the values of its blobs; `--files` may contain text or numbers.
     let schema = folder.write(
         "s.json",
         r#"{"type": "object", "properties": {"b": {"TypeDef:Blob": {"content": "I16"}},

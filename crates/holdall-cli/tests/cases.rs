@@ -1,4 +1,4 @@
-//! Small files, made by hand, on which something was once wrong, refused or untrue: in `cases`.
+//! Small handmade files that were once handled incorrectly: in the folder `cases`.
 
 use crate::command::{holdall, holdall_with};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn path_of(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
 }
 
-/// A folder with a copy of these files of a folder of cases.
+/// Returns a temporary folder with a copy of the files of a folder of `cases`.
 fn copy_of(folder: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in path_of(folder).read_dir().unwrap() {
@@ -21,7 +21,7 @@ fn copy_of(folder: &str) -> tempfile::TempDir {
     dir
 }
 
-/// One byte of a component differs from its digest: no way of reading its values gives them.
+/// One byte of a component does not match its digest: every way of reading its values fails.
 #[test]
 fn a_changed_component_is_handed_to_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn rows_of_records_are_records() {
     let one = std::fs::read(&to).unwrap();
     let text = String::from_utf8_lossy(&one);
     assert!(text.contains("('n', '<U5')") && text.contains("'shape': (1,)"), "{text}");
-    // Two records of 44 bytes are at the end of the file.
+    // The file ends with two records of 44 bytes.
     assert!(one.ends_with(&whole[whole.len() - 88..whole.len() - 44]));
 }
 
@@ -205,7 +205,7 @@ fn meaning_of_torch_tensors_outlives_an_edit() {
     let zt = dir.path().join("o.zt").display().to_string();
     holdall(["convert", &path, &zt]).ends_with(0);
     assert_eq!(attributes(&zt, "qc"), before);
-    // Attributes of a tensor in Python are kept, or the edit is refused by name.
+    // Python attributes of a tensor are kept, or the edit is refused and names the tensor.
     let path = dir.path().join("attrs.pt").display().to_string();
     std::fs::copy(path_of("attrs.pt"), &path).unwrap();
     let ran = holdall(["edit", &path, "rename", "p=q"]);

@@ -1,5 +1,6 @@
-//! Most tests of the command as one program, which takes less time to build than one each: `cargo test -p holdall-cli --test cli
-//! convert::` runs those of one file. Programs of their own are those that are run alone, or need what takes long to build.
+//! Most tests of the command, in one test program, which builds faster than one program per file: `cargo test -p
+//! holdall-cli --test cli convert::` runs the tests of one file. Tests that must run alone or need slow dependencies
+//! are programs of their own.
 
 mod archives;
 mod build;
@@ -43,7 +44,7 @@ mod text;
 mod verify;
 mod view;
 
-// What they share.
+// Shared helpers.
 mod command;
 #[path = "../../holdall/tests/records_files/mod.rs"]
 mod records_files;

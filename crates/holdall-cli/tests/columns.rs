@@ -1,12 +1,12 @@
-//! Parquet and Arrow files by the command: in and out, with pyarrow on the other side where it is installed; and what a build
-//! without them says.
+//! Parquet and Arrow files on the command line: read and written, checked against pyarrow where it is installed; and
+//! the errors of a build without these formats.
 
 mod command;
 
 use command::{holdall, holdall_with};
 use std::path::PathBuf;
 
-/// Records of a few kinds, in a folder of their own.
+/// The schema of records with members of several types.
 const SCHEMA: &str = r#"{"TypeDef:Struct": ["id", "name", "kind", "v", "tags", "raw", "at"], "required": ["id", "kind", "v", "tags"],
     "properties": {"id": {"TypeDef:Int64": true}, "name": {"TypeDef:String": true}, "kind": {"enum": ["a", "b"], "TypeDef:Enum": true},
     "v": {"type": "array", "items": {"TypeDef:Float32": true}, "minItems": 2, "maxItems": 2, "TypeDef:Array": true},
@@ -16,7 +16,7 @@ const SCHEMA: &str = r#"{"TypeDef:Struct": ["id", "name", "kind", "v", "tags", "
 struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// A folder with `d.mt`: 50 records.
+    /// Creates a temporary folder with `d.mt`, a file of 50 records.
     fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         let lines: String = (0..50)
@@ -111,7 +111,7 @@ mod built {
             let len = std::fs::metadata(&out).unwrap().len();
             assert_eq!(report["target_len"], len);
             assert_eq!((&report["records"], &report["target"]), (&json!(50), &json!(out)));
-            // Without a schema an enum is text; under the one that it had, the file is as it was.
+            // Without a schema, an enum is read as text; with its original schema, the file is the same as before.
             holdall(["convert", &out, &back, "-f"]).ends_with(0);
             assert_eq!(records(&back), records(&data));
             holdall(["convert", &out, &under, "-f", "--schema", &schema]).ends_with(0);
@@ -119,7 +119,7 @@ mod built {
             holdall(["schema", "check", &schema, &out]).ends_with(0);
             let e = holdall(["convert", &data, &out]).ends_with(2);
             assert!(e.err.contains("write/exists"), "{}", e.err);
-            // By a pipe, whose name says nothing.
+            // From a pipe, which has no file name extension.
             let form = if name == "d.arrow" { "arrow" } else { "parquet" };
             let args = ["build", "--records", "-", "--form", form, "-o", &back, "-f"];
             holdall_with(args, &std::fs::read(&out).unwrap()).ends_with(0);
@@ -151,18 +151,18 @@ mod built {
             let ran = holdall(args).ends_with(status);
             assert!(ran.err.contains(says), "{}", ran.err);
         };
-        no(&["convert", &data, &out, "--dtype", "f16"], 2, "`--dtype` is for tensors");
+        no(&["convert", &data, &out, "--dtype", "f16"], 2, "`--dtype` applies to tensors");
         no(
             &["convert", &data, &out, "--encoding", "zstd"],
             2,
-            "`--encoding` is not for files of columns",
+            "`--encoding` does not apply to files of columns",
         );
-        no(&["records", &data, "--parquet", "-"], 2, "not to standard output");
+        no(&["records", &data, "--parquet", "-"], 2, "cannot be written to standard output");
         no(&["records", &data, "--parquet", &out, "--csv"], 2, "cannot be used with");
         no(&["records", &data, "--force"], 2, "--parquet");
         assert!(!folder.path("o.parquet").exists());
         holdall(["convert", &data, &out]).ends_with(0);
-        no(&["convert", &out, &other], 2, "both are files of columns");
+        no(&["convert", &out, &other], 2, "are both files of columns");
         let cut = std::fs::read(&out).unwrap();
         std::fs::write(folder.path("cut.parquet"), &cut[..cut.len() - 3]).unwrap();
         let (cut, made) = (folder.at("cut.parquet"), folder.at("cut.mt"));
@@ -170,7 +170,7 @@ mod built {
         assert!(!folder.path("cut.mt").exists());
     }
 
-    /// A Python that has pyarrow.
+    /// Returns a Python interpreter that has pyarrow.
     fn pyarrow() -> Option<PathBuf> {
         let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
         let all = [target.join("python-package/venv/bin/python"), PathBuf::from("python3")];

@@ -1,11 +1,11 @@
-//! `convert`: files turned into others and back, and what is refused.
+//! `convert`: files converted to other formats and back, and conversions that are refused.
 
 use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a file holds, whatever holds it: by name and role, shape, type and SHA-256.
+/// Returns a file's contents independent of its format: by name and role, the shape and type, and the SHA-256.
 fn content(path: &str) -> BTreeMap<String, (Json, Json)> {
     let found = holdall(["inspect", "--json", "--digests", path]).ends_with(0).json();
     let mut out = BTreeMap::new();
@@ -37,7 +37,7 @@ fn every_version_there_and_back_keeps_every_byte() {
         ("e.zt", &["--share", "dedupe", "--no-sync", "--threads", "1"]),
     ] {
         let (there, back) = (path(&dir, name), path(&dir, &format!("{name}.safetensors")));
-        // Old versions have no logical types to say complex or f8 with.
+        // Old versions have no logical types for complex numbers and 8-bit floats.
         let raw = if name == "b.zt" || name == "c.zt" { &["--raw-types"][..] } else { &[] };
         holdall([&["convert", &source, &there], args, raw].concat()).ends_with(0);
         holdall(["convert", &there, &back]).ends_with(0);
@@ -87,7 +87,7 @@ fn nothing_is_written_when_something_is_refused() {
     assert!(!Path::new(&target).exists());
     holdall(["convert", &sparse, &target, "--dense", "-s", "csr_f32"]).ends_with(0);
 
-    // A file that is there stays, unless it is to be replaced.
+    // An existing file is kept, except with `--force`.
     let dense = accept("ztensor/v1.2-dense_all.zt");
     let before = std::fs::read(&target).unwrap();
     let error = holdall(["convert", &dense, &target, "--json"]).ends_with(2).error();
@@ -97,7 +97,7 @@ fn nothing_is_written_when_something_is_refused() {
     holdall(["convert", &dense, &target, "--force"]).ends_with(0);
     assert_ne!(std::fs::read(&target).unwrap(), before);
 
-    // A broken source leaves nothing under the name.
+    // If the source is broken, no file appears at the target.
     let mut bytes = std::fs::read(accept("ztensor/v1.1-zstd.zt")).unwrap();
     let found = holdall(["inspect", "--plain", &accept("ztensor/v1.1-zstd.zt")]).out;
     let line = found.lines().find(|l| l.contains("\tzstd\t")).unwrap();
@@ -129,10 +129,10 @@ fn nothing_is_written_when_something_is_refused() {
             assert_eq!(found.error()["code"], code, "{args:?}");
         }
     }
-    // A rule that is misspelt is told of.
+    // A misspelt rule is reported.
     let idle = ["--rename", "t_*=x.*", "--rename", "u_*=x.*", "--dry-run"];
     let found = holdall([&["convert", &dense, &out][..], &idle].concat()).ends_with(0);
-    assert!(found.err.contains("warning: `u_*=x.*` renames none of "), "{found:?}");
+    assert!(found.err.contains("warning: `u_*=x.*` matches none of "), "{found:?}");
     assert!(!found.err.contains("`t_*=x.*`"), "{found:?}");
 }
 
@@ -187,7 +187,7 @@ fn what_was_asked_for_and_cannot_be_is_refused() {
         std::fs::remove_file(&edit).unwrap();
         assert_eq!(dir.path().read_dir().unwrap().count(), 0, "{option:?}");
     }
-    // Nothing is lacking then, nor where nothing was asked for.
+    // If an option asks for the default, or is not given, no capability is missing.
     for option in [&["--encoding", "raw"][..], &["--digest", "none"], &[]] {
         holdall([&["convert", &source, &out, "--force"], option].concat()).ends_with(0);
     }
@@ -225,18 +225,18 @@ fn refusals_are_sentences_that_do_not_repeat_themselves() {
         zTensor 1.0 has no layout `quantized_group` (`experts.gate.weight`)";
     assert_eq!(message, expected);
     let expected = "`--to ztensor@1.2` keeps them; \
-        `--drop-attributes` leaves out what cannot be kept; \
+        `--drop-attributes` omits attributes that cannot be stored; \
         `--dense` writes sparse, quantized and described tensors as dense ones; \
-        `--exclude` leaves tensors out";
+        `--exclude` omits tensors";
     assert_eq!(hint, expected);
 
-    // What is not known cannot be made dense.
+    // A tensor of an unknown layout cannot be made dense.
     let layouts = accept("ztensor/crate-1.2.3-layouts.zt");
     for (to, name) in [("safetensors", "safetensors"), ("ztensor@0.1", "zTensor 0.1")] {
         let args = ["convert", &layouts, &out, "--to", to, "-s", "ragged", "--json"];
         let error = holdall(args).ends_with(4).error();
         assert_eq!(error["message"], format!("{name} has no layout `ragged`"));
-        assert_eq!(error["hint"], "`--exclude` leaves tensors out; `--to ztensor@1.2` keeps them");
+        assert_eq!(error["hint"], "`--exclude` omits tensors; `--to ztensor@1.2` keeps them");
     }
     for source in command::files("accept") {
         for to in ["safetensors", "ztensor@0.1", "ztensor@1.0", "ztensor@1.2"] {
@@ -286,7 +286,7 @@ fn links_are_followed_and_stay() {
     assert_eq!(content(&file), content(&source));
 }
 
-/// What a killed conversion leaves where there are no files without names.
+/// Temporary files of a killed conversion, on systems without unnamed files, are removed by the next one.
 #[cfg(unix)]
 #[test]
 fn what_killed_writes_left_goes_with_the_next_one() {
@@ -305,7 +305,7 @@ fn what_killed_writes_left_goes_with_the_next_one() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
 }
 
-/// Errors name the file as the user did, and say at once what is not a place for a file.
+/// Errors name the file as the user did, and an invalid target is reported before anything is read.
 #[test]
 fn what_is_no_place_for_a_file_is_said_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn what_is_no_place_for_a_file_is_said_first() {
     };
     std::fs::write(dir.path().join("m.zt"), "mine").unwrap();
     std::fs::create_dir(dir.path().join("dir.zt")).unwrap();
-    // The source is not there: what is wrong with the target comes first.
+    // The source does not exist: the problem with the target is reported first.
     for source in [source.as_str(), "missing.zt"] {
         refused(&["convert", source, "m.zt"], 2, "write/exists", "exists already");
         refused(&["convert", source, "./m.zt", "-n"], 2, "write/exists", "exists already");
@@ -359,7 +359,7 @@ fn links_that_go_round_in_a_circle_are_refused() {
     assert_eq!(there("loop2.zt").to_str(), Some("loop1.zt"));
 }
 
-/// A safetensors file of one f32 tensor of each name.
+/// Writes a safetensors file with one f32 tensor per name.
 fn floats(path: &str, tensors: &[(&str, &[f32])]) {
     let (mut header, mut bytes) = (serde_json::Map::new(), Vec::new());
     for (name, values) in tensors {
@@ -402,12 +402,12 @@ fn floats_become_other_floats_and_what_overflows_is_told() {
     let found = holdall([&args[..], &["--dtype", "b.*=f8_e4m3fn"]].concat()).ends_with(0);
     assert!(found.err.contains("2 tensors converted"), "{}", found.err);
     assert!(
-        found.err.contains("warning: `a.w`: 2 numbers beyond f16 became infinite"),
+        found.err.contains("warning: `a.w`: 2 numbers out of range of f16 became infinite"),
         "{}",
         found.err
     );
     assert!(
-        found.err.contains("warning: `b.w`: 1 number beyond f8_e4m3fn became NaN"),
+        found.err.contains("warning: `b.w`: 1 number out of range of f8_e4m3fn became NaN"),
         "{}",
         found.err
     );
@@ -417,15 +417,15 @@ fn floats_become_other_floats_and_what_overflows_is_told() {
     assert_eq!((&report["cast"], &report["overflowed"]), (&json!(2), &json!(2)));
     let expected = json!([{"name": "a.w", "from": "f32", "to": "f16", "count": 2}]);
     assert_eq!(report["overflows"], expected);
-    // Standard output has the report, standard error the warning.
-    assert!(found.err.contains("became the largest that it has"), "{}", found.err);
+    // The report is on standard output, the warning on standard error.
+    assert!(found.err.contains("became the largest finite number"), "{}", found.err);
 
     let plan = holdall([&args[..], &["-n", "--json"]].concat()).ends_with(0).json();
     assert_eq!((&plan["cast"], plan.get("overflows")), (&json!(2), None));
     let plan = holdall([&args[..], &["-n"]].concat()).ends_with(0);
     assert!(plan.out.contains("a.w     f16"), "{}", plan.out);
     let pipe = ["convert", &source, "-", "--to", "zt", "--dtype", "f16"];
-    assert!(holdall(pipe).ends_with(0).err.contains("2 numbers beyond f16"));
+    assert!(holdall(pipe).ends_with(0).err.contains("2 numbers out of range of f16"));
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn what_has_no_floats_is_refused_when_it_is_named() {
         (&["t_i32=f16"][..], "convert/not-cast"),
         (&["t_bool=f16"], "convert/not-cast"),
         (&["t_*=f16"], ""),
-        // As NumPy writes them.
+        // In NumPy's notation.
         (&["float16"], ""),
         (&["t_f*=bfloat16"], ""),
         (&["float8_e4m3fn"], ""),
@@ -506,7 +506,7 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     assert_eq!((&mask["form"], &mask["max_error"]), (&json!("coo"), &Json::Null));
     assert_eq!((&k["form"], &k["from_len"]), (&json!("group:4:8"), &json!(512)));
     assert!(!reformed.iter().any(|r| r["name"] == "layers.0.norm.weight"), "one dimension");
-    // What is read now is no further from what was there than the report says, and by one element just as far.
+    // The largest error of the values read back equals the one in the report, and is reached by one element.
     holdall(["convert", &out, &back, "--dense"]).ends_with(0);
     let diff = holdall(["diff", "--json", &source, &back, "-s", "layers.0.attn.k.weight"]).json();
     let max = diff["changed"][0]["values"]["max_abs"].as_f64().unwrap();
@@ -516,7 +516,7 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     let plan = holdall([&["convert", &source, &out, "-f", "-n", "--json"][..], &args].concat());
     let plan = plan.ends_with(0).json();
     assert_eq!(plan["reformed"].as_array().unwrap().len(), reformed.len());
-    // Where no tensor fits, that is said.
+    // If no tensor is eligible, that is reported.
     for (option, form, said) in [
         ("--quantize", "group:4:8", "`--quantize`: no tensor was quantized"),
         ("--sparse", "csr", "`--sparse`: no tensor was made sparse"),
@@ -533,7 +533,7 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     assert!(e.err.contains("[convert/form-rule]"), "{}", e.err);
 }
 
-/// What is odd about the source is told by whoever writes it again.
+/// Findings about the source are reported by every command that rewrites it.
 #[test]
 fn odd_sources_are_warned_of() {
     let dir = tempfile::tempdir().unwrap();
@@ -576,7 +576,7 @@ fn models_are_written_in_several_files() {
     holdall(["convert", &source, "-", "--max-shard-size", "8KB"]).ends_with(2);
     let e = holdall(["convert", &source, &out, "--max-shard-size", "much"]).ends_with(2);
     assert!(e.err.contains("not a number of bytes"), "{}", e.err);
-    // By number of tensors.
+    // Split by number of tensors.
     let each = path(&dir, "each");
     let args = ["convert", &source, &each, "--dense", "--max-shard-tensors", "10", "--json"];
     let report = holdall(args).ends_with(0).json();
@@ -586,8 +586,8 @@ fn models_are_written_in_several_files() {
     holdall(["convert", &source, &each, "--max-shard-tensors", "0"]).ends_with(2);
 }
 
-/// What a conversion left that was killed between the file of external data and the model goes with the next run; what belongs to a
-/// model, or to somebody else, stays.
+/// Files of a conversion killed between writing external data and writing the model are removed by the next run; files
+/// that belong to a model or to the user stay.
 #[test]
 fn external_data_of_a_killed_conversion_is_swept() {
     let dir = tempfile::tempdir().unwrap();
@@ -612,11 +612,11 @@ fn external_data_of_a_killed_conversion_is_swept() {
     std::fs::write(path("m.onnx.7.data"), "of somebody else").unwrap();
     assert_eq!(convert(), ["m.onnx", "m.onnx.7.data", "m.onnx.data", "w.zt"]);
     holdall(["verify", &model]).ends_with(0);
-    // The model was published, and only the note was left.
+    // The model was published, and only the note remained.
     std::fs::write(&note, "m.onnx.data").unwrap();
     assert_eq!(convert(), ["m.onnx", "m.onnx.2.data", "m.onnx.7.data", "w.zt"]);
     holdall(["verify", &model]).ends_with(0);
-    // A note cannot name anything else.
+    // A note that names any other file is ignored.
     std::fs::write(&note, "w.zt").unwrap();
     assert_eq!(convert(), ["m.onnx", "m.onnx.7.data", "m.onnx.data", "w.zt"]);
 }

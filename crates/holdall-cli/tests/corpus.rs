@@ -1,5 +1,5 @@
-//! Every accepted file of the corpus is what `<file>.json` beside it says: the output of
-//! `holdall inspect --json --digests`, laid out for people. `cargo xtask bless` writes them.
+//! The output of `holdall inspect --json --digests` for every accepted file of the corpus equals `<file>.json` next to
+//! it, which is formatted for reading. `cargo xtask bless` writes those files.
 
 mod command;
 
@@ -34,7 +34,7 @@ fn corpus_files_are_what_is_written_beside_them() {
     );
 }
 
-/// The same JSON with a line for each tensor's field and each component, numbers as they are.
+/// Formats the JSON with one line per field of a tensor and per component; numbers stay as written.
 fn lay_out(json: &str) -> String {
     const DEEPEST: usize = 4;
     let mut out = String::new();
@@ -55,7 +55,7 @@ fn lay_out(json: &str) -> String {
         }
         out.push(c);
         if matches!(c, '{' | '[') {
-            // Objects, and arrays of them, unless they are empty or deep inside.
+            // Objects and arrays of objects get line breaks, unless they are empty or deeply nested.
             let breaks = c == '{' || next == '{';
             open.push(breaks && open.len() < DEEPEST && !matches!(next, '}' | ']'));
         }
@@ -83,7 +83,7 @@ fn corpus_has_a_file_for_every_description() {
     }
 }
 
-/// As text too, nothing in a file stops the table or reaches the terminal as a control character.
+/// In text output too, no content of a file breaks the table or reaches the terminal as a control character.
 #[test]
 fn corpus_files_can_be_looked_into() {
     for path in files("accept") {

@@ -1,4 +1,5 @@
-//! How a user does what the documents demand: every command of `docs/spec/coverage.md` prints what the page says.
+//! Every command in `docs/spec/coverage.md`, which shows how to do what each specification requires, prints what that
+//! page says.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The documents whose rows say it.
+/// The specifications that the page has rows for.
 const DOCUMENTS: [&str; 5] =
     ["zTensor 0.1", "zTensor 1.0", "zTensor 1.2", "Metatensor, the concept", "Carton 1"];
 
@@ -21,7 +22,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A row: its demand, the command or the heading of a page, and what it prints or the line of a program.
+/// A row: the requirement, the command, and its expected output.
 struct Case {
     demand: String,
     command: String,
@@ -52,7 +53,7 @@ fn cases() -> Vec<Case> {
             let pair = how.split_once("` → `").unwrap_or_else(|| panic!("no command: {line}"));
             let (command, prints) = (pair.0.strip_prefix('`'), pair.1.strip_suffix('`'));
             let (command, prints) = (command.unwrap_or_default(), prints.unwrap_or_default());
-            // An empty command prints nothing, and so fails; what is printed is no part of it.
+            // An empty command prints nothing and therefore fails; the expected output is not part of the command.
             assert!(!prints.trim().is_empty(), "{line}");
             let case = Case {
                 demand: demand.to_owned(),
@@ -66,7 +67,7 @@ fn cases() -> Vec<Case> {
     out
 }
 
-/// What a shell prints that runs `command` in the folder of the repository.
+/// Runs `command` in a shell in the root folder of the repository and returns its output.
 fn run(command: &str) -> String {
     let empty = tempfile::tempdir().unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_holdall")).parent().unwrap();
@@ -105,7 +106,7 @@ fn every_command_prints_what_the_page_says() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
-    // Nothing of it is printed by a command that does nothing.
+    // A command that does nothing prints none of the expected outputs.
     let nothing = run("");
     assert!(cases.iter().all(|case| !nothing.contains(&case.prints)));
 }

@@ -1,4 +1,4 @@
-//! `diff`: the same, near enough, and different.
+//! `diff`: equal files, files equal within a tolerance, and different files.
 
 use crate::command::{accept, holdall, holdall_with};
 use serde_json::json;
@@ -60,10 +60,10 @@ fn each_difference_is_said() {
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("differ: "), "{last}");
     assert!(last.contains(": 2 only in the first, 1 only in the second, 2 changed, 9 the same"));
-    // The exit status is enough.
+    // With `-q` only the exit status is reported.
     let quiet = holdall(["diff", "-q", &a, b]).ends_with(1);
     assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
-    // Where nothing differs nothing does.
+    // After the difference is removed, the files are equal.
     holdall(["edit", b, "unset", "key"]).ends_with(0);
     holdall(["diff", "-s", "t_i??", &a, b]).ends_with(0);
 }
@@ -93,7 +93,7 @@ fn values_within_a_tolerance_agree() {
         assert!(text.contains("0 bit for bit, 1 within the tolerance"), "{text}");
     }
     holdall(["diff", &a, &b, "--atol", "0.4"]).ends_with(1);
-    // Another precision, which holds these values exactly.
+    // Another number type that represents these values exactly.
     let f64s = [1.0f64, 2.0, 3.0].map(f64::to_le_bytes).concat();
     let args = ["edit", &b, "replace", "w", "--from", "-", "--dtype", "f64", "--shape", "3"];
     holdall_with(args, &f64s).ends_with(0);
@@ -104,12 +104,12 @@ fn values_within_a_tolerance_agree() {
     for bad in ["-1", "nan", "inf", "x"] {
         holdall(["diff", &a, &b, &format!("--atol={bad}")]).ends_with(2);
     }
-    // What cannot be compared.
+    // Files that cannot be compared.
     holdall(["diff", &a, "no-such-file"]).ends_with(3);
     holdall(["diff", "-", "-"]).ends_with(2);
 }
 
-/// Frames short of the limit make up a component that is over it.
+/// Each frame is below the limit, but the component is above it.
 #[test]
 fn what_a_limit_keeps_from_being_compared_is_no_difference() {
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn what_a_limit_keeps_from_being_compared_is_no_difference() {
     let hint = why["hint"].as_str().unwrap();
     assert!(hint.contains("`--limit decoded-len="), "{hint}");
     run(&["diff", "--values-only", &packed, &from]).ends_with(4);
-    // What differs for sure weighs more.
+    // A definite difference takes precedence over values that were not compared.
     let other = path("b.zt");
     holdall(["convert", &packed, &other]).ends_with(0);
     holdall(["edit", &other, "set", "key=value"]).ends_with(0);

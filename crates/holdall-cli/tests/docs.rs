@@ -1,13 +1,12 @@
-//! What the docs say the command prints is what it prints.
+//! The commands in the documents print what the documents show.
 //!
-//! Every block fenced as `console` is run, one document in one folder, from its first command to its
-//! last. `HOLDALL_BLESS=1 cargo test -p holdall-cli --test cli docs::` writes what was printed into the
-//! documents.
+//! Every block fenced as `console` is run; a document's blocks run in order in one folder. `HOLDALL_BLESS=1 cargo test
+//! -p holdall-cli --test cli docs::` writes the actual output into the documents.
 
 use crate::command;
 use std::path::{Path, PathBuf};
 
-/// A line that stands for any lines of output.
+/// A line that matches any number of lines of output.
 const ANY: &str = "…";
 
 #[test]
@@ -25,8 +24,8 @@ fn the_page_of_the_command_shows_what_it_prints() {
     check("docs/cli.md");
 }
 
-/// Areas of rules that are about calls of the library and the command, not about files or what goes over a wire:
-/// the guide, the page of the command and the documentation of the library speak of them.
+/// Areas of rules about calls of the library and the command, rather than about files or network protocols: they are
+/// described in the guide, in the page of the command, and in the library's documentation.
 const ABOUT_CALLS: [&str; 14] = [
     "build", "convert", "edit", "extract", "file", "input", "io", "output", "records", "select",
     "usage", "view", "work", "write",
@@ -37,7 +36,7 @@ fn the_specification_names_every_rule() {
     let mut spec = String::new();
     for entry in std::fs::read_dir(root().join("docs/spec")).unwrap() {
         let path = entry.unwrap().path();
-        // Which only says where the others speak of them.
+        // That page only refers to the other documents.
         if !path.ends_with("coverage.md") {
             spec.push_str(&std::fs::read_to_string(path).unwrap());
         }
@@ -58,7 +57,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the commands of a document, and compares or writes what they print.
+/// Runs the commands of a document and compares their output with the document, or writes it into the document.
 #[track_caller]
 fn check(document: &str) {
     let path = root().join(document);
@@ -129,7 +128,7 @@ fn push(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Whether `found` is what was expected, where [`ANY`] stands for any lines.
+/// Whether `found` matches the expected lines, where [`ANY`] matches any number of lines.
 fn fits(expected: &[&str], found: &[&str]) -> bool {
     match expected.split_first() {
         None => found.is_empty(),
@@ -140,14 +139,14 @@ fn fits(expected: &[&str], found: &[&str]) -> bool {
     }
 }
 
-/// As much of a shell as the docs need.
+/// The subset of a shell that the documents use.
 struct Shell<'a> {
     folder: &'a Path,
     status: i32,
 }
 
 impl Shell<'_> {
-    /// What a command prints, standard error after standard output.
+    /// Returns the output of a command: standard output, then standard error.
     fn run(&mut self, typed: &str) -> String {
         let words = words(typed);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -168,7 +167,7 @@ impl Shell<'_> {
     }
 }
 
-/// The words of a command, in single quotes or not.
+/// Splits a command into words, some of them in single quotes.
 fn words(typed: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;

@@ -1,4 +1,4 @@
-//! `edit`: each action, and files that stay whole when it fails.
+//! `edit`: each action, and files that stay intact when it fails.
 
 use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::{Value as Json, json};
@@ -9,7 +9,7 @@ struct Edited {
 }
 
 impl Edited {
-    /// A copy of a file of the corpus.
+    /// Copies a file of the corpus.
     fn new(name: &str) -> Edited {
         let dir = tempfile::tempdir().unwrap();
         let source = accept(name);
@@ -57,7 +57,7 @@ fn tensors_come_go_and_change_their_names() {
         let other = accept("safetensors/st_fp8.safetensors");
         file.edit(&["append", &other, "--rename", "t_*=fp8/*", "-s", "*e4m3*"]).ends_with(0);
         assert_eq!(file.tensor("fp8/float8_e4m3fn")["components"]["data"]["decoded_len"], 256);
-        // A name that is taken, unless it is to be replaced.
+        // A name that is in use is refused, except with `--force`.
         let args = ["append", &other, "--rename", "t_*=fp8/*"];
         assert!(file.edit(&args).ends_with(2).err.contains("[edit/cannot]"));
         file.edit(&[&args[..], &["--replace"]].concat()).ends_with(0);
@@ -102,7 +102,7 @@ fn elements_come_from_npy_files_raw_files_and_pipes() {
         (&json!([2, 3]), &json!("f8_e5m2"))
     );
     file.edit(&["set", "why=because", "--tensor", "b"]).ends_with(0);
-    // Type, shape and attributes stay those of the tensor that is replaced.
+    // Type, shape and attributes of the replaced tensor are kept.
     from_pipe(&["replace", "b"]).ends_with(0);
     assert_eq!(file.tensor("b")["attributes"], json!({"why": "because"}));
     assert_eq!(file.tensor("b")["components"]["data"]["logical_type"], "f8_e5m2");
@@ -160,7 +160,7 @@ fn attributes_of_every_type() {
         "j": {"a": [1, null]},
     });
     assert_eq!(file.inspect()["attributes"], expected);
-    // What is there stays of its type.
+    // Existing values keep their type.
     file.edit(&["set", "text=7", "n=7", "x=7", "yes=false", "b=07", r#"j=[7]"#]).ends_with(0);
     let expected = json!({
         "text": "7", "n": 7, "x": 7.0, "yes": false, "b": {"$bytes": "07"}, "j": [7],
@@ -168,7 +168,7 @@ fn attributes_of_every_type() {
     assert_eq!(file.inspect()["attributes"], expected);
     let found = file.edit(&["set", "n=seven"]).ends_with(2);
     assert!(
-        found.err.contains("hint: `n` is of that type; `--type` gives it another"),
+        found.err.contains("hint: the attribute `n` has that type; `--type` changes it"),
         "{found:?}"
     );
     let found = file.edit(&["unset", "texts"]).ends_with(2);
@@ -190,7 +190,7 @@ fn what_was_done_is_said() {
     assert!(found["in_place"].is_boolean() && found["written"].is_u64());
     assert_eq!(found["len"], std::fs::metadata(&file.path).unwrap().len());
     let found = file.edit(&["compact"]).ends_with(0);
-    assert!(found.err.contains("compacted; the file was written anew"), "{found:?}");
+    assert!(found.err.contains("compacted; the file was rewritten"), "{found:?}");
     let found = file.edit(&["compact", "--quiet"]).ends_with(0);
     assert_eq!((found.out.as_str(), found.err.as_str()), ("", ""));
     holdall(["edit", "-", "compact"]).ends_with(2);
@@ -210,9 +210,9 @@ fn names_and_attributes_are_refused_in_words() {
     assert_eq!(message, "there is no attribute `nothing`");
     refused(&["unset", "nothing", "--tensor", "t_f32"], "edit/no-attribute");
     let message = refused(&["rename", "*=y"], "write/same-name");
-    assert_eq!(message, format!("the rules name both `{}` and `{}` `y`", names[0], names[1]));
+    assert_eq!(message, format!("the rules rename both `{}` and `{}` to `y`", names[0], names[1]));
     let message = refused(&["rename", "t_f32=t_f64"], "write/same-name");
-    assert_eq!(message, "the rules name `t_f32` `t_f64`, as another tensor is named already");
+    assert_eq!(message, "the rules rename `t_f32` to `t_f64`, which is the name of another tensor");
     let message = refused(&["set", "a=1", "b=2", "a=2"], "usage/arguments");
     assert_eq!(message, "attribute `a` is given twice");
     refused(&["unset", "a", "a"], "usage/arguments");
@@ -226,7 +226,7 @@ fn limits_and_ways_of_reading_are_those_asked_for() {
         let found = file.edit(&[action, &["--limit", "tensors=1"]].concat()).ends_with(4);
         assert!(found.err.contains("tensors"), "{found:?}");
         let found = file.edit(&[action, &["--io", "map"]].concat()).ends_with(2);
-        assert!(found.err.contains("hint: leave `--io` out"), "{found:?}");
+        assert!(found.err.contains("hint: omit `--io`"), "{found:?}");
         file.edit(&[action, &["--io", "direct"]].concat()).ends_with(0);
     }
 }
@@ -246,7 +246,7 @@ fn what_the_format_cannot_hold_is_answered_with_advice_for_an_edit() {
         assert!(!hint.contains("--drop-attributes") && !hint.contains("--dense"), "{error}");
     }
     assert_eq!(std::fs::read(&file.path).unwrap(), before);
-    // The advice works.
+    // Following the hint helps.
     let new = file.dir.path().join("new.zt").to_str().unwrap().to_owned();
     holdall(["convert", &file.path, &new]).ends_with(0);
     holdall(["edit", &new, "set", r#"k={"a":1}"#, "--type", "json"]).ends_with(0);
@@ -321,7 +321,7 @@ fn attributes_that_a_tensor_is_read_with_stay() {
         assert_eq!(error["tensor"], "experts.gate.weight");
     }
     assert_eq!(std::fs::read(&path).unwrap(), before);
-    // Others go, and a value may be another.
+    // Attributes can be removed and can change their type.
     let of = ["--tensor", "experts.gate.weight"];
     holdall([&["edit", &path, "unset", "packing"][..], &of].concat()).ends_with(0);
     holdall([&["edit", &path, "set", "group_size=16", "--type", "int"][..], &of].concat())
@@ -329,8 +329,8 @@ fn attributes_that_a_tensor_is_read_with_stay() {
     holdall(["verify", &path]).ends_with(0);
 }
 
-/// A model in several files is changed in its files, whatever name it is given by; and what a killed edit left goes, but nothing that
-/// the model names.
+/// A model in several files is edited in its files, whichever of them is named; files that a killed edit left are
+/// removed, but none that the model refers to.
 #[test]
 fn a_model_in_several_files_is_edited_in_them() {
     let dir = tempfile::tempdir().unwrap();

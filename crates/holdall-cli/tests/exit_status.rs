@@ -15,7 +15,7 @@ fn every_rejected_file_fails_with_the_code_it_is_named_after() {
         .iter()
         .map(|r| (r["code"].as_str().unwrap(), r["kind"].as_str().unwrap()))
         .collect();
-    // Programs are started by the hundred: on all cores.
+    // Hundreds of processes are started: use all cores.
     let queue = Mutex::new(files("reject"));
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
@@ -38,14 +38,13 @@ fn fails_with_its_code(path: &Path, kinds: &HashMap<&str, &str>) {
     let path = path.to_str().unwrap();
     let mut found = holdall(["inspect", "--json", path]);
     if found.status == 0 {
-        // What is wrong is in the bytes of its tensors: for `verify` to find, with the structure
-        // in order.
+        // The structure is valid and the fault is in the bytes of tensors: only `verify` finds it.
         found = holdall(["verify", "--json", path]);
         if found.err.is_empty() {
             let report = found.json();
             let findings = report["findings"].as_array().unwrap();
             let bad = findings.iter().any(|f| f["code"] == code);
-            // What this version cannot do is not the file's fault.
+            // Something that this version does not support is not a fault of the file.
             let mut unverified = report["unverified"].as_array().into_iter().flatten();
             let in_brackets = format!("[{code}]");
             let beyond =
@@ -61,7 +60,7 @@ fn fails_with_its_code(path: &Path, kinds: &HashMap<&str, &str>) {
             if bad || beyond {
                 return;
             }
-            // What is left cannot be made into a dense tensor.
+            // The remaining components cannot be made into a dense tensor.
             let args = ["--dense", "--json", "--format", "raw", "-o", "-"];
             found = holdall([&["extract", path, "w"], &args[..]].concat());
         }
@@ -110,7 +109,7 @@ fn wrong_arguments_end_with_2_and_are_json_when_asked() {
         let found = holdall(args).ends_with(2);
         assert_eq!(found.out, "");
         assert!(!found.err.is_empty() && !found.err.contains('\u{1b}'), "{found:?}");
-        // A switch that makes sense of `--digests` takes that error away.
+        // Adding `--json` makes `--digests` valid.
         if args.contains(&"--digests") {
             continue;
         }
@@ -180,7 +179,7 @@ fn rules_explain_every_code() {
     assert_eq!(error["hint"], "did you mean `index/overlap`?");
 }
 
-/// Each message names the option, what was given, and what is accepted, with an example.
+/// Each message names the option, the value given and the accepted values, with an example.
 #[test]
 fn values_that_cannot_be_read_are_answered_with_an_example() {
     let path = accept("ztensor/v1.2-dense_all.zt");
@@ -212,7 +211,7 @@ fn values_that_cannot_be_read_are_answered_with_an_example() {
     }
 }
 
-/// A full disk is told, also of by what prints no data.
+/// A full disk is reported, even by commands that write no tensor data.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_ends_with_3() {
@@ -236,7 +235,7 @@ fn output_that_cannot_be_written_ends_with_3() {
         assert_eq!(found.status.code(), Some(3), "{args:?}: {err}");
         assert!(err.contains("No space left"), "{args:?}: {err}");
 
-        // Nobody reads: nothing is wrong, and nothing is said.
+        // The reader closed the pipe: that is not an error and prints no message.
         let (read, write) = std::io::pipe().unwrap();
         drop(read);
         let found = command::command(args).stdout(write).stderr(Stdio::piped()).output().unwrap();
@@ -246,7 +245,7 @@ fn output_that_cannot_be_written_ends_with_3() {
     }
 }
 
-/// As when the disk is full.
+/// The same status as when the disk is full.
 #[cfg(unix)]
 #[test]
 fn a_file_over_the_limit_on_their_size_ends_with_3() {
@@ -281,7 +280,7 @@ fn manual_pages_go_into_a_folder_that_is_there() {
     assert!(dir.path().join("holdall-convert.1").exists());
 }
 
-/// What docs/cli.md says of `--json` where there is nothing to be said in JSON.
+/// As docs/cli.md says about `--json` for commands whose output is not JSON.
 #[test]
 fn scripts_and_pages_are_the_same_with_json() {
     for args in [&["completions", "bash"][..], &["man"], &["--help"], &["convert", "--help"]] {
@@ -290,7 +289,7 @@ fn scripts_and_pages_are_the_same_with_json() {
     }
 }
 
-/// What is no file of tensors is named for every command that is given it, and so are folders.
+/// Every command names the kind of file if it is not a tensor file, and also names folders.
 #[test]
 fn files_of_other_kinds_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,7 +304,7 @@ fn files_of_other_kinds_are_named() {
     let found = holdall(["inspect", &at("a.csv")]).ends_with(4);
     assert!(found.err.contains("`holdall build` makes a dataset"), "{found:?}");
 
-    // What is sound, and of another format, is no package.
+    // A valid file of another format is not a package.
     std::fs::write(at("empty.carton"), "").unwrap();
     let error = holdall(["inspect", "--json", &at("empty.carton")]).ends_with(1).error();
     assert_eq!(error["code"], "format/empty");
@@ -346,26 +345,26 @@ fn tips_about_options_are_true() {
     assert!(found.err.contains("'--dtype'"), "{found:?}");
     let error = holdall(["--json", "inspect", &path, "--dtype", "f32"]).ends_with(2).error();
     assert!(error["hint"].as_str().unwrap().contains("`--dtype`"), "{error}");
-    // A target where none is taken.
+    // A target given to a command that does not accept one as an argument.
     let found = holdall(["unpack", &path, "out"]).ends_with(2);
     assert!(
-        found.err.contains("tip: what `holdall unpack` writes is named by `-o out`"),
+        found.err.contains("tip: to name the output of `holdall unpack`, use `-o out`"),
         "{found:?}"
     );
     let error = holdall(["--json", "schema", "infer", &path, "out"]).ends_with(2).error();
     assert!(error["hint"].as_str().unwrap().contains("`-o out`"), "{error}");
     let found = holdall(["formats", "out"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
-    // A target that is named already.
+    // A target that is already given by `-o`.
     let found = holdall(["build", "lines.ndjson", "-o", "out.mt"]).ends_with(2);
-    let tip = "tip: the records that `holdall build` reads are named by `--records lines.ndjson`";
-    assert!(found.err.contains(tip) && !found.err.contains("is named by"), "{found:?}");
+    let tip = "tip: to name the records for `holdall build`, use `--records lines.ndjson`";
+    assert!(found.err.contains(tip) && !found.err.contains("the output of"), "{found:?}");
     let found = holdall(["unpack", &path, "-o", "out", "more"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
-    // An option for the target, where it is the last argument.
+    // An option for the target as the last argument.
     for option in ["-o", "-oout.zt", "--output"] {
         let found = holdall(["salvage", &path, option, "out.zt"]).ends_with(2);
-        let tip = "tip: the last argument names what is written: `holdall salvage <IN> <OUT>`";
+        let tip = "tip: the last argument names the file to write: `holdall salvage <IN> <OUT>`";
         assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
     }
     for option in ["-t", "-tw", "--tensor=w"] {
@@ -373,17 +372,17 @@ fn tips_about_options_are_true() {
         let tip = "tip: the last argument names the tensor: `holdall extract <FILE> <TENSOR>`";
         assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
     }
-    // A file, or an address, where a command is meant.
+    // A file or an address in place of a command.
     for given in [&path, "https://host/model.zt"] {
         let found = holdall([given]).ends_with(2);
-        let tip = format!("tip: `holdall inspect {given}` shows what is in it");
+        let tip = format!("tip: `holdall inspect {given}` shows its contents");
         assert!(found.err.contains(&tip) && !found.err.contains("similar"), "{found:?}");
         let error = holdall(["--json", given]).ends_with(2).error();
         assert!(error["hint"].as_str().unwrap().contains("holdall inspect"), "{error}");
     }
     let found = holdall(["inspekt", &path]).ends_with(2);
     assert!(found.err.contains("'inspect'"), "{found:?}");
-    // A command that is like none, and one that is an option.
+    // A command that resembles no existing one, and one that is an option's name.
     let found = holdall(["nope", &path]).ends_with(2);
     assert!(!found.err.contains("tip:") && !found.err.contains("\n\n\n"), "{found:?}");
     let found = holdall(["stats", &path]).ends_with(2);
@@ -428,7 +427,7 @@ fn what_is_at_an_address_is_not_edited() {
     );
 }
 
-/// Sentences below the examples are broken by what prints them, and nowhere else.
+/// Line breaks in the sentences below the examples are made by the printer, not by the text.
 #[test]
 fn sentences_of_help_fill_their_lines() {
     let help = holdall(["--help"]).ends_with(0).out;
@@ -440,7 +439,7 @@ fn sentences_of_help_fill_their_lines() {
         let help = holdall([name, "--help"]).ends_with(0).out;
         let notes = help.split_once("\nExamples:").map_or("", |(_, notes)| notes);
         let lines: Vec<&str> = notes.lines().collect();
-        // Examples fit a line, unless they are broken where that helps.
+        // Each example is on one line, or is broken deliberately.
         let mut examples = lines.iter().skip(1).take_while(|line| !line.is_empty());
         let fits = |line: &&str| line.contains("holdall ") || line.starts_with("    ");
         assert!(examples.all(fits), "{name}: {notes}");

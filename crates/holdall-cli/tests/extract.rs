@@ -4,7 +4,7 @@ use crate::command::{accept, holdall};
 
 const DENSE: &str = "ztensor/v1.2-dense_all.zt";
 
-/// What `extract` writes to a pipe.
+/// Returns the output of `extract` to a pipe.
 fn raw(file: &str, args: &[&str]) -> Vec<u8> {
     let path = accept(file);
     let all = [&["extract", &path], args, &["-o", "-", "--format", "raw"]].concat();
@@ -22,7 +22,7 @@ fn raw_bytes_are_those_of_the_component() {
     assert_eq!(raw(DENSE, &["t_i16", "--rows", "1..2"]), all[10..20]);
     assert_eq!(raw(DENSE, &["t_i16", "--rows", "..1"]), all[..10]);
     assert_eq!(raw(DENSE, &["t_i16", "--rows", "3.."]), b"");
-    // Compressed ones too.
+    // Compressed components too.
     let (zstd, name) = ("ztensor/v1.1-zstd.zt", "z_f32");
     let listed = holdall(["inspect", "--plain", &accept(zstd)]).out;
     let name = listed
@@ -50,7 +50,7 @@ fn npy_files_have_a_header_and_the_same_bytes() {
     let (header, elements) = bytes.split_at(128);
     assert!(header.starts_with(b"\x93NUMPY\x01\x00\x76\x00{'descr': '<u2', "));
     assert_eq!(elements, raw(DENSE, &["t_u16"]));
-    // What is there stays.
+    // An existing file is kept.
     holdall(["extract", &accept(DENSE), "t_u8", "-o", out]).ends_with(2);
     assert_eq!(std::fs::read(out).unwrap(), bytes);
     let report = holdall(["extract", &accept(DENSE), "t_u8", "-o", out, "-f", "--json"]);
@@ -122,7 +122,7 @@ fn what_cannot_be_is_misuse() {
     }
 }
 
-/// What nobody knows the meaning of becomes no number, and no hint says that it could.
+/// Values of unknown types are not converted to numbers, and no hint suggests it.
 #[test]
 fn unknown_types_are_not_made_numbers() {
     let file = accept("ztensor/made-1.2-logical_types.zt");
@@ -138,12 +138,12 @@ fn unknown_types_are_not_made_numbers() {
                 (error["code"].as_str(), error["tensor"].as_str()),
                 (Some("layout/unknown-type"), Some(name))
             );
-            assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+            assert!(error["hint"].as_str().unwrap().contains("omit `--as`"), "{error}");
         }
         assert!(!out.exists());
     }
     let out = dir.path().join("x.npy");
-    // A type that is the dtype's own name says nothing more.
+    // If the type's name equals the dtype, it is not repeated.
     let own = ["extract", &file, "itself", "--as", "f32", "-o", out.to_str().unwrap(), "--json"];
     assert_eq!(holdall(own).json()["dtype"], "f32");
     std::fs::remove_file(&out).unwrap();
@@ -153,13 +153,13 @@ fn unknown_types_are_not_made_numbers() {
     let hint = error["hint"].as_str().unwrap();
     assert!(hint.contains("--format raw") && !hint.contains("--as"), "{hint}");
     assert_eq!(raw("ztensor/made-1.2-logical_types.zt", &["unknown"]).len(), 8);
-    // Neither are there statistics of it.
+    // Statistics of it are refused too.
     let stats =
         holdall(["inspect", &file, "--stats", "--json", "-s", "unknown"]).ends_with(0).json();
     assert_eq!(stats["tensors"][0]["stats"], serde_json::Value::Null);
 }
 
-/// Components whose elements are less than a byte have as many as fit.
+/// Components with elements smaller than a byte have as many elements as fit into their bytes.
 #[test]
 fn headers_fit_their_elements() {
     let file = accept("ztensor/made-1.2-logical_types.zt");
@@ -194,13 +194,13 @@ fn pairs_of_numbers_are_not_made_one() {
             (error["source"].as_str(), error["tensor"].as_str()),
             (Some(&*file), Some(name))
         );
-        assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("omit `--as`"), "{error}");
         assert_eq!(found.out, "");
     }
     let dir = tempfile::tempdir().unwrap();
     let out = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     holdall(["extract", &file, name, "-o", &out("c.npy")]).ends_with(0);
-    // NumPy has none of half precision, and no number is made of a pair.
+    // NumPy has no half-precision complex type, and a pair is not converted to one number.
     let half = ["extract", &file, name_of("complex32"), "-o", &out("h.npy"), "--json"];
     let hint = holdall(half).ends_with(4).error()["hint"].clone();
     assert_eq!(hint, "`--format raw` writes the bytes as they are");
@@ -208,7 +208,8 @@ fn pairs_of_numbers_are_not_made_one() {
     assert_eq!(holdall(again).ends_with(2).error()["source"], out("./c.npy"));
 }
 
-/// A dense copy is written as it is made, in less memory than it takes, and of some rows no more than those is made.
+/// A dense copy is written in pieces, with less memory than its length; if only some rows are requested, only those are
+/// converted.
 #[cfg(target_os = "linux")]
 #[test]
 fn dense_copies_are_made_in_pieces() {
@@ -256,14 +257,15 @@ fn dense_copies_are_made_in_pieces() {
     assert_eq!(e.error()["code"], "layout/rows");
 }
 
-/// The header of an `.npy` file, and the bytes behind it.
+/// Returns the header of an `.npy` file and the bytes after it.
 fn npy(path: &str) -> (String, Vec<u8>) {
     let bytes = std::fs::read(path).unwrap();
     let len = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     (String::from_utf8(bytes[10..len].to_vec()).unwrap(), bytes[len..].to_vec())
 }
 
-/// Every dense or strided tensor that torch and NumPy wrote comes out as an independent reader has it, row by row.
+/// Every dense or strided tensor written by PyTorch and NumPy is extracted in row-major order, as an independent reader
+/// has it.
 #[test]
 fn what_is_extracted_is_what_others_read() {
     use sha2::Digest as _;
@@ -280,7 +282,7 @@ fn what_is_extracted_is_what_others_read() {
             let wanted = wanted.iter().find(|t| t["name"] == tensor["name"]).unwrap();
             let is_strided = tensor["layout"] == "strided";
             let sum = match &wanted["dense_sha256"] {
-                // Of NumPy's the elements are described as they lie.
+                // For NumPy files, the description contains the elements in stored order.
                 serde_json::Value::Null if !is_strided => &wanted["components"]["data"]["sha256"],
                 sum => sum,
             };
@@ -289,7 +291,7 @@ fn what_is_extracted_is_what_others_read() {
             }
             let name = tensor["name"].as_str().unwrap();
             let ran = holdall(["extract", path, name, "-o", &out, "--force"]);
-            // What NumPy has no type for.
+            // Types that NumPy does not have.
             if ran.status != 0 {
                 assert!(ran.err.contains("npy/no-such-type"), "{path} {name}: {}", ran.err);
                 continue;
@@ -324,13 +326,13 @@ fn records_of_numpy_come_out_as_they_were() {
     assert_eq!(error.ends_with(2).error()["code"], "layout/not-a-number");
 }
 
-/// A file that the address space has no room for is read.
+/// A file larger than the available address space can be read.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_larger_than_the_address_space_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.safetensors");
-    // 64 GiB of zeros, which take no room.
+    // 64 GiB of zeros in a sparse file, which takes no disk space.
     let len: u64 = 64 << 30;
     let header =
         format!("{{\"w\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[0,{len}]}}}}");

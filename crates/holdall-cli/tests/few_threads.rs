@@ -1,11 +1,10 @@
-//! A system that starts no more threads: everything is done by the one there is.
+//! If the system cannot start more threads, the main thread does all the work.
 #![cfg(target_os = "linux")]
 
 use crate::command::{self, Ran, command};
 use std::path::Path;
 
-/// Runs `holdall` where every new thread asks for more memory than there are addresses, so that none
-/// starts.
+/// Runs `holdall` where every new thread requests more memory than the address space has, so that no thread can start.
 fn alone(args: &[&str]) -> Ran {
     let out = command(args).env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output().unwrap();
     Ran {
@@ -16,8 +15,8 @@ fn alone(args: &[&str]) -> Ran {
     }
 }
 
-/// A safetensors file of 3 tensors, 20 MiB together: more than one piece of a writer, and frames
-/// for several threads.
+/// Writes a safetensors file of 3 tensors, 20 MiB together: more than one piece of a writer, and enough frames for
+/// several threads.
 fn big(path: &Path) {
     const LEN: usize = 7 << 20;
     let entry = |at: usize| {
@@ -42,7 +41,7 @@ fn everything_is_done_where_no_thread_starts() {
     alone(&["convert", &from, &raw, "--threads", "4"]).ends_with(0);
     alone(&["convert", &from, &packed, "--threads", "4", "--encoding", "zstd"]).ends_with(0);
     command::holdall(["convert", &from, &with, "--encoding", "zstd"]).ends_with(0);
-    // Not a byte is other than where there are threads.
+    // The output is the same as with threads.
     assert!(std::fs::read(&packed).unwrap() == std::fs::read(&with).unwrap());
     for file in [&raw, &packed] {
         alone(&["verify", file, "--threads", "4"]).ends_with(0);

@@ -1,4 +1,4 @@
-//! The JSON contract of `inspect`.
+//! The JSON output of `inspect`.
 
 use crate::command::{accept, golden, holdall, holdall_with};
 use serde_json::{Value as Json, json};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 fn golden_files_are_what_is_written_beside_them() {
     for (path, expected) in golden() {
         let path = path.to_str().unwrap();
-        // The others are described otherwise, and have tests of their own.
+        // The other formats have different descriptions and their own tests.
         let is_one = path.ends_with(".zt") || path.ends_with(".safetensors");
         if !is_one || path.contains("/ztensor2/") {
             continue;
@@ -70,7 +70,7 @@ fn the_object_is_this_one_byte_for_byte() {
 
 #[test]
 fn lengths_that_no_header_tells_are_found_by_decoding() {
-    // 0.1 to 1.1 do not say what compressed sparse components decode to.
+    // In zTensor 0.1 to 1.1, the header does not have the decoded lengths of compressed sparse components.
     let path = accept("ztensor/v1.0-sparse.zt");
     let found = holdall(["inspect", "--json", &path]).ends_with(0).json();
     for tensor in found["tensors"].as_array().unwrap() {
@@ -99,7 +99,7 @@ fn the_same_bytes_on_standard_input_are_the_same_object() {
     let of_pipe = holdall_with(["inspect", "--json", "--digests", "-"], &bytes).ends_with(0).json();
     of_file["source"] = json!("<stdin>");
     assert_eq!(of_file, of_pipe);
-    // However the bytes are fetched.
+    // With every way of reading bytes.
     for io in ["map", "read", "direct"] {
         let mut found =
             holdall(["inspect", "--json", "--digests", &path, "--io", io]).ends_with(0).json();

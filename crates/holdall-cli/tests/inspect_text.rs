@@ -1,9 +1,9 @@
-//! One tensor in detail, statistics, and grouping, as text.
+//! Text output: one tensor in detail, statistics, and groups.
 
 use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::json;
 
-/// A file with one tensor `w` of these elements.
+/// Writes a file with one tensor `w` of these elements.
 fn file(dir: &tempfile::TempDir, shape: &str, values: &[f32]) -> String {
     let path = dir.path().join("w.zt").to_str().unwrap().to_owned();
     holdall(["convert", "-f", &accept("ztensor/v1.0-empty.zt"), &path]).ends_with(0);
@@ -42,8 +42,8 @@ fn every_tensor_of_golden_files_has_a_preview() {
         for line in holdall(["inspect", "--plain", path]).ends_with(0).out.lines() {
             let name = line.split('\t').next().unwrap();
             let text = holdall(["inspect", path, "-t", name]).ends_with(0).out;
-            // A layout that is kept whole, and means nothing here.
-            if text.contains("no values to show: the layout is not known") {
+            // A layout that is kept as it is but not interpreted.
+            if text.contains("no values to show: unknown layout") {
                 continue;
             }
             assert!(!text.contains("no values to show"), "{path} {name}\n{text}");
@@ -104,7 +104,7 @@ fn repeated_layers_are_one_row_unless_told_otherwise() {
         text.contains("  layers.3.w  u8     [5]     5 B  dense   raw       crc32c:0x"),
         "{text}"
     );
-    // The glob that stands for the group selects it.
+    // The glob that the group is shown as selects its tensors.
     let names = holdall(["inspect", &path, "--plain", "-s", "layers.{0..3}.w"]).ends_with(0).out;
     assert_eq!(names.lines().count(), 4);
 }
@@ -123,7 +123,7 @@ fn names_that_would_play_tricks_are_escaped() {
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }
 
-/// What one tensor is wrong in is said, and the others are shown.
+/// A fault in one tensor is reported, and the others are shown.
 #[test]
 fn a_tensor_that_cannot_be_read() {
     let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"bad":{"dtype":"X99","shape":[4],"data_offsets":[8,16]}}"#;
@@ -160,7 +160,7 @@ fn a_tensor_that_cannot_be_read() {
     holdall(["verify", target]).ends_with(0);
 }
 
-/// A pipe gives what is in it to who reads first.
+/// The contents of a pipe can be read only once.
 #[cfg(all(unix, feature = "http"))]
 #[test]
 fn the_file_of_authorities_is_read_once() {

@@ -1,5 +1,5 @@
-//! The command is killed at any instant while it replaces or edits a file: afterwards the file is the
-//! old one or the new one, whole, and can be edited again.
+//! The command is killed at random times while it replaces or edits a file: afterwards the file is either the old one
+//! or the new one, complete, and can be edited again.
 #![cfg(unix)]
 
 use crate::command::{command, holdall};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How often each is killed.
+/// How often each command is killed.
 const KILLS: u32 = 40;
 
-/// A folder with what the cases need.
+/// A temporary folder with the files of the tests.
 struct Workdir {
     dir: tempfile::TempDir,
     instants: Instants,
 }
 
-/// Instants that look random and are the same every time, as parts of the whole run.
+/// A reproducible pseudo-random sequence of times, as fractions of a whole run.
 struct Instants(u64);
 
 impl Instants {
@@ -29,7 +29,7 @@ impl Instants {
     }
 }
 
-/// How a kill left things.
+/// The state of the file after a kill.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
 enum Left {
     #[default]
@@ -46,7 +46,7 @@ impl Workdir {
         self.dir.path().join(name)
     }
 
-    /// A file of a dozen tensors of about 4 kB for each row.
+    /// Writes a file of twelve tensors with about 4 kB per row.
     fn write(&self, name: &str, format: &str, rows: u64, seed: u64) -> PathBuf {
         use holdall::{DType, TensorSpec, WriteOptions, Writer, formats};
         let path = self.path(name);
@@ -66,9 +66,9 @@ impl Workdir {
         path
     }
 
-    /// Runs `holdall` with these arguments again and again, each time after `before`, and kills it at
-    /// some instant. `after` says what it left behind. Prints how often which, and how many files with
-    /// other names lay around until the next write removed them.
+    /// Runs `holdall` with these arguments repeatedly, each time after `before`, and kills it at a random time. `after`
+    /// returns the state of the file. Prints the count of each state, and how many temporary files remained until the
+    /// next write removed them.
     fn kill(
         &mut self,
         what: &str,
@@ -89,20 +89,20 @@ impl Workdir {
                 command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             let instant = whole.mul_f64(1.1 * self.instants.next());
             std::thread::sleep(instant.min(Duration::from_secs(5)));
-            // It may be done by now.
+            // It may have finished already.
             let _ = child.kill();
             child.wait().unwrap();
             *counts.entry(after()).or_default() += 1;
         }
         let strays = self.names().iter().filter(|name| !kept.contains(name)).count();
-        // What kills left is gone with the next that is written there under a name of its own.
+        // Files left by kills are removed by the next named write to that folder.
         self.sweep();
         assert_eq!(self.names().iter().find(|name| !kept.contains(name)), None, "{what}");
         println!("{what}: {counts:?}, {strays} temporary files left in {KILLS} kills of {whole:?}");
         counts
     }
 
-    /// Replaces a file beside the others.
+    /// Replaces a file in the same folder.
     fn sweep(&self) {
         let swept = self.path("swept.zt");
         let any = self.names().into_iter().find(|name| name.ends_with(".zt")).unwrap();
@@ -128,7 +128,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Which of the two files `path` is, after it was found sound.
+/// Returns which of the two files `path` equals, after verifying it.
 fn identify(path: &Path, old: &Path, new: &Path) -> Left {
     let found = holdall([Path::new("verify"), path]);
     assert_eq!(found.status, 0, "{found:?}");
@@ -183,11 +183,11 @@ fn convert_to_a_name_that_is_free() {
         true if is_same(&from, &target) => Left::New,
         true => panic!("a file under the final name that is not whole"),
     });
-    // What was there before the next `before` is of no interest.
+    // Remove the target before the next `before`.
     let _ = std::fs::remove_file(&target);
 }
 
-/// Kills an edit of a file of this format and length; `args` come after its name.
+/// Kills edits of a file of this format and length; `args` follow the file's name.
 fn edits(what: &str, seed: u64, format: &str, rows: u64, args: &[&str]) {
     let mut place = Workdir::new(seed);
     let extension = if format == "ztensor" { "zt" } else { format };
@@ -210,7 +210,7 @@ fn edits(what: &str, seed: u64, format: &str, rows: u64, args: &[&str]) {
         || copy(&old, &edited),
         || {
             let left = identify(&edited, &old, &new);
-            // The next edit finds no lock, and nothing to stumble over.
+            // The next edit finds no lock and nothing that stops it.
             holdall(["edit", text(&edited), "set", "after=1"]).ends_with(0);
             holdall(["edit", text(&edited), "unset", "after"]).ends_with(0);
             assert_eq!(identify(&edited, &old, &new), left);
@@ -236,7 +236,7 @@ fn remove_in_place() {
     edits("remove in place", 5, "ztensor", 256, &["remove", "w3", "w4"]);
 }
 
-/// A short file is not edited in place.
+/// A short file is rewritten, not edited in place.
 #[test]
 fn append_to_a_short_file() {
     edits("append to a short file", 6, "ztensor", 8, &APPEND);
@@ -266,8 +266,8 @@ fn compact() {
     );
 }
 
-/// Edits of several files of a model: whatever instant it is killed at, the old model opens or the new one, and the next edit removes
-/// what was left.
+/// Edits of a model in several files: whenever the command is killed, the old or the new model opens, and the next edit
+/// removes leftover files.
 fn edits_several(what: &str, seed: u64, format: &str, entry: &str) {
     let mut place = Workdir::new(seed);
     let from = place.write("from.zt", "ztensor", 64, 1);
@@ -319,7 +319,7 @@ fn edit_of_shards_with_a_root() {
     edits_several("edit of shards of zTensor 2", 11, "ztensor2", "model.zt");
 }
 
-/// Ctrl-C, which can be taken: not even a temporary folder stays.
+/// After Ctrl-C, which can be handled, not even a temporary folder remains.
 #[test]
 fn an_interrupted_folder_leaves_nothing() {
     let mut place = Workdir::new(9);

@@ -1,4 +1,4 @@
-//! `--layouts`: tensors of layouts that a description teaches.
+//! `--layouts`: tensors of layouts that a description file defines.
 
 use crate::command::holdall;
 use holdall::{ComponentSpec, DType, Layout, Role, TensorSpec, WriteOptions, Writer, formats};
@@ -21,7 +21,7 @@ struct Made {
 }
 
 impl Made {
-    /// A 1.0 file of one tensor, and the description of its layout.
+    /// Writes a zTensor 1.0 file of one tensor, and the description of its layout.
     fn new() -> Made {
         let dir = tempfile::tempdir().unwrap();
         let mut encode = holdall::EncodeOptions::new();
@@ -52,7 +52,7 @@ fn values_are_shown_checked_extracted_and_converted() {
     let made = Made::new();
     let (file, layouts) = (made.path("w.zt"), made.path("layouts.toml"));
     let unknown = holdall(["inspect", &file, "-t", "w"]).ends_with(0);
-    assert!(unknown.out.contains("the layout is not known"), "{unknown:?}");
+    assert!(unknown.out.contains("unknown layout"), "{unknown:?}");
     let shown = holdall(["inspect", &file, "-t", "w", "--layouts", &layouts]).ends_with(0);
     assert!(shown.out.contains("as described: nibbles by rows"), "{}", shown.out);
     assert!(shown.out.contains("[[-0.5  0.0  0.5  1.0]"), "{}", shown.out);

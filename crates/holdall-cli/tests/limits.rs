@@ -1,9 +1,9 @@
-//! Limits: a small one refuses a file, and the error says which option raises it.
+//! Limits: a file above a limit is refused, and the error names the option that raises the limit.
 
 use super::command::{accept, corpus, holdall};
 use serde_json::Value;
 
-/// `--limit` with the value of a row of `corpus/limits.json`.
+/// Returns `--limit` with the value of a row of `corpus/limits.json`.
 fn option(name: &str, value: &Value) -> [String; 2] {
     ["--limit".to_owned(), format!("{}={value}", name.replace('_', "-"))]
 }
@@ -21,7 +21,7 @@ fn a_small_limit_is_named_with_the_option_that_raises_it() {
             limits.extend(option(name, value));
         }
         let out = folder.path().join(format!("{at}.zt")).to_str().unwrap().to_owned();
-        // Every tensor is read, and made dense.
+        // Reads every tensor and makes it dense.
         let convert = ["--json", "convert", &file, &out, "--dense", "--drop-attributes"];
         let convert = convert.map(str::to_owned);
         let error = holdall(convert.iter().chain(&limits)).ends_with(4).error();
@@ -34,7 +34,7 @@ fn a_small_limit_is_named_with_the_option_that_raises_it() {
         let option = option.replace("=N", "=1000000000");
         let option = option.replace("zstd-window-log=1000000000", "zstd-window-log=27");
         let option = option.replace("depth=1000000000", "depth=512");
-        // Later options replace earlier ones.
+        // Later options override earlier ones.
         let raised = option.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let ran =
             holdall(["inspect", &file].map(str::to_owned).iter().chain(&limits).chain(&raised));

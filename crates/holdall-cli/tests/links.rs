@@ -1,4 +1,4 @@
-//! `shrink`, `fetch`, and files on the web.
+//! `shrink`, `fetch`, and files on web servers.
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::command::{self, Ran, accept, command};
@@ -6,7 +6,7 @@ use crate::server::{Reply, Server};
 use holdall::carton::{Description, FileContent, Package, Packer};
 use std::path::{Path, PathBuf};
 
-/// A folder with a package, a cache, and the files of a server.
+/// A folder with a package, a cache, and a server's files.
 struct Fixture {
     dir: tempfile::TempDir,
     server: Server,
@@ -40,14 +40,14 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    /// Runs the command here, with a cache of its own.
+    /// Runs the command in this folder, with its own cache.
     fn holdall(&self, args: &[&str]) -> Ran {
         let mut command = command(args);
         command.current_dir(self.dir.path()).env("HOLDALL_CACHE", self.path("cache"));
         command::ran(command.output().unwrap())
     }
 
-    /// The same, allowed to ask this server.
+    /// The same, with requests to this server allowed.
     fn allowed(&self, args: &[&str]) -> Ran {
         let mut all = args.to_vec();
         all.extend(["--allow", "http", "--allow", "private-hosts"]);
@@ -71,10 +71,10 @@ fn a_package_goes_to_a_server_and_comes_back() {
     let hash = Package::open(place.path("a.carton")).unwrap().hash().unwrap();
     let hash = holdall::carton::links::hex(&hash);
     assert!(ran.err.contains("1 file linked to") && ran.err.contains(&hash), "{ran:?}");
-    // It is there now.
+    // The target exists now.
     assert_eq!(place.holdall(&args).ends_with(2).out, "");
 
-    // Not by itself to a host like ours, and not offline.
+    // Private hosts are refused by default, and offline there are no requests.
     let e = place.holdall(&["fetch", "b.carton", "--json"]).ends_with(2).error();
     assert_eq!(e["code"], "http/scheme");
     let e = place.holdall(&["fetch", "b.carton", "--allow", "http", "--json"]).ends_with(2).error();
@@ -87,7 +87,7 @@ fn a_package_goes_to_a_server_and_comes_back() {
     assert_eq!(told["fetched"], 1);
     assert_eq!(told["linked"][0]["path"], "model/weights.bin");
     assert_eq!(place.server.count(), (1, 400_000));
-    // From the cache, without a network.
+    // From the cache, without network access.
     let ran = place.holdall(&["fetch", "b.carton", "-o", "c.carton", "--offline"]).ends_with(0);
     assert!(ran.err.contains("0 fetched now") && ran.err.contains(&hash), "{ran:?}");
     assert!(same(&place.path("a.carton"), &place.path("c.carton")));
@@ -139,7 +139,7 @@ fn files_on_the_web_are_files() {
     let there = place.allowed(&["inspect", &with_name, "--json"]).ends_with(0);
     assert!(!there.out.contains("secret"), "{there:?}");
     assert_eq!(there.json()["tensors"], here["tensors"]);
-    // Its end and its start, at once.
+    // One request for the end and one for the start, at the same time.
     assert_eq!(place.server.seen().len(), 2);
     place.allowed(&["verify", &url]).ends_with(0);
     place.allowed(&["diff", &url, "tiny.zt"]).ends_with(0);
@@ -165,7 +165,7 @@ fn linked_files_are_read_where_they_are_wanted() {
     let args =
         ["shrink", "t.carton", "-o", "s.carton", "--base-url", &template, "--at-least", "100"];
     place.allowed(&[&args[..], &["--save-files", "files"]].concat()).ends_with(0);
-    // Looking at the package fetches nothing and needs no cache.
+    // Inspecting the package fetches nothing and needs no cache.
     let mut looking = command(["inspect", "s.carton"]);
     looking.current_dir(place.dir.path()).env_remove("HOME").env_remove("XDG_CACHE_HOME");
     command::ran(looking.env_remove("HOLDALL_CACHE").output().unwrap()).ends_with(0);
@@ -219,7 +219,7 @@ fn what_is_damaged_is_named() {
     }
 }
 
-/// A server that sends its clients to what is not an address is at fault, not who asked it.
+/// If a server redirects to an invalid address, that is the server's fault and not the user's.
 #[test]
 fn a_redirect_to_nothing_is_the_servers_fault() {
     let place = Fixture::new();

@@ -1,4 +1,4 @@
-//! Commands take what the user names wherever it is: on the disk, at an address, in an archive; and several files as one model.
+//! Commands accept input wherever it is: on the disk, at an address, in an archive; and several files as one model.
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::archives::tar;
@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A folder, in itself, in an archive and on a server.
+/// A folder, which is also available in an archive and on a server.
 struct Places {
     dir: tempfile::TempDir,
     server: Server,
@@ -38,13 +38,13 @@ impl Places {
         Places { dir, server }
     }
 
-    /// The names of a file in each place.
+    /// Returns the name of a file in each place.
     fn locations(&self, name: &str) -> [String; 3] {
         let at = |of: &str| format!("{}{of}{name}", self.dir.path().display());
         [at("/files/"), at("/files.tar!/"), self.server.url(&format!("/{name}"))]
     }
 
-    /// Runs the command in a folder, with a cache of its own.
+    /// Runs the command in the folder, with its own cache.
     fn run(&self, args: &[&str]) -> Ran {
         let mut command = command(args);
         command.args(["--allow", "http", "--allow", "private-hosts"]);
@@ -117,7 +117,7 @@ fn several_files_are_one_model() {
     assert_eq!(tensors(&["inspect", "--json", text(&out)]), 4);
     assert_eq!(tensors(&["inspect", "--json", "--together", text(&a), text(&b)]), 4);
     holdall(["verify", "--together", text(&a), text(&b)]).ends_with(0);
-    // The index is of another division, and the error says what helps.
+    // The index belongs to a different split of the model, and the error has a hint.
     let e = holdall(["convert", text(&models("stale")), text(&out), "-f"]);
     assert!(e.err.contains("another division") && e.err.contains("--together"), "{}", e.err);
     let twice = holdall(["convert", text(&a), text(&out), "-f", "--also", "-"]);
@@ -135,7 +135,7 @@ fn a_part_from_standard_input_is_not_taken_for_the_model() {
     assert!(!out.exists());
     let shown = holdall_with(["inspect", "-"], &bytes).ends_with(0);
     assert!(shown.out.contains("part 1 of 3"), "{}", shown.out);
-    // On the disk, another part is itself, and says so.
+    // On the disk, a part other than the first is opened alone, and the output mentions it.
     let last = models("gguf_part_missing").join("m-00003-of-00003.gguf");
     let told = holdall(["convert", text(&last), text(&out), "--dense"]).ends_with(0);
     assert!(told.err.contains("part 3 of 3") || told.out.contains("part 3 of 3"), "{}", told.err);
@@ -172,7 +172,7 @@ fn a_folder_of_arrays_is_a_model_for_every_command() {
     holdall(["diff", folder, text(&st), "--values-only"]).ends_with(0);
     let e = holdall(["view", folder, "--no-open", "--json"]).error();
     assert_eq!(e["code"], "shards/no-model", "{e}");
-    // A folder of a package that lost its description is none.
+    // A folder of a package without its description is not a package.
     std::fs::write(dir.path().join("arrays/MANIFEST"), "").unwrap();
     let e = holdall(["inspect", folder, "--json"]).error();
     assert_eq!(e["code"], "carton/missing-file", "{e}");

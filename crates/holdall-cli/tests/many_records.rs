@@ -1,5 +1,5 @@
-//! A dataset of many texts, images and labels, from lines of JSON and files, through the command: a hundred thousand, or with
-//! `HOLDALL_WHOLE`, as `cargo xtask whole` sets it, a million.
+//! A dataset of many texts, images and labels, built by the command from lines of JSON and files: a hundred thousand
+//! records, or a million with `HOLDALL_WHOLE`, which `cargo xtask whole` sets.
 
 use crate::command::holdall;
 use serde_json::json;
@@ -22,7 +22,7 @@ fn image(id: u64) -> Vec<u8> {
     b"P5 8 8 255\n".iter().copied().chain(pixels).collect()
 }
 
-/// Writes the lines and the images, and gives the names of both.
+/// Writes the lines and the images, and returns the names of both.
 fn write(folder: &Path) -> (String, String) {
     let images = folder.join("images");
     std::fs::create_dir(&images).unwrap();
@@ -56,7 +56,7 @@ fn many_records_are_built_sampled_filtered_and_migrated() {
             "image": {"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": true}
         }
     });
-    // A member more, one of another name, one wider.
+    // The new schema adds a member, renames one and widens one.
     let mut later = schema.clone();
     later["TypeDef:Struct"] = json!(["id", "stars", "label", "score", "text", "image"]);
     later["required"] = later["TypeDef:Struct"].clone();

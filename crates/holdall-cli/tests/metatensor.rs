@@ -1,5 +1,5 @@
-//! Metatensor as authors of schemas use it: what they wrote stays, plain validators check headers, the same records are the
-//! same.
+//! Metatensor for authors of schemas: their schemas are kept, plain JSON Schema validators can check headers, and equal
+//! records have equal bytes.
 
 use crate::command::{Folder, accept, files, holdall, holdall_with};
 use serde_json::{Value as Json, json};
@@ -10,7 +10,7 @@ fn case(name: &str) -> String {
     folder.join(name).to_str().unwrap().to_owned()
 }
 
-/// The text of a file's header.
+/// Returns the text of a file's header.
 fn header_text(path: impl AsRef<Path>) -> String {
     let bytes = std::fs::read(path).unwrap();
     let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
@@ -18,7 +18,7 @@ fn header_text(path: impl AsRef<Path>) -> String {
     String::from_utf8(rest[..len].to_vec()).unwrap()
 }
 
-/// The recipe of `docs/spec/metatensor.md`, 2.10, with a validator that knows nothing of Metatensor.
+/// Follows the recipe of `docs/spec/metatensor.md`, 2.10, with a validator that does not know Metatensor.
 fn plain_validator_says(path: impl AsRef<Path>) -> Result<(), String> {
     let header: Json = serde_json::from_str(&header_text(path)).unwrap();
     let schema = header.get("header_schema").unwrap_or(&header["schema"]);
@@ -97,7 +97,7 @@ fn convert_keeps_the_schema_of_its_author() {
     assert_eq!(error["code"], "metatensor/schema-fit");
     assert!(error["message"].as_str().unwrap().contains("the dtype is F16"), "{error}");
 
-    // Of the right dtypes: every keyword, in its order.
+    // With the right dtypes, every keyword is kept, in its order.
     let text = std::fs::read_to_string(&schema).unwrap().replace("\"I16\"", "\"F16\"");
     let schema = folder.write("s.json", &text);
     holdall(["convert", &case("m1c.mt"), &out, "--schema", &schema]).ends_with(0);
@@ -114,7 +114,7 @@ fn build_keeps_the_schema_of_its_author() {
     for name in ["defs-and-definitions.schema.json", "nested-defs.schema.json"] {
         let text = std::fs::read_to_string(case(name)).unwrap();
         let mut schema: Json = serde_json::from_str(&text).unwrap();
-        // Its other members have nothing here.
+        // The schema's other members do not exist in this file.
         schema["required"] = json!(["docs"]);
         let out = folder.at("out.mt");
         let args = ["build", "-o", &out, "--force", "--records", &lines, "--schema", &case(name)];
@@ -152,7 +152,7 @@ fn the_list_of_dtypes_of_a_printed_reference_is_enforced() {
     let plain = accept("metatensor/made-flat.mt");
     holdall(["convert", &plain, &tensors]).ends_with(0);
     holdall(["schema", "check", &schema, &tensors]).ends_with(1);
-    // A list that grows is compatible, one that shrinks is not.
+    // A list that grows is compatible, a list that shrinks is not.
     let wider = folder.write(
         "w.json",
         header["schema"].to_string().replace(
@@ -193,7 +193,7 @@ fn the_same_records_are_the_same_wherever_the_heap_has_them() {
     holdall(["diff", &a, &b]).ends_with(0);
     holdall(["diff", &a, &built("c.mt", &changed, &[])]).ends_with(1);
     holdall(["diff", &a, &built("d.zt", &other, &[])]).ends_with(0);
-    // What migrates to its own schema is what it was.
+    // Migrating a file to its own schema does not change it.
     let out = folder.at("own.mt");
     holdall(["schema", "migrate", &b, &b, "-o", &out]).ends_with(0);
     holdall(["diff", &b, &out]).ends_with(0);
@@ -215,7 +215,7 @@ fn a_pattern_that_is_not_compiled_leaves_its_value_unverified() {
     }).to_string());
     holdall(["schema", "check", &schema]).ends_with(0);
     holdall_with(["schema", "check", &schema, "-"], b"{\"t\":\"abc\"}\n").ends_with(0);
-    // What can be verified is.
+    // The other keywords are still verified.
     holdall_with(["schema", "check", &schema, "-"], b"{\"t\":\"abcd\"}\n").ends_with(1);
 }
 

@@ -12,7 +12,7 @@ fn example(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The photos as a file of their first schema, in a folder.
+/// Writes the photos as a file with the first version of their schema, in a folder.
 fn photos(extension: &str) -> (TempDir, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -48,7 +48,7 @@ fn members_are_added_renamed_and_widened() {
             record.insert("text".to_owned(), text);
             record.insert("stars".to_owned(), json!(3));
         }
-        // A float of 32 bits has more digits in 64.
+        // As 64-bit floats, the values have more digits than as 32-bit floats.
         let found = records(&new, &[]);
         for (found, expected) in found.iter().zip(&mut expected) {
             if let Some(at) = expected.get_mut("at") {
@@ -60,7 +60,7 @@ fn members_are_added_renamed_and_widened() {
             assert_eq!(found, &*expected);
         }
         assert_eq!(found.len(), 4);
-        // The rest of the file is there as it was, and both sound.
+        // The rest of the file is unchanged, and both files are sound.
         let blob = |file: &str| holdall(["records", file, "--json", "--path", "all"]).out;
         assert_eq!(blob(&new), blob(&old));
         holdall(["verify", &new]).ends_with(0);
@@ -120,7 +120,7 @@ fn what_cannot_be_is_refused_before_a_file_appears() {
     assert!(!PathBuf::from(&new).exists());
 }
 
-/// A model of two flat tensors and one under a folder, as a file with a schema and as one without.
+/// Writes a model of two top-level tensors and one nested tensor, as a file with a schema and as one without.
 fn model(extension: &str) -> (TempDir, String, String, impl Fn(&str, Json) -> String) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -165,7 +165,7 @@ fn tensors_of_models_are_dropped_and_renamed() {
             }}),
         );
         let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json"];
-        // Something would be left out.
+        // A tensor would be omitted.
         let error = holdall(args).ends_with(2).error();
         assert_eq!(error["code"], "evolve/drops-member", "{error}");
         assert!(!PathBuf::from(&new).exists());
@@ -180,7 +180,7 @@ fn tensors_of_models_are_dropped_and_renamed() {
             holdall(["extract", file, name, "-o", "-", "--format", "raw"]).ends_with(0).raw
         };
         assert_eq!(bytes(&new, "norms.first"), bytes(&old, "layers.0.norm.weight"));
-        // Both, and nothing of what is required may be missing.
+        // Both options are given, and every required member exists.
         let all = write(
             "all.json",
             json!({"properties": {
@@ -196,7 +196,7 @@ fn tensors_of_models_are_dropped_and_renamed() {
         holdall(["verify", &new]).ends_with(0);
         let error = holdall([&args[..], &a, &["--drop"]].concat()).error();
         assert_eq!(error["code"], "evolve/no-default", "{error}");
-        // A rename of nothing, and two names for one.
+        // Renaming a name that does not exist, and giving two tensors the same name.
         let nothing = ["--rename", "b=layers.9.norm.weight"];
         let error = holdall([&args[..], &a, &nothing, &["--drop"]].concat()).ends_with(2).error();
         assert_eq!(error["code"], "schema/unknown-path", "{error}");
@@ -217,7 +217,7 @@ fn a_rename_of_nothing_is_refused_where_there_are_records_too() {
         let error = holdall([&args[..], &caption, &["--rename", nothing]].concat());
         assert_eq!(error.ends_with(2).error()["code"], "schema/unknown-path", "{nothing}");
     }
-    // Datasets and blobs are renamed and dropped as tensors are.
+    // Datasets and blobs are renamed and dropped like tensors.
     let kind: Json = serde_json::from_str(&std::fs::read_to_string(&schema).unwrap()).unwrap();
     let whole = json!({"properties": {"pictures": {"TypeDef:Array": true, "items": kind}}});
     let whole_path = format!("{new}.json");
@@ -229,7 +229,7 @@ fn a_rename_of_nothing_is_refused_where_there_are_records_too() {
     assert_eq!(names(&new), ["pictures"]);
 }
 
-/// The photos under their third schema: what the command is told, and what the library is.
+/// The options of the migration of the photos to the third version of their schema, as pairs of name and value.
 const PHOTOS: [(&str, &str); 7] = [
     ("--rename", "kind=label"),
     ("--rename", "text=caption"),
@@ -239,7 +239,7 @@ const PHOTOS: [(&str, &str); 7] = [
     ("--convert", "tags=join(\", \")"),
     ("--drop", ""),
 ];
-/// The tiny model under its second schema.
+/// The options for the tiny model with the second version of its schema.
 const MODEL: [(&str, &str); 4] = [
     ("--rename", "norm.weight=layers.0.norm.weight"),
     ("--convert", "norm.weight=scale(2)|cast"),
@@ -251,7 +251,7 @@ fn words<'w>(told: &[(&'w str, &'w str)]) -> Vec<&'w str> {
     told.iter().flat_map(|(name, value)| [*name, *value]).filter(|word| !word.is_empty()).collect()
 }
 
-/// The same for the library.
+/// Returns the same migration for the library.
 fn migration(schema: &str, told: &[(&str, &str)]) -> Migration {
     let limits = holdall::schema::SchemaLimits::default();
     let text = std::fs::read(schema).unwrap();
@@ -283,7 +283,7 @@ fn the_command_and_the_library_migrate_alike() {
         let options = holdall::WriteOptions::new().with_overwrite(true);
         migration(schema, told).run(&file, &own, &options).unwrap();
         assert_eq!(std::fs::read(&new).unwrap(), std::fs::read(&own).unwrap());
-        // A schema that a file fits needs nothing.
+        // A schema that the file already conforms to needs no options.
         if old == tiny {
             holdall(["schema", "check", schema, &new]).ends_with(0);
         }
@@ -347,10 +347,10 @@ fn a_dry_run_shows_what_would_be_done() {
     let text = holdall([&args[..], &told].concat()).ends_with(0).out;
     assert!(text.contains("rounded to nearest, ties to even"), "{text}");
     assert!(text.ends_with("nothing was written\n"), "{text}");
-    // What stands in the way is told as in a migration.
+    // Problems are reported as in a migration.
     let error = holdall([&args[..], &["--json"]].concat()).error();
     assert_eq!(error["code"], "evolve/no-default");
-    // Without it, a file to write is needed.
+    // Without `--dry-run`, a file to write is required.
     holdall(["schema", "migrate", &old, &schema]).ends_with(2);
 }
 

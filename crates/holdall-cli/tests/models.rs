@@ -8,7 +8,7 @@ fn xor() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor").display().to_string()
 }
 
-/// A copy of the package, its `carton.toml` changed.
+/// Copies the package and changes its `carton.toml`.
 fn changed(change: impl Fn(String) -> String) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in [
@@ -45,7 +45,7 @@ fn self_tests_are_run_and_told() {
 #[test]
 fn a_self_test_that_fails_says_where() {
     let folder = changed(|text| text);
-    // The first expected `p` becomes another number nearby.
+    // The first expected `p` is changed slightly.
     let at = folder.path().join("tensor_data/tensor_1.bin");
     let mut bytes = std::fs::read(&at).unwrap();
     bytes[1] ^= 0x80;
@@ -69,13 +69,13 @@ fn a_self_test_that_fails_says_where() {
     );
     holdall(["test", path(&folder), "--atol", "0.1"]).ends_with(0);
     holdall(["test", path(&folder), "--atol", "-1"]).ends_with(2);
-    // What the package says of tolerances counts.
+    // The package's tolerances are used.
     let text = std::fs::read_to_string(folder.path().join("carton.toml")).unwrap();
     let text = text.replace("[runner]", "[self_test.compare]\natol = 0.1\n\n[runner]");
     std::fs::write(folder.path().join("carton.toml"), text).unwrap();
     holdall(["test", path(&folder)]).ends_with(0);
     holdall(["test", path(&folder), "--atol", "0"]).ends_with(1);
-    // What is infinitely far is not called equal, and NaN has no distance.
+    // An infinite difference is not equal, and NaN has no difference.
     let mut bytes = std::fs::read(&at).unwrap();
     bytes[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     std::fs::write(&at, &bytes).unwrap();
@@ -139,7 +139,7 @@ fn inputs_come_in_every_form_and_outputs_go_in_every_form() {
     assert_eq!(labels(piped), want);
     assert_eq!(labels(holdall(["run", &xor(), "[[1, 0], [1, 1]]", "--json"])), want);
 
-    // Into files, and one of them back in.
+    // Into files, one of which is then an input.
     let out = at("out");
     let ran = holdall(["run", &xor(), &at("x.bin"), "-o", &out]).ends_with(0);
     assert!(ran.out.is_empty() && ran.err.contains("label.npy"), "{ran:?}");
@@ -173,12 +173,12 @@ fn outputs_that_cannot_be_files_leave_nothing_behind() {
         assert_eq!(e["code"], "output/name");
         assert!(!out.exists(), "{name}");
     }
-    // A file where the folder would be is what the caller named.
+    // A file at the path of the folder was named by the user.
     std::fs::write(&out, "file").unwrap();
     for more in [&[][..], &["--force"], &["--stream"]] {
         let e = run("b=[1]", more).ends_with(2).error();
         assert_eq!((&e["code"], &e["source"]), (&"write/exists".into(), &to.into()));
-        // Not to add what would not help.
+        // The hint does not suggest an option that would not help.
         assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
     }
     assert_eq!(std::fs::read(&out).unwrap(), b"file");
@@ -205,7 +205,7 @@ fn inputs_that_cannot_be_are_told() {
     }
     let stdin = holdall_with(["run", &xor(), "--json", "--inputs", "-"], b"[1]").ends_with(2);
     assert_eq!(stdin.error()["code"], "input/value");
-    // They are told before the model is loaded, which this one cannot be.
+    // Errors in inputs are reported before the model is loaded, which would fail here.
     let broken = changed(|text| text);
     std::fs::write(broken.path().join("model/model.onnx"), b"no graph").unwrap();
     for (input, code) in [(vec![], "signature/input-missing"), (vec!["[[1, 0]]"], "onnx/model")] {
@@ -241,7 +241,7 @@ fn what_is_wrong_with_arguments_is_said() {
 fn options_and_limits_are_taken() {
     let ran = holdall(["test", &xor(), "--option", "num_threads=1", "--option", "speed=fast"]);
     let ran = ran.ends_with(0);
-    assert!(ran.err.contains("warning: the runner `onnx` knows no option `speed`"), "{ran:?}");
+    assert!(ran.err.contains("warning: the runner `onnx` has no option `speed`"), "{ran:?}");
     let e =
         holdall(["test", &xor(), "--option", "num_threads=many", "--json"]).ends_with(2).error();
     assert_eq!(e["code"], "run/option");
@@ -305,7 +305,7 @@ fn a_python_model_gets_what_the_command_passes() {
         let all = json["y"]["data"].as_array().unwrap().clone();
         all.iter().map(|v| v.as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // Cargo sets it for every test.
+    // Cargo sets this variable for every test.
     let own = format!("CARGO_MANIFEST_DIR={}", env!("CARGO_MANIFEST_DIR"));
     let usual = variables(&[]);
     assert!(usual.iter().any(|v| v.starts_with("PATH=")) && !usual.contains(&own), "{usual:?}");
@@ -320,7 +320,7 @@ fn a_python_model_gets_what_the_command_passes() {
     }
 }
 
-/// Whoever ends the command with a signal leaves neither files nor a process behind.
+/// If the command is killed by a signal, neither files nor processes remain.
 #[test]
 #[cfg(unix)]
 fn a_command_that_is_killed_leaves_no_files_behind() {
@@ -364,7 +364,8 @@ fn a_command_that_is_killed_leaves_no_files_behind() {
     wait(&|| !is_running());
 }
 
-/// A signal that can be taken is: the files are gone when the command is. A model that streams finds out by itself.
+/// On a signal that can be handled, the files are removed before the command exits. A streaming model notices by
+/// itself.
 #[test]
 #[cfg(unix)]
 fn a_command_that_is_interrupted_leaves_no_files_behind() {
@@ -409,7 +410,7 @@ fn a_command_that_is_interrupted_leaves_no_files_behind() {
     }
 }
 
-/// What whoever starts the command wants ignored, as `nohup` does, is.
+/// A signal that the parent process ignores, as `nohup` does, stays ignored.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_that_is_ignored_stays_so() {
@@ -441,14 +442,14 @@ fn a_signal_that_is_ignored_stays_so() {
     }
     let pid = running.id().to_string();
     assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-    // Time for it to end, which it should not.
+    // Wait long enough for the process to end if it did not ignore the signal.
     std::thread::sleep(Duration::from_millis(300));
     std::fs::write(go, "").unwrap();
     let out = running.wait_with_output().unwrap();
     assert!(out.status.success(), "{out:?}");
 }
 
-/// What a model does is not a failure of the system.
+/// A failure of the model is not reported as a failure of the system.
 #[test]
 #[cfg(unix)]
 fn a_model_that_dies_or_hangs_is_bad() {
@@ -467,7 +468,7 @@ fn a_model_that_dies_or_hangs_is_bad() {
     assert!(ran.err.contains("runner/timeout"), "{ran:?}");
 }
 
-/// The package of the guide, its files copied out of the text.
+/// The package of the guide, with its files copied from the text.
 #[test]
 fn the_python_model_of_the_guide_runs() {
     let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
@@ -488,7 +489,7 @@ fn the_python_model_of_the_guide_runs() {
     assert_eq!(ran.json()["y"]["data"][1], 4.0);
 }
 
-/// A package of a Python model that declares nothing.
+/// Creates a package of a Python model that declares no inputs or outputs.
 fn python_package(code: &str) -> tempfile::TempDir {
     let package = tempfile::tempdir().unwrap();
     std::fs::create_dir(package.path().join("model")).unwrap();
@@ -499,12 +500,12 @@ fn python_package(code: &str) -> tempfile::TempDir {
     package
 }
 
-/// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one and of several tokens.
+/// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one or more tokens.
 #[test]
 #[ignore = "needs a real model: cargo xtask interop"]
 fn a_real_encoder_gives_what_numpy_gives() {
     let package = std::env::var("HOLDALL_MINILM").expect("`cargo xtask interop` runs this test");
-    // Packed twice: the same bytes, and sound.
+    // Packing twice gives the same bytes, and the package is sound.
     let folder = tempfile::tempdir().unwrap();
     let [once, twice] = ["once", "twice"]
         .map(|name| folder.path().join(format!("{name}.carton")).to_str().unwrap().to_owned());
@@ -525,7 +526,7 @@ fn a_real_encoder_gives_what_numpy_gives() {
         let norm: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
         assert!((norm - 1.0).abs() < 1e-5, "{norm}");
     }
-    // One symbol for both inputs.
+    // Both inputs use the same symbol.
     let args = ["run", &package, "--json", "[[101, 102]]", "[[1, 1, 1]]"];
     assert_eq!(holdall(args).ends_with(2).error()["code"], "signature/input-symbol");
 }

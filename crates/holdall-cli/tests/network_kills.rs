@@ -1,5 +1,5 @@
-//! A server, or a client of it, that is killed at some instant: the other goes on or ends with an error, and files are whole or
-//! absent.
+//! A server or a client is killed at a random time: the other continues or fails with an error, and files are complete
+//! or absent.
 #![cfg(all(unix, feature = "quic"))]
 
 use crate::command::{command, holdall};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const KILLS: u64 = 6;
 
-/// A file of some tensors, 12 MB.
+/// Writes a file of several tensors, 12 MB.
 fn model(folder: &Path) -> PathBuf {
     let path = folder.join("model.safetensors");
     let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
@@ -28,13 +28,13 @@ fn model(folder: &Path) -> PathBuf {
     path
 }
 
-/// Where the server has the file, over each protocol.
+/// Returns the addresses of the file, one per protocol.
 fn addresses(serving: &Serving) -> [String; 2] {
     let name = "model.safetensors";
     [serving.url(name), format!("http://{}/{name}", serving.address())]
 }
 
-/// Some instant of so long, each number another.
+/// Returns a time within `whole` that depends on `number`.
 fn instant(number: u64, whole: Duration) -> Duration {
     let part = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     whole.mul_f64(1.1 * part as f64 / (1u64 << 24) as f64)
@@ -44,7 +44,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     holdall([Path::new("diff"), a, b]).status == 0
 }
 
-/// Nothing but these is in a folder.
+/// Returns whether the folder contains only these files.
 fn is_only(folder: &Path, expected: &[&Path]) -> bool {
     let all = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| !expected.contains(&path.as_path())).count() == 0
@@ -112,12 +112,12 @@ fn a_client_that_is_killed_is_no_harm_to_the_server_or_to_files() {
             let mut command = command(args.iter().chain(&allow));
             let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(instant(number, whole));
-            // It may be done by now.
+            // It may have finished already.
             let _ = child.kill();
             child.wait().unwrap();
             assert!(!target.exists() || is_same(&path, &target), "{number} of {address}");
         }
-        // What kills left is gone with the next that is written there.
+        // Files left by kills are removed by the next write to the folder.
         let _ = std::fs::remove_file(&target);
         for _ in 0..2 {
             holdall(args.iter().chain(&allow).chain(&["--force"])).ends_with(0);
@@ -128,7 +128,7 @@ fn a_client_that_is_killed_is_no_harm_to_the_server_or_to_files() {
     assert_eq!(serving.ended().0, 0);
 }
 
-/// A process that is killed while it fills a cache leaves whole blocks in it and others none, which the next one goes on with.
+/// A process killed while it fills a cache leaves complete blocks only, and the next process uses them.
 #[test]
 fn a_client_that_is_killed_leaves_its_cache_sound() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -143,11 +143,11 @@ fn a_client_that_is_killed_leaves_its_cache_sound() {
     let begun = Instant::now();
     holdall(args()).ends_with(0);
     let (whole, of_all) = (begun.elapsed(), blocks(&cache, &bytes));
-    // All that the command asked for: the file but for what opening it brought along.
+    // Everything the command reads: the whole file, except what was already received when it was opened.
     assert!(of_all > bytes.len() / BLOCK / 2, "{of_all}");
     let mut has_some = false;
     for number in 0..2 * KILLS {
-        // The second of two goes on with what the first left.
+        // Every second process continues with the cache of the one before.
         if number % 2 == 0 {
             std::fs::remove_dir_all(&cache).unwrap();
         }
@@ -165,10 +165,11 @@ fn a_client_that_is_killed_leaves_its_cache_sound() {
     assert_eq!(blocks(&cache, &bytes), of_all);
 }
 
-/// Bytes of a block of a cache.
+/// The block length of a cache, in bytes.
 const BLOCK: usize = 512 << 10;
 
-/// How many blocks of a file a cache has, each of which is whole: bytes of the file, and their checksum.
+/// Returns the number of blocks of a file in a cache. Panics if a block is incomplete: it must be bytes of the file and
+/// their checksum.
 fn blocks(cache: &Path, file: &[u8]) -> usize {
     let folders = cache.join("holdall-blocks").read_dir().into_iter().flatten().flatten();
     let folders = folders.filter(|folder| folder.path().is_dir());
@@ -176,7 +177,7 @@ fn blocks(cache: &Path, file: &[u8]) -> usize {
     let mut count = 0;
     for entry in entries {
         let name = entry.file_name().into_string().unwrap();
-        // One that never got its name is removed in an hour.
+        // A temporary file that was not renamed is removed after an hour.
         let Ok(number) = name.parse::<usize>() else {
             assert!(name.starts_with('.'), "{name}");
             continue;

@@ -1,7 +1,7 @@
-//! Whom a rewritten file belongs to, and who may read it.
+//! The owner and permissions of a rewritten file.
 //!
-//! Giving files away takes privileges: without them there is nothing to see here, and the part that
-//! needs none, which bits are left, is tested where it is.
+//! Changing a file's owner requires privileges: without them, these tests do nothing. The part that needs no
+//! privileges, the permission bits, is tested in its own module.
 #![cfg(unix)]
 
 use crate::command;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 const NOBODY: u32 = 65534;
 const GROUP: u32 = 54321;
 
-/// A file that belongs to somebody else, in a folder that everybody may write; none where that takes
-/// privileges that are not there.
+/// Creates a file with another owner, in a folder that everybody may write to. Returns `None` if the process lacks the
+/// privileges.
 fn file_of(owner: u32, group: u32, mode: u32, folder: &Path) -> Option<PathBuf> {
     let path = folder.join("a.zt");
     std::fs::copy(command::accept("ztensor/v1.2-dense_all.zt"), &path).unwrap();
@@ -45,7 +45,7 @@ fn a_group_that_cannot_be_kept_leaves_no_bits_to_another() {
     let Some(path) = file_of(NOBODY, GROUP, 0o664, dir.path()) else { return };
     let from = path.to_str().unwrap();
     let mut command = command::command(["convert", from, from, "--force"]);
-    // Some tests run from where nobody else can.
+    // The test program may be in a folder that other users cannot access.
     let Ok(out) = command.uid(NOBODY).gid(NOBODY).output() else { return };
     assert!(out.status.success(), "{out:?}");
     assert_eq!(access(&path), (NOBODY, NOBODY, 0o604));

@@ -1,11 +1,11 @@
-//! A real model goes through every version and comes back bit for bit.
+//! A real model is converted through every version and back, bit for bit.
 //!
-//! `cargo xtask interop` fetches the model and says where it is; without it the test is ignored.
+//! `cargo xtask interop` downloads the model and sets its path; without it the test is ignored.
 
 use crate::command::holdall;
 use std::path::{Path, PathBuf};
 
-/// Bytes, types and shapes of all tensors are the same.
+/// Asserts that bytes, types and shapes of all tensors are the same.
 fn assert_same(a: &Path, b: &Path) {
     let (a_file, b_file) = (holdall::open(a).unwrap(), holdall::open(b).unwrap());
     assert_eq!(a_file.len(), b_file.len());
@@ -47,7 +47,7 @@ fn a_real_model_goes_there_and_back() {
     .into_iter()
     .enumerate()
     {
-        // From the one before it, too: what one version loses does not come back from another.
+        // Also from the previous version: nothing that a version loses reappears in the next.
         for from in [&model, &before] {
             let to = path(&format!("{number}.zt"));
             convert(from, &to, &[args, &["--force"]].concat());

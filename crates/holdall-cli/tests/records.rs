@@ -1,4 +1,4 @@
-//! `records`: by place, by column, by condition, by chance.
+//! `records`: selected by position, column, condition, and at random.
 
 use crate::command::{self, holdall};
 use crate::records_files::{self, blob, dataset, value};
@@ -14,7 +14,7 @@ fn lines(text: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What is printed of a file, the same however its bytes come.
+/// Returns the output for a file, after checking that it is the same for every way of reading bytes.
 #[track_caller]
 fn shown(file: &NamedTempFile, args: &[&str]) -> String {
     let path = file.path().to_str().unwrap();
@@ -77,12 +77,12 @@ fn conditions_hold_all_at_once() {
     assert_eq!(ids(&["label=cat"]), wanted(&|i| i % 3 == 0));
     assert_eq!(ids(&["label!=cat", "id>=30"]), wanted(&|i| i % 3 != 0 && i >= 30));
     assert_eq!(ids(&["x<2", "id > 1"]), wanted(&|i| i > 1 && i < 8));
-    // A Boolean by itself is its value.
+    // A Boolean member alone is a condition.
     assert_eq!(ids(&["flag"]), wanted(&|i| i % 8 == 0));
     assert_eq!(ids(&["flag in (true, false)"]), wanted(&|i| i % 4 == 0));
     assert_eq!(ids(&["!flag", "id<=5"]), [1, 2, 3, 4, 5]);
     assert_eq!(ids(&["flag=true"]), wanted(&|i| i % 8 == 0));
-    // What is not there is equal to nothing, and so is different.
+    // A missing value equals nothing, and so it is different.
     assert_eq!(ids(&["flag!=true"]), wanted(&|i| i % 8 != 0));
     assert_eq!(ids(&["shape=circle"]), wanted(&|i| i % 2 == 0));
     assert_eq!(ids(&["shape.named.name=n7"]), [7]);
@@ -236,7 +236,7 @@ fn files_become_members_and_members_files() {
     );
 }
 
-/// A table has the times and texts of NumPy's fields as NumPy writes them; lines of JSON have what is stored.
+/// A table shows NumPy's times and texts as NumPy prints them; lines of JSON have the stored values.
 #[test]
 fn a_table_shows_times_and_texts_of_numpy() {
     let path = command::accept("numpy/numpy_records.npz");

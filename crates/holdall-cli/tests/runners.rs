@@ -1,4 +1,5 @@
-//! Runners that are programs, named on the command line and in a file; models of folders that nothing describes.
+//! Runners that are external programs, given on the command line or in a file; and folders of models without a
+//! description.
 #![cfg(all(unix, feature = "run-onnx"))]
 
 use crate::command::{self, command, holdall, ran};
@@ -13,7 +14,7 @@ fn xor() -> String {
     root().join("examples/xor").display().to_string()
 }
 
-/// A folder with the graph of a test.
+/// Creates a folder with the graph of a test.
 fn graph(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let from = root().join(format!("crates/holdall-run/tests/onnx/{name}.onnx"));
@@ -42,7 +43,7 @@ fn the_engine_is_a_runner_for_others() {
     assert!(bad.out.starts_with("failed  answers `hello`"), "{bad:?}");
     assert!(bad.out.ends_with("1 trial: 0 passed, 1 failed\n"), "{bad:?}");
     holdall(["runner", "check"]).ends_with(2);
-    // By hand it has nobody to speak to.
+    // Started by hand, the program has no peer to communicate with.
     assert_eq!(
         holdall(["runner", "serve", "onnx", "--json"]).ends_with(3).error()["code"],
         "runner/start"
@@ -81,7 +82,7 @@ fn programs_are_named_on_the_line_and_in_a_file() {
     assert_eq!(code(&test, "HOLDALL_CONFIG", Path::new("/no/such/file")).1, "run/io");
     let named = ["test", &xor(), "--config", config.to_str().unwrap()];
     assert_eq!(code(&named, "HOLDALL_CONFIG", Path::new("")), started);
-    // What the line says comes before the file.
+    // The command line takes precedence over the file.
     assert_eq!(code(&["test", &xor(), "--runner-command", &by], "HOLDALL_CONFIG", &config).0, 0);
     std::fs::write(&config, "[runners.onnx]").unwrap();
     assert_eq!(code(&named, "HOLDALL_CONFIG", Path::new("")).1, "run/config");
@@ -98,7 +99,7 @@ fn a_call_with_a_time_limit_is_ended() {
     assert!(start.elapsed() < Duration::from_secs(30));
     #[cfg(target_os = "linux")]
     {
-        // Nobody computes on.
+        // No process continues to compute.
         let serves = |pid: &Path| {
             let line = std::fs::read(pid.join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).into_owned();
@@ -125,7 +126,7 @@ fn a_folder_without_a_description_is_run() {
     let label = |ran: command::Ran| ran.ends_with(0).json()["label"].clone();
     let wanted = serde_json::json!({ "dtype": "int64", "shape": [1], "data": [1] });
     assert_eq!(label(run(&["--runner", "onnx", "[[1, 0]]"])), wanted);
-    // Declared by hand, in place of what the graph says.
+    // Declared by hand, in place of the graph's declarations.
     let by_hand = ["--runner", "onnx", "--takes", "x: f32[n, 2]", "--gives", "label: i64[n]"];
     assert_eq!(label(run(&[&by_hand[..], &["-i", "x=[[1, 0]]"]].concat())), wanted);
     let code = |more: &[&str], status| run(more).ends_with(status).error()["code"].clone();

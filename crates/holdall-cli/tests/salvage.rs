@@ -20,7 +20,7 @@ fn what_is_taken_and_what_is_left_out() {
         assert!(text.contains(part), "`{part}` is not in\n{text}");
     }
     holdall(["verify", &out]).ends_with(0);
-    // A file that is there stays, unless told otherwise.
+    // An existing file is kept, except with `--force`.
     holdall(["salvage", &cut, &out]).ends_with(2);
     let report = holdall(["salvage", &cut, &out, "--force", "--json"]).ends_with(1).json();
     assert_eq!(report["refused"]["code"], json!("safetensors/truncated"));

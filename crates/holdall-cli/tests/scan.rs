@@ -13,7 +13,7 @@ fn what_is_told_and_the_exit_status() {
     assert_eq!(holdall(["scan", &safe, "--quiet"]).ends_with(0).out, "");
     let text = holdall(["scan", &bad, "--quiet"]).ends_with(1).out;
     assert!(text.contains("dangerous  called  os.system\n"), "{text}");
-    // The worst of all inputs.
+    // The exit status is that of the worst input.
     holdall(["scan", &safe, &bad]).ends_with(1);
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -26,7 +26,7 @@ fn what_is_told_and_the_exit_status() {
     std::fs::remove_file(path("text.pkl")).unwrap();
     std::fs::write(path("model.pkl"), b"BZh91AY").unwrap();
     let text = holdall(["scan", &path("model.pkl"), &safe]).ends_with(4).out;
-    assert!(text.contains("cannot be told: ") && text.contains("[pickle/packed]"), "{text}");
+    assert!(text.contains("cannot be determined: ") && text.contains("[pickle/packed]"), "{text}");
     // A folder, and standard input.
     std::fs::copy(&bad, path("x.pt")).unwrap();
     let report = holdall(["scan", dir.path().to_str().unwrap(), "--json"]).ends_with(1).json();
@@ -36,7 +36,7 @@ fn what_is_told_and_the_exit_status() {
     assert_eq!(import["module"], json!("os"));
     assert_eq!((&import["name"], &import["called"]), (&json!("system"), &json!(true)));
     holdall(["scan", &path("nothing")]).ends_with(3);
-    // Nor does what cannot be read hide the rest of a folder.
+    // A file that cannot be read does not hide the rest of a folder.
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("a", path("a")).unwrap();

@@ -9,7 +9,7 @@ fn example(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The row of a path.
+/// Returns the row of a path.
 #[track_caller]
 fn row<'r>(report: &'r Json, path: &str) -> &'r Json {
     let all = report["paths"].as_array().unwrap();
@@ -24,7 +24,7 @@ fn a_layout_says_where_each_path_lies() {
         report["record"],
         json!({"kind": "Struct", "size": 80, "stride": 80, "align": 16, "heap_align": 8})
     );
-    // A byte of presence, then members at their alignment.
+    // A byte of presence bits, then members at their alignment.
     assert_eq!(
         (&row(&report, "id")["offset"], &row(&report, "id")["size"]),
         (&json!(4), &json!(4))
@@ -129,7 +129,7 @@ fn an_unsound_schema_is_a_finding_with_its_pointer() {
     let bad = br#"{"type": "object", "minProperties": "one"}"#;
     let found = holdall_with(["schema", "check", "-", "--json"], bad).ends_with(1).json();
     assert_eq!(found["findings"][0]["error"]["code"], "schema/invalid");
-    // What cannot be found out is not a finding.
+    // A file that cannot be read is an error, not a finding.
     holdall(["schema", "check", "no-such-file.json"]).ends_with(3);
 }
 

@@ -1,4 +1,4 @@
-//! `schema infer`: a schema of what is there, which what is there fits.
+//! `schema infer`: infers a schema from a file, which then conforms to it.
 
 use crate::command::{holdall, holdall_with};
 use serde_json::{Value as Json, json};
@@ -26,13 +26,13 @@ fn kinds_are_those_of_all_records() {
     assert_eq!(of("w")["minItems"], Json::Null);
     assert_eq!(of("m")["TypeDef:Record"], true);
 
-    // What it was made from fits it.
+    // The file it was inferred from conforms to it.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("schema.json");
     let path = path.to_str().unwrap();
     holdall_with(["schema", "infer", "-", "-o", path], lines.as_bytes()).ends_with(0);
     holdall_with(["schema", "check", path, "-", "--null-absent"], lines.as_bytes()).ends_with(0);
-    // A file that is there is replaced when asked.
+    // An existing file is replaced only with `--force`.
     let again = ["schema", "infer", "-", "-o", path, "--json"];
     let error = holdall_with(again, lines.as_bytes()).ends_with(2).error();
     assert_eq!(error["code"], "write/exists");
@@ -67,7 +67,7 @@ fn tables_nest_by_the_names_of_their_columns() {
     assert_eq!(schema["TypeDef:Struct"], json!(["id", "at", "name", "zip"]));
     assert_eq!(schema["required"], json!(["id", "name", "zip"]));
     assert_eq!(schema["properties"]["at"]["TypeDef:Struct"], json!(["lat", "lon"]));
-    // Text among numbers is text.
+    // A text among numbers makes the member a text.
     assert_eq!(schema["properties"]["zip"]["TypeDef:String"], true);
     let twice = holdall_with(["schema", "infer", "-", "--form", "csv", "--json"], b"a,a.b\n1,2\n");
     assert_eq!(twice.ends_with(2).error()["code"], "input/table");
@@ -95,7 +95,7 @@ fn what_no_schema_describes_is_told_with_both_lines() {
     let error = holdall_with(["schema", "infer", "-", "--json"], lines).ends_with(4).error();
     assert_eq!(error["code"], "infer/mixed");
     assert_eq!(error["message"], "`a.b[]` is a number in line 1 and text in line 3");
-    // Of the first two records there is one.
+    // A schema can be inferred from the first two records.
     holdall_with(["schema", "infer", "-", "--first", "2"], lines).ends_with(0);
     let error = holdall_with(["schema", "infer", "-", "--json"], b"{\"a\": 1}\n{\"a\" 1}\n");
     let error = error.ends_with(1).error();
@@ -118,13 +118,13 @@ fn the_tensors_of_a_file_make_a_schema_too() {
     assert_eq!(json["required"], json!(["layers"]));
     assert_eq!(json["properties"]["layers"]["required"], json!(["0", "1", "2", "3"]));
 
-    // It is what a conversion writes, and so none to be kept.
+    // It equals the schema that a conversion writes, so it is not kept separately.
     holdall(["convert", &model, &one]).ends_with(0);
     holdall(["convert", &model, &two, "--schema", &schema]).ends_with(0);
     assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
     holdall(["schema", "check", &schema, &one]).ends_with(0);
 
-    // Another is kept, and what does not fit it refused with the file and a way out.
+    // A different schema is kept, and data that does not conform to it is refused with the file's name and a hint.
     let mut other = json.clone();
     other["title"] = json!("a model");
     std::fs::write(&schema, other.to_string()).unwrap();
@@ -140,7 +140,7 @@ fn the_tensors_of_a_file_make_a_schema_too() {
     holdall([&part[..], &["--infer-schema"]].concat()).ends_with(0);
     assert_eq!(attribute(&one), None);
 
-    // Records and blobs keep what they are.
+    // Records and blobs keep their types.
     let records =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-union.mt");
     let made = holdall(["schema", "infer", records]).ends_with(0).json();
@@ -153,7 +153,7 @@ fn the_tensors_of_a_file_make_a_schema_too() {
     assert_eq!(error.error()["code"], "usage/arguments");
 }
 
-/// Integers beside a fraction come back as they were written, or are refused.
+/// Integers mixed with fractions are kept exactly, or are refused.
 #[test]
 fn integers_beside_a_fraction_are_exact_or_refused() {
     let dir = tempfile::tempdir().unwrap();

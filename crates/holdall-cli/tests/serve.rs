@@ -1,4 +1,4 @@
-//! `holdall serve`, and the other commands over what it serves.
+//! `holdall serve`, and other commands that read from it.
 #![cfg(all(unix, feature = "quic"))]
 
 use crate::command::{command, holdall};
@@ -20,7 +20,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
     std::fs::copy(tiny(), folder.path().join("tiny.zt")).unwrap();
     let key = folder.path().join(".key");
     let args = [folder.path().to_str().unwrap(), "--identity", key.to_str().unwrap()];
-    // The folder's name begins with a dot where the system's temporary ones do.
+    // The names of temporary folders begin with a dot, and `serve` skips such names.
     let inside = folder.path().join("models");
     std::fs::create_dir(&inside).unwrap();
     std::fs::rename(folder.path().join("tiny.zt"), inside.join("tiny.zt")).unwrap();
@@ -37,7 +37,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
     holdall(["diff", out.to_str().unwrap(), tiny().to_str().unwrap()]).ends_with(0);
     let http = format!("http://{}/models/tiny.zt", serving.address());
     holdall(["verify", &http, "--allow", "http", ALLOW[0], ALLOW[1]]).ends_with(0);
-    // Not without leave; not what is not there.
+    // Private hosts must be allowed, and missing files are errors.
     let e = holdall(["inspect", "--json", &url]).ends_with(2).error();
     assert_eq!(e["code"], "http/private-host");
     let none = serving.url("models/.key");
@@ -51,8 +51,8 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
         log.contains(" quic models/tiny.zt ") && log.contains(" http models/tiny.zt "),
         "{log}"
     );
-    assert!(log.contains(" net/no-file\n") && log.ends_with("ending\n"), "{log}");
-    // What was written is the same certificate.
+    assert!(log.contains(" net/no-file\n") && log.ends_with("stopping\n"), "{log}");
+    // The next server uses the certificate that was written.
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = Serving::new(&args);
@@ -138,7 +138,7 @@ fn what_cannot_be_served_is_told() {
     assert!(ran.err.ends_with("hint: write a secret on each line of it\n"), "{ran:?}");
 }
 
-/// A file of noise.
+/// Writes a file of random bytes.
 fn noise(path: &Path, len: usize) -> Vec<u8> {
     let mut state = 7u64;
     let mut next = || {
@@ -178,7 +178,7 @@ fn numbers_are_told_where_they_are_asked_for() {
     holdall(["verify", &serving.url("tiny.zt"), ALLOW[0], ALLOW[1]]).ends_with(0);
     let bytes = body(ask(serving.address(), "/tiny.zt")).len();
     body(ask(serving.address(), "/none.zt"));
-    // What a client was told is counted a moment before or after it has it.
+    // The counter may be updated shortly before or after the client has received the answer.
     let until = Instant::now() + Duration::from_secs(10);
     let wanted = [
         "holdall_clients{by=\"http\"} 0\n".to_owned(),
@@ -232,7 +232,7 @@ fn bytes_of_a_second_are_bounded_and_answers_on_their_way_are_sent_to_the_end() 
                 })
             }
         };
-        // A second, less what was made up for; never more than a machine that is busy takes.
+        // One second, less the initial burst; a busy machine may take longer.
         assert!(began.elapsed() > Duration::from_millis(800), "{scheme}: {:?}", began.elapsed());
         assert!(arrived == bytes, "{scheme}: {} bytes", arrived.len());
         let (status, log) = serving.ended();
@@ -256,14 +256,14 @@ fn hashes_stand_in_addresses_where_they_are_asked_for() {
     let local = holdall(["inspect", "--json", tiny().to_str().unwrap()]).ends_with(0).json();
     let remote = holdall(["inspect", "--json", &url, ALLOW[0], ALLOW[1]]).ends_with(0).json();
     assert_eq!(remote["tensors"], local["tensors"]);
-    // Another file in its place, which its server serves as if nothing were, is not the one that was named.
+    // If the file is replaced and its server does not notice, the client refuses it by its hash.
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let e = holdall(["inspect", "--json", &url, ALLOW[0], ALLOW[1]]).ends_with(1).error();
     assert_eq!(e["code"], "net/proof", "{e}");
-    // As text, the address is whole.
+    // In text output, the address is not shortened.
     let mut command = command(["serve", "--hash", "--listen", "127.0.0.1:0"]);
     let mut child =
         command.arg(tiny()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

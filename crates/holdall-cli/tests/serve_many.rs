@@ -1,4 +1,4 @@
-//! Memory of a server with many clients, none of which takes what it has asked for.
+//! The memory of a server with many clients, none of which reads the data that it requested.
 #![cfg(all(target_os = "linux", feature = "http2"))]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
@@ -26,7 +26,7 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    /// The most memory that it has had, in MB.
+    /// Returns the server's peak memory, in MB.
     fn most(&self) -> u64 {
         let path = format!("/proc/{}/status", self.0.id());
         let status = std::fs::read_to_string(path).unwrap();
@@ -36,14 +36,14 @@ impl Serving {
     }
 }
 
-/// A connection on which much was asked for.
+/// A connection with many outstanding requests.
 struct Asking {
     _connection: Connection,
     _control: (SendStream, RecvStream),
     _requests: Vec<(SendStream, RecvStream)>,
 }
 
-/// What a client of HTTP/2 says that asks for much, and has room for as much as there may be.
+/// Returns the bytes that an HTTP/2 client sends to request a lot with the largest windows.
 fn all_at_once() -> Vec<u8> {
     let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     let mut add = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
@@ -51,11 +51,11 @@ fn all_at_once() -> Vec<u8> {
         out.extend(stream.to_be_bytes());
         out.extend(payload);
     };
-    // The first window of a stream; the connection's.
+    // The initial window of streams; the window of the connection.
     add(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
     add(8, 0, 0, &0x7fff_0000u32.to_be_bytes());
     for number in 0..REQUESTS as u32 {
-        // `GET`, `http`, and a path as it stands.
+        // `GET`, `http`, and a path without compression.
         add(1, 5, 2 * number + 1, b"\x82\x86\x04\x0a/large.bin");
     }
     out
@@ -106,9 +106,9 @@ fn two_hundred_clients_that_take_nothing_cost_a_megabyte_each() {
         let address = Address::parse(&format!("holdall://{at}/x#sha256={pin}")).unwrap();
         let mut config = Trust::Pin(address.pin.unwrap()).config().unwrap();
         let mut transport = TransportConfig::default();
-        // As much as the server gives, if it gave.
+        // Windows that are larger than what the server sends.
         transport.stream_receive_window((16u32 << 20).into()).receive_window((64u32 << 20).into());
-        // While others connect.
+        // Keep the connection open while others connect.
         transport.keep_alive_interval(Some(Duration::from_secs(3)));
         config.transport_config(Arc::new(transport));
         let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -134,11 +134,11 @@ fn two_hundred_clients_that_take_nothing_cost_a_megabyte_each() {
                 _requests: requests,
             });
         }
-        // So that the last requests are sent.
+        // Wait until the last requests are sent.
         tokio::time::sleep(Duration::from_millis(100)).await;
         all
     });
-    // From here on nothing of what comes is taken, nor acknowledged. The server sends what it may.
+    // From here on, nothing received is read or acknowledged. The server sends as much as it may.
     let until = Instant::now() + Duration::from_secs(10);
     let (mut most, mut since) = (serving.most(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) && Instant::now() < until {

@@ -5,7 +5,7 @@ use crate::command::{self, Ran, accept, command};
 use crate::s3::{self, BUCKET, ID, SECRET, s3};
 use crate::server::Server;
 
-/// Runs the command with these variables, and none of the user's own.
+/// Runs the command with these environment variables and without the user's own.
 fn holdall(server: &Server, env: &[(&str, &str)], args: &[&str]) -> Ran {
     let endpoint = format!("endpoint_url={}", server.url(""));
     let mut all = args.to_vec();
@@ -71,7 +71,7 @@ fn what_is_refused_says_what_to_do_and_shows_no_secret() {
     let wrong = [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", "hunter2"), REGION];
     let e = holdall(&server, &wrong, &["inspect", "--json", &address]).ends_with(2).error();
     assert_eq!(e["code"], "stores/credentials");
-    // Secrets are no arguments.
+    // Secrets are not accepted as arguments.
     let ran = holdall(&server, &[], &["inspect", &address, "--store", "secret=x"]).ends_with(2);
     assert!(ran.err.contains("profiles"), "{}", ran.err);
 }
@@ -100,7 +100,7 @@ fn commands_write_to_a_store_whole_or_not_at_all() {
     holdall(&server, &keys, &build).ends_with(0);
     let shown = holdall(&server, &keys, &["records", &table]).ends_with(0);
     assert!(shown.out.contains('2'), "{}", shown.out);
-    // What is written elsewhere says so.
+    // Commands that cannot write to a store say so.
     let npy = format!("s3://{BUCKET}/out/w.npy");
     let e = holdall(&server, &keys, &["extract", "--json", &model, "w", "-o", &npy]).error();
     assert_eq!(e["code"], "write/address", "{e}");

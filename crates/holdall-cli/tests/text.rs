@@ -1,4 +1,4 @@
-//! Text for people and lines for scripts.
+//! Text output for people, and lines for scripts.
 
 use crate::command::{accept, command, holdall};
 use std::io::Read as _;
@@ -73,7 +73,7 @@ fn completions_and_manual_name_the_commands() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    // More than a pipe holds.
+    // More than a pipe's capacity.
     let paths: Vec<String> = std::iter::repeat_n(accept("ztensor/v1.2-sparse.zt"), 200).collect();
     let args = ["inspect".to_owned(), "--json".to_owned()].into_iter().chain(paths);
     let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! `verify`: sound files, bad ones, and what could not be verified.
+//! `verify`: sound files, bad files, and files that could not be verified fully.
 
 use crate::command::{self, accept, files, holdall, holdall_with};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn every_accepted_file_is_sound() {
         let path = path.to_str().unwrap();
         let ran = holdall(["verify", "--json", path]);
         let report = ran.json();
-        // A package that only links to some of its files cannot be verified alone.
+        // A package that only links to some of its files cannot be verified by itself.
         let linked = report["linked"].as_u64().unwrap_or(0) > 0;
         assert_eq!(ran.status, if linked { 4 } else { 0 }, "{path}");
         assert_eq!(
@@ -21,7 +21,7 @@ fn every_accepted_file_is_sound() {
     }
 }
 
-/// Verdict, findings, JSON, text and exit status, of every accepted file.
+/// Checks the verdict, findings, JSON, text and exit status for every accepted file.
 #[test]
 fn what_strictness_refuses_it_says() {
     let mut refused = 0;
@@ -30,7 +30,7 @@ fn what_strictness_refuses_it_says() {
         let ran = holdall(["verify", "--strict", "--json", path]);
         let report = ran.json();
         let found = report["findings"].as_array().unwrap().len();
-        // Fields that the specification of packages does not name are no findings, whatever they are.
+        // Fields that the packages' specification does not define are not findings.
         let is_extension = |w: &&serde_json::Value| w["code"] == "carton/extension";
         let warnings = report["warnings"].as_array().unwrap();
         let extensions = warnings.iter().filter(is_extension).count();
@@ -81,14 +81,14 @@ fn changed_bytes_are_found_and_the_status_says_so() {
 
     let text = holdall_with(["verify", "-"], &bytes).ends_with(1);
     assert!(text.out.contains("bad: <stdin>, 1 finding\n"), "{}", text.out);
-    // Only what is wrong.
+    // With `-q`, only problems are printed.
     let quiet = holdall_with(["verify", "-", "-q"], &bytes).ends_with(1);
     assert!(quiet.out.lines().count() == 1 && quiet.out.contains("[file/digest]"), "{quiet:?}");
-    // Of other tensors there is nothing bad to say.
+    // The other tensors have no findings.
     holdall_with(["verify", "-", "-x", "csr_i8_crc"], &bytes).ends_with(0);
 }
 
-/// What reads all of a tensor with a SHA-256 digest does not go by it.
+/// Every command that reads all of a tensor with a SHA-256 digest compares the digest.
 #[test]
 fn sha256_is_compared_by_whatever_reads_all_of_a_tensor() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn sha256_is_compared_by_whatever_reads_all_of_a_tensor() {
     }
     let shown = holdall(["inspect", &bad, "-t", name]);
     assert!(shown.status != 0 && shown.err.contains("file/digest"), "{shown:?}");
-    // Parts of it are no reason to read all.
+    // Reading only a part of it does not read all of it.
     holdall(["extract", &bad, name, "--rows", "1..2", "-o", &out]).ends_with(0);
 }
 
@@ -150,7 +150,7 @@ fn one_bad_file_of_several_ends_with_1() {
     assert!(found.out.starts_with("sound: ") && found.err.contains("[cbor/trailing]"), "{found:?}");
 }
 
-/// Of 32 × 16 elements of 4 bits in groups of 16, with an attribute that is not theirs.
+/// 32 × 16 elements of 4 bits in groups of 16, with an attribute that does not fit them.
 #[test]
 fn attributes_that_cannot_be_are_findings() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,7 +181,8 @@ fn attributes_that_cannot_be_are_findings() {
         let line = text.ends_with(1).out.lines().next().unwrap().to_owned();
         assert!(line.contains("`experts.gate.weight`") && line.contains(code), "{line}");
     }
-    // What may be right and is not known here: said, no finding, and not sound either.
+    // A value that may be valid but is unknown to this version is reported, but it is not a finding; the file is not
+    // sound either.
     let (report, text) = verify("packing", "marlin", "text");
     let report = report.ends_with(4).json();
     assert_eq!(report["unverified"][0]["reason"], "unsupported");
@@ -193,15 +194,15 @@ fn attributes_that_cannot_be_are_findings() {
     assert!(text.starts_with("not fully verified: ") && text.contains(expected), "{text}");
     let quiet = holdall(["verify", "-q", &path]).ends_with(4).out;
     assert!(quiet.lines().count() == 1 && quiet.contains("[quantized/packing]"), "{quiet}");
-    // A bad file beside it weighs more, a sound one less.
+    // A bad file given with it takes precedence; a sound one does not change the status.
     holdall(["verify", &path, tiny]).ends_with(4);
     holdall(["verify", tiny, &path]).ends_with(4);
 }
 
-/// What is asked for is verified, and what is odd about other tensors is their affair.
+/// Only the selected tensors are verified, and findings of other tensors are omitted.
 #[test]
 fn chosen_tensors_alone_are_verified() {
-    // Two tensors of an old file start where no writer of today puts them.
+    // Two tensors of an old file have offsets that current writers do not produce.
     let odd = accept("ztensor/made-0.1-unaligned.zt");
     let json = holdall(["verify", &odd, "--json"]).ends_with(0).json();
     let warned = json["warnings"][0]["tensor"].as_str().unwrap().to_owned();
@@ -212,7 +213,7 @@ fn chosen_tensors_alone_are_verified() {
     let verdict = |name: &str| holdall(["verify", &odd, "--strict", "-s", name, "--json"]).json();
     let sound = names.iter().filter(|name| verdict(name)["verdict"] == "sound").count();
     assert!(sound < names.len(), "{names:?}");
-    // All findings of the file are those of its tensors.
+    // All findings of the file belong to its tensors.
     let all: u64 = names
         .iter()
         .map(|name| {

@@ -1,4 +1,4 @@
-//! `holdall view`: what its server hands out, and to whom.
+//! `holdall view`: which files its server provides, and to which clients.
 
 use crate::command::{self, command, holdall};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -6,12 +6,12 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A server that is ended with the test.
+/// A server that is stopped at the end of the test.
 struct Served {
     child: Child,
-    /// `127.0.0.1:PORT`
+    /// The host and port: `127.0.0.1:PORT`.
     host: String,
-    /// What follows it, without what comes behind `#`.
+    /// The path of the page, without the fragment after `#`.
     page: String,
     fragment: String,
 }
@@ -23,7 +23,7 @@ impl Drop for Served {
     }
 }
 
-/// A folder with a page in it that is none.
+/// Creates a folder with a placeholder for the page.
 fn page(folder: &Path) -> String {
     let page = folder.join("page");
     std::fs::create_dir(&page).unwrap();
@@ -44,7 +44,7 @@ fn serve(args: &[&str]) -> Served {
 }
 
 impl Served {
-    /// The head and the body of an answer.
+    /// Returns the head and the body of a response.
     fn ask(&self, method: &str, path: &str, fields: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         let host = if fields.contains("Host:") {
@@ -52,7 +52,7 @@ impl Served {
         } else {
             format!("Host: {}\r\n", self.host)
         };
-        // A server that hangs up in the middle answers nothing.
+        // A server that closes the connection early sends no response.
         let _ =
             write!(stream, "{method} {path} HTTP/1.1\r\n{host}{fields}Connection: close\r\n\r\n");
         let mut answer = Vec::new();
@@ -116,7 +116,7 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
     let last = served.ask("GET", &path, "Range: bytes=199990-999999999999\r\n");
     assert_eq!(last.1, &bytes[199_990..]);
     assert_eq!(served.status("GET", &path, "Range: bytes=200000-\r\n"), "416");
-    // What is no range, or one of another file, is a request for all of it.
+    // An invalid or foreign range is treated as a request for the whole file.
     for odd in ["bytes=5-2", "bytes=-", "bytes=a-b", "bytes=0-1,4-5", "lines=1-2", "bytes=+1-2"] {
         assert_eq!(served.status("HEAD", &path, &format!("Range: {odd}\r\n")), "200", "{odd}");
     }
@@ -140,16 +140,17 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
     ] {
         assert_eq!(served.status("GET", &path, ""), "404", "{path}");
     }
-    // Nor is a file that has gone since, or another in its place under a validator that was given out.
+    // A file that has been removed is refused, and so is one that replaced it under a validator that was issued for the
+    // original.
     std::fs::write(&file, b"short").unwrap();
     let (head, body) = served.ask("GET", &path, &same);
     assert!(head.starts_with("HTTP/1.1 200") && body == b"short", "{head}");
     assert_eq!(served.status("GET", &path, &format!("If-Match: {tag}\r\n")), "412");
     std::fs::remove_file(&file).unwrap();
     assert_ne!(served.status("GET", &path, ""), "200");
-    // Another name that leads to this computer.
+    // Another host name that resolves to this computer.
     assert_eq!(served.status("GET", &served.page, "Host: rebound.example\r\n"), "421");
-    // What is no request for a file is told so.
+    // Other methods are refused.
     assert_eq!(served.status("POST", &served.page, ""), "405");
     assert_eq!(served.status("GET", &format!("/{}", "a".repeat(20_000)), ""), "400");
     assert_eq!(served.status("GET", &served.page, ""), "200");
@@ -182,7 +183,7 @@ fn of_a_model_in_several_files_those_are_there_and_nothing_else() {
             assert!(ask(name).0.starts_with("HTTP/1.1 404"), "{name}");
         }
     }
-    // What is wrong with it the page says; nothing but the file itself is there.
+    // The page shows the fault; the server provides only the file itself.
     std::fs::write(model.join("model.safetensors.index.json"), "{}").unwrap();
     let served = serve(&["--page", &page, model.to_str().unwrap()]);
     let token = served.page.strip_suffix("/open.html").unwrap();

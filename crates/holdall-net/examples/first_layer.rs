@@ -1,8 +1,8 @@
-//! A model that is computed with while it arrives: its layers come in the order in which they are needed, the connection is cut in the
-//! middle, and the rest comes over another.
+//! Computes with a model while it is being received: the layers are fetched in the order in which they are needed. The
+//! connection is cut in the middle, and the rest is fetched over another one.
 //!
-//! `cargo run --release --package holdall-net --features quic --example first_layer -- 1024` makes a model of 1024 MiB, serves it,
-//! and prints when each layer came.
+//! `cargo run --release --package holdall-net --features quic --example first_layer -- 1024` makes a model of 1024 MiB,
+//! serves it, and prints when each layer arrived.
 
 use holdall::http::{Hosts, Policy, Timeouts};
 use holdall::serve::{Files, Identity, Protocols, ServeOptions, Service, Serving};
@@ -23,12 +23,12 @@ fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("first-layer-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("there is a folder for temporary files");
     let done = run(&folder, mib << 20, |line| println!("{line}"));
-    // What stays is in a folder for temporary files.
+    // The folder is for temporary files, so a failure to remove it does not matter.
     let _ = std::fs::remove_dir_all(&folder);
     done
 }
 
-/// Streams a model of so many bytes, and tells what happens.
+/// Streams a model of `bytes` bytes, and passes a line per event to `tell`.
 pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()> {
     let path = folder.join("model.zt");
     write(&path, bytes / LAYERS)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()
         assert!(*weights == local, "{} is another", layer.name());
         count += 1;
         if count == LAYERS / 2 {
-            // As if it had been killed: nobody is told. Another begins at the same address.
+            // As if the process had been killed: the client is not notified. Another server starts at the same address.
             drop(serving.take());
             tell(format!("{:>6} ms  the server is gone", began.elapsed().as_millis()));
             serving = Some(again(&path, at, &identity)?);
@@ -72,13 +72,13 @@ pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()
     Ok(())
 }
 
-/// Stands for a layer of a network.
+/// Stands in for computing a layer of a network.
 fn compute(activations: f64, weights: &[u8]) -> f64 {
     let sum: u64 = weights.iter().map(|byte| u64::from(*byte)).sum();
     (activations + sum as f64 / weights.len().max(1) as f64).sqrt()
 }
 
-/// The bytes of a layer.
+/// Returns the bytes of a layer.
 fn noise(layer: Option<u64>, len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ layer.unwrap_or(u64::MAX);
     let mut out = Vec::with_capacity(len + 8);
@@ -108,7 +108,7 @@ fn serve(path: &Path, listen: SocketAddr, identity: &Arc<Identity>) -> Result<Se
     Serving::start(&Service::new(files), &options.with_identity(Arc::clone(identity)))
 }
 
-/// The old server's threads may hold the socket for a moment.
+/// Starts another server at the same address. The old server's threads may hold the socket for a moment.
 fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let mut last: Option<Error> = None;
     for _ in 0..200 {
@@ -121,7 +121,7 @@ fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Servin
     Err(last.expect("it was tried"))
 }
 
-/// A server of this machine, which is taken for gone when it says nothing for a second.
+/// Options for a local server, whose connection counts as lost after a second without a packet.
 fn options() -> OpenOptions {
     let mut patience = Timeouts::default();
     patience.stall = Duration::from_secs(1);

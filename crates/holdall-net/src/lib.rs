@@ -1,19 +1,20 @@
-//! Files that are served, and streamed: `docs/spec/stream.md`.
+//! Servers and clients for files over QUIC and HTTP: `docs/spec/stream.md`.
 //!
-//! [`protocol`] is what both sides say, as state machines that do no I/O and know no clock: bytes of a stream in, what is
-//! to be done out. `quic` drives both sides of it (the feature of that name), [`http`] serves the same files to whoever knows
-//! HTTP. Neither knows what a tensor is: a [`Shelf`] has files, a file has bytes, and some of them are its index, which
-//! are sent unasked. Whoever gets those decodes them as if the file were here, and asks for the rest by ranges.
+//! [`protocol`] has both sides of the protocol as state machines, without I/O and without a clock: received bytes go
+//! in, frames and actions come out. `quic` (the feature of that name) runs them over QUIC; [`http`] serves the same
+//! files to HTTP clients. None of them knows about tensors: a [`FileCatalog`] has files, a file has bytes, and some
+//! byte ranges are its index. A client receives the index without requesting it, decodes it as if the file were local,
+//! and requests further bytes by range.
 //!
 //! # The index comes first
 //!
-//! A server sends the bytes of a file's index without being asked, on the first stream: the bytes that a decoder
-//! asks for. If a few bytes tell where they are (`Format::table`), it finds them without decoding; it does so
-//! once for each file. They go into the client's window (`ByteSource::came`), where the same decoder opens the
-//! file without asking again, whatever its format; the server needs to know nothing about tensors. Every read is
-//! a stream of its own, with all its ranges and a priority. The protocol consists of state machines into which
-//! bytes are pushed (`protocol/`), so tests can cut and interleave them freely; only `quic/` waits. Callers
-//! block: their threads park, and quinn runs on two threads that all clients of a process share.
+//! When a client opens a file, the server sends the file's index along with the response, on the first stream: exactly
+//! the bytes a decoder would request. If the file's first or last bytes say where the index is
+//! (`Format::index_location`), the server finds it without decoding the file, once per file. On the client, the index
+//! goes into the source's window (`ByteSource::prefetched`), where the same decoder opens the file without another
+//! request, whatever its format. Every read is one stream, with all its ranges and a priority. The state machines of
+//! `protocol/` can be tested with bytes that are cut and interleaved freely; only `quic/` waits. Callers block: their
+//! threads park, and quinn runs on two threads that all clients of a process share.
 
 #![forbid(unsafe_code)]
 
@@ -36,10 +37,10 @@ pub use shelf::{
 
 use holdall_core::Rule;
 
-/// The tables of rules of this crate.
+/// The rule tables of this crate.
 static TABLES: &[&[&Rule]] = &[rules::RULES];
 
-/// Every rule of this crate.
+/// Returns all rules of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     TABLES.iter().copied().flatten().copied()
 }

@@ -1,4 +1,4 @@
-//! What a service has done, in numbers.
+//! Metrics of a service.
 
 use crate::protocol::FileId;
 use crate::rules::NO_FILE;
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// By which protocol a client comes.
+/// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
     Http,
@@ -39,7 +39,7 @@ impl By {
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     of: [Counts; By::ALL.len()],
-    /// Requests by how they ended.
+    /// Number of requests, by protocol and outcome.
     done: Mutex<BTreeMap<(By, &'static str), u64>>,
 }
 
@@ -57,7 +57,7 @@ impl Meter {
         &self.of[by as usize]
     }
 
-    /// Whether there is room for one more of at most so many.
+    /// Counts a client, unless `most` clients are connected already. Returns whether it was accepted.
     pub(crate) fn enter(&self, by: By, most: usize) -> bool {
         let counts = self.counts(by);
         if counts.clients.fetch_add(1, Ordering::AcqRel) >= most {
@@ -77,7 +77,7 @@ impl Meter {
         self.counts(by).clients.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Clients that are here.
+    /// Returns the number of connected clients.
     pub(crate) fn clients(&self) -> usize {
         self.of.iter().map(|counts| counts.clients.load(Ordering::Acquire)).sum()
     }
@@ -104,23 +104,24 @@ impl Meter {
         *all.entry((by, how)).or_default() += 1;
     }
 
-    /// As Prometheus reads it.
+    /// Returns the metrics in Prometheus' text format.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         let mut each = |name: &str, kind: &str, help: &str, of: &dyn Fn(&Counts) -> u64| {
             head(&mut out, name, kind, help);
             for by in By::ALL {
-                // A text takes it.
+                // Writing to a `String` cannot fail.
                 let _ = writeln!(out, "{name}{{by=\"{}\"}} {}", by.name(), of(self.counts(*by)));
             }
         };
         each("holdall_clients", "gauge", "Clients that are connected.", &|counts| {
             counts.clients.load(Ordering::Acquire) as u64
         });
-        each("holdall_clients_total", "counter", "Clients that were taken.", &|counts| {
+        each("holdall_clients_total", "counter", "Clients that were accepted.", &|counts| {
             counts.came.load(Ordering::Relaxed)
         });
-        let help = "Clients that were turned away because there were too many.";
+        let help =
+            "Clients that were turned away because the server had its maximum number of clients.";
         each("holdall_clients_turned_away_total", "counter", help, &|counts| {
             counts.turned_away.load(Ordering::Relaxed)
         });
@@ -134,8 +135,7 @@ impl Meter {
             &|counts| counts.sent.load(Ordering::Relaxed),
         );
         let name = "holdall_requests_total";
-        let help =
-            "Requests by how they ended: whole, left by the client, or the rule that was broken.";
+        let help = "Requests by outcome: whole, left (by the client), or the code of the rule that was broken.";
         head(&mut out, name, "counter", help);
         for ((by, how), count) in &*self.done.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = writeln!(out, "{name}{{by=\"{}\",done=\"{how}\"}} {count}", by.name());
@@ -148,7 +148,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A shelf with the file `metrics`.
+/// A catalog with one file, `metrics`.
 pub(crate) struct Numbers<F>(F);
 
 const NAME: &str = "metrics";
@@ -163,7 +163,7 @@ impl<F: Fn() -> String + Send + Sync> FileCatalog for Numbers<F> {
     fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
         match name == NAME {
             true => Ok(Arc::new(Text(Bytes::from((self.0)())))),
-            false => Err(NO_FILE.broken("there are numbers alone")),
+            false => Err(NO_FILE.broken("the only file here is `metrics`")),
         }
     }
 

@@ -1,18 +1,19 @@
-//! Bytes of a second.
+//! Rate limits in bytes per second.
 
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How fast bytes go: when the next ones may.
+/// A rate limiter: the time at which the next bytes may be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Option<Instant>>);
 
-/// What was not used of the time before may be made up for, as far as this goes.
+/// Unused time that may be made up for, at most.
 const SLACK: Duration = Duration::from_millis(100);
 
 impl Pace {
-    /// How long it is from `now` until so many bytes may be sent, at so many a second. They are counted as sent.
+    /// Counts `bytes` as sent, and returns how long to wait after `now` before sending them, at `rate` bytes per
+    /// second.
     pub(crate) fn delay(&self, bytes: u64, rate: NonZeroU64, now: Instant) -> Duration {
         let takes = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
         let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
@@ -34,7 +35,7 @@ mod tests {
         let (pace, rate) = (Pace::default(), NonZeroU64::new(1000).unwrap());
         let mut now = Instant::now() + Duration::from_secs(1);
         let begin = now;
-        // The first hundred were made up for; ten of a hundred bytes take nine tenths of a second.
+        // The first hundred bytes are made up for by the slack; the other nine hundred take 900 ms.
         for _ in 0..10 {
             now += pace.delay(100, rate, now);
         }
@@ -44,7 +45,7 @@ mod tests {
         assert_eq!(pace.delay(100, rate, now), Duration::ZERO);
         assert_eq!(pace.delay(100, rate, now), Duration::from_millis(100));
         assert!(pace.delay(u64::MAX, rate, now) > Duration::from_secs(1 << 30));
-        // Who is far behind stays there, without harm.
+        // A limiter that is centuries ahead does not overflow.
         let _ = pace.delay(u64::MAX, rate, now);
     }
 }

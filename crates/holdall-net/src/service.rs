@@ -1,4 +1,4 @@
-//! What servers have in common.
+//! The state that servers of all protocols share.
 
 use crate::meter::{By, Meter, Numbers};
 use crate::pace::Pace;
@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// What is served, to whom, how much of it at once, and who is told. Servers that are given clones of one serve the same, and
-/// share its bounds and numbers.
+/// Files to serve, with access tokens, limits and a log. Servers started with clones of one `Service` serve the same
+/// files, and share its limits and metrics.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) shelf: Arc<dyn FileCatalog>,
@@ -20,70 +20,70 @@ pub struct Service {
     shared: Arc<Shared>,
 }
 
-/// What clones have in common.
+/// The state that all clones share.
 #[derive(Default)]
 struct Shared {
     meter: Meter,
     pace: Pace,
-    /// How fast bytes go to each machine that has clients here.
+    /// Rate limiters, one per client machine.
     paces: Mutex<HashMap<IpAddr, Weak<Pace>>>,
 }
 
-/// The most bytes that are read at a time for an answer, and the fewest where many are served.
+/// Maximum bytes that are read at a time for a response, and the minimum when there are many clients.
 pub(crate) const PIECE: u64 = 1 << 20;
 pub(crate) const PIECE_MIN: u64 = 16 << 10;
-/// Pieces in a second, where bytes of a second are counted.
+/// Pieces per second, if the rate is limited.
 const PIECES: u64 = 16;
 
 impl Service {
-    /// What is on `shelf`, to anybody, under the usual bounds.
+    /// Serves the files of `shelf` to everyone, with the default limits.
     pub fn new(shelf: Arc<dyn FileCatalog>) -> Service {
         let (tokens, bounds) = (Tokens::default(), ServerLimits::default());
         Service { shelf, tokens, bounds, log: Arc::new(|_| {}), shared: Arc::default() }
     }
 
-    /// What is served.
+    /// Returns the catalog of served files.
     pub fn shelf(&self) -> &Arc<dyn FileCatalog> {
         &self.shelf
     }
 
-    /// Who may ask.
+    /// Sets the tokens that clients need.
     pub fn with_tokens(mut self, tokens: Tokens) -> Service {
         self.tokens = tokens;
         self
     }
 
-    /// Whether anybody may ask.
+    /// Returns `true` if clients need no token.
     pub fn is_open(&self) -> bool {
         self.tokens.is_open()
     }
 
-    /// How much clients may have.
+    /// Sets the limits for clients.
     pub fn with_bounds(mut self, bounds: ServerLimits) -> Service {
         self.bounds = bounds;
         self
     }
 
-    /// Who is told what was asked for.
+    /// Sets the function that is called after each request.
     pub fn with_log(mut self, log: Log) -> Service {
         self.log = log;
         self
     }
 
-    /// A shelf with one file, `metrics`: clients, requests and bytes of this service as Prometheus reads them, as they
-    /// are when it is opened. Neither names of files nor addresses of clients are among them.
+    /// Returns a catalog with one file, `metrics`: the number of clients, requests and bytes of this service, in
+    /// Prometheus' text format, at the time the file is opened. It contains neither file names nor client addresses.
     pub fn metrics(&self) -> Arc<dyn FileCatalog> {
         let shared = Arc::clone(&self.shared);
         Arc::new(Numbers::new(move || shared.meter.text()))
     }
 
-    /// A client comes, unless there are as many as may be.
+    /// Registers a client. Returns `None` if the maximum number of clients is connected.
     pub(crate) fn enter(&self, by: By, client: SocketAddr) -> Option<Visit> {
         if !self.shared.meter.enter(by, self.bounds.clients) {
             return None;
         }
         let mut paces = self.shared.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        // An IPv6 host has many addresses: all of its network count as one.
+        // An IPv6 host has many addresses: its whole /64 network counts as one.
         let host = match client.ip() {
             IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
                 Some(ip) => ip.into(),
@@ -104,7 +104,7 @@ impl Service {
         Some(Visit { service: self.clone(), by, client, pace })
     }
 
-    /// A client is not taken.
+    /// Counts a client that was turned away.
     #[cfg(feature = "quic")]
     pub(crate) fn turn_away(&self, by: By) {
         self.shared.meter.turn_away(by);
@@ -120,7 +120,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A client that is here.
+/// A connected client.
 pub(crate) struct Visit {
     service: Service,
     by: By,
@@ -129,14 +129,14 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Bytes that may be on their way to it, while there are as many clients as now.
+    /// Returns the maximum number of bytes in flight to this client, given the current number of clients.
     pub(crate) fn share(&self) -> u64 {
         let bounds = &self.service.bounds;
         let clients = self.service.shared.meter.clients().max(1) as u64;
         bounds.in_flight.min(bounds.in_flight_of_all / clients).max(PIECE_MIN)
     }
 
-    /// Bytes that are read at a time for one of its answers.
+    /// Returns the number of bytes to read at a time for one of the client's responses.
     pub(crate) fn piece(&self) -> u64 {
         let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
         let slowest = rate.into_iter().chain(rate_of_all).min();
@@ -144,7 +144,7 @@ impl Visit {
         (self.share() / 8).clamp(PIECE_MIN, PIECE).min(paced)
     }
 
-    /// So many bytes are to be sent: how long it is until they may.
+    /// Counts `bytes` as sent, and returns how long to wait before sending them.
     pub(crate) fn delay(&self, bytes: u64) -> Duration {
         let now = Instant::now();
         let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
@@ -154,18 +154,18 @@ impl Visit {
         own.max(all)
     }
 
-    /// So many bytes of an answer were sent.
+    /// Counts `bytes` of a response as sent.
     pub(crate) fn sent(&self, bytes: u64) {
         self.service.shared.meter.sent(self.by, bytes);
     }
 
-    /// A request is answered until what this gives is dropped.
+    /// Counts a request as running until the returned guard is dropped.
     pub(crate) fn answers(&self) -> Answers<'_> {
         self.service.shared.meter.answers(self.by, true);
         Answers(self)
     }
 
-    /// What was asked for, and how it ended.
+    /// Logs a request and its outcome.
     pub(crate) fn tell(&self, name: &str, sent: u64, done: RequestOutcome) {
         self.service.shared.meter.done(self.by, done);
         let (client, by) = (self.client, self.by.name());
@@ -179,7 +179,7 @@ impl Drop for Visit {
     }
 }
 
-/// While a request is answered.
+/// Counts as one running request until it is dropped.
 pub(crate) struct Answers<'a>(&'a Visit);
 
 impl Drop for Answers<'_> {

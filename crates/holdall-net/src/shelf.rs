@@ -1,4 +1,4 @@
-//! What a server has, and whom it gives it to.
+//! The files that a server has, and who may read them.
 
 use crate::protocol::{FileId, Tree};
 use crate::rules::{FAILED, TOKEN};
@@ -11,93 +11,93 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The files that a server has, by name: parts with `/` between them, and none before the first.
+/// The files that a server has, by name. A name has segments separated by `/`, and no leading `/`.
 pub trait FileCatalog: Send + Sync {
-    /// The file of that name, as it is now.
+    /// Opens the current version of the file with this name.
     ///
     /// # Errors
-    /// `net/no-file` for every name that is not served, whatever the reason; Io.
+    /// `net/no-file` for every name that is not served, whatever the reason; an I/O error if the file cannot be read.
     fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>>;
 
-    /// Every file, in the order of names.
+    /// Returns all files, sorted by name.
     ///
     /// # Errors
-    /// `net/no-file`, where listing is off; Io.
+    /// `net/no-file` if listing is disabled; an I/O error if the files cannot be listed.
     fn list(&self) -> Result<Vec<Entry>>;
 }
 
-/// A file that is served: the bytes of one version of it.
+/// One version of a served file.
 pub trait ServedFile: Send + Sync {
-    /// Bytes in all.
+    /// Returns the length of the file in bytes.
     fn len(&self) -> u64;
 
-    /// What tells this version of this file from every other.
+    /// Returns the id of this version of the file, which differs from that of every other version and file.
     fn id(&self) -> FileId;
 
-    /// Where the bytes are without which nothing is known of the file: rising, not empty, none touching another. None at
-    /// all of a file in no format that is known.
+    /// Returns the byte ranges a decoder needs to open the file: in ascending order, not empty, neither overlapping nor
+    /// adjacent. Returns no ranges if the file's format is not known.
     fn index(&self) -> Vec<Range<u64>>;
 
-    /// The bytes of a range inside the file.
+    /// Reads a range, which must be inside the file.
     ///
     /// # Errors
-    /// `net/changed` where the file is another by now; Io.
+    /// `net/changed` if the file was changed meanwhile; an I/O error if it cannot be read.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
 
-    /// The same, into memory that is as long as the range.
+    /// Reads a range into `out`, which must be as long as the range.
     ///
     /// # Errors
-    /// As for reading; `net/failed` where the file gives more bytes or fewer.
+    /// As for [`read`](ServedFile::read); `net/failed` if the file returns more or fewer bytes.
     fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
         let read = self.read(range)?;
         if read.len() != out.len() {
-            let found = format!("the file gave {} bytes for {}", read.len(), out.len());
+            let found = format!("read {} bytes, expected {}", read.len(), out.len());
             return Err(FAILED.broken(found));
         }
         out.copy_from_slice(&read);
         Ok(())
     }
 
-    /// The tree of its hashes, which takes reading it once.
+    /// Returns the file's hash tree. Computing it reads the whole file once.
     ///
     /// # Errors
-    /// As for reading.
+    /// As for [`read`](ServedFile::read).
     fn tree(&self) -> Result<Arc<Tree>> {
         Tree::new(self.len(), &|range| self.read(range)).map(Arc::new)
     }
 
-    /// What the bytes are to a browser: a media type.
+    /// Returns the file's media type, for browsers. The default is `application/octet-stream`.
     fn kind(&self) -> &'static str {
         "application/octet-stream"
     }
 
-    /// Whether there are no bytes.
+    /// Returns `true` if the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A file in a list of them.
+/// A file in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Bytes in all.
+    /// The file's length in bytes.
     pub len: u64,
 }
 
-/// Who may ask: anybody, or who has one of these.
+/// The tokens that a server accepts. Without any, everyone may read its files.
 #[derive(Clone, Default)]
 pub struct Tokens(Vec<String>);
 
-/// The most bytes of a token.
+/// Maximum length of a token, in bytes.
 pub(crate) const TOKEN_MAX: usize = 512;
 
 impl Tokens {
-    /// One of them is asked for; without any, nobody is asked for one.
+    /// Accepts each of these tokens. If the list is empty, clients need none.
     ///
     /// # Errors
-    /// `net/token` for one that is empty, longer than 512 bytes or not of visible ASCII.
+    /// `net/token` if a token is empty, longer than 512 bytes, or has characters other than visible ASCII.
     pub fn new(all: Vec<String>) -> Result<Tokens> {
         let is_one = |t: &String| {
             (1..=TOKEN_MAX).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic())
@@ -111,12 +111,13 @@ impl Tokens {
         }
     }
 
-    /// Whether nobody is asked for one.
+    /// Returns `true` if clients need no token.
     pub fn is_open(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether who gives this may ask. It takes as long for each wrong one.
+    /// Returns `true` if a client with this token may read files. The time it takes does not depend on how much of the
+    /// token is right.
     pub fn admit(&self, given: &str) -> bool {
         let given = given.as_bytes();
         let is = |token: &String| {
@@ -134,25 +135,25 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// How much clients may have of a server.
+/// Limits for the clients of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Clients at once, over each protocol.
+    /// Maximum number of connected clients, per protocol. Default: 256.
     pub clients: usize,
-    /// Files that a client has open at once.
+    /// Maximum number of files a client may have open. Default: 1024.
     pub files: usize,
-    /// Requests of a client that are answered at once; more of them wait.
+    /// Maximum number of requests of one client that are answered at once; further requests wait. Default: 16.
     pub requests: usize,
-    /// Bytes on their way to a client, of all its requests.
+    /// Maximum bytes in flight to one client, over all its requests. Default: 8 MiB.
     pub in_flight: u64,
-    /// Bytes on their way to all clients, each of which has the same share.
+    /// Maximum bytes in flight to all clients, shared equally. Default: 32 MiB.
     pub in_flight_of_all: u64,
-    /// Bytes a second to a machine, however many clients it has; for IPv6 to a network of /64. Without one, as many as go.
+    /// Maximum bytes per second to one machine (IPv6: to one /64 network), over all its clients. Default: unlimited.
     pub rate: Option<NonZeroU64>,
-    /// Bytes a second to all.
+    /// Maximum bytes per second to all clients together. Default: unlimited.
     pub rate_of_all: Option<NonZeroU64>,
-    /// How long a client may do nothing, and how long it may take none of what is sent to it.
+    /// How long a client may be idle, or accept none of the bytes sent to it, before it is disconnected. Default: 30 s.
     pub patience: Duration,
 }
 
@@ -171,32 +172,32 @@ impl Default for ServerLimits {
     }
 }
 
-/// Something that a server did, for its log.
+/// A request, for the server's log.
 #[derive(Debug, Clone)]
 pub struct Access<'a> {
-    /// Who asked.
+    /// The client's address.
     pub client: SocketAddr,
-    /// By which protocol: `quic`, `http`.
+    /// The protocol: `quic` or `http`.
     pub by: &'static str,
-    /// What was asked for.
+    /// The requested name.
     pub name: &'a str,
-    /// Bytes that were sent.
+    /// Number of bytes sent.
     pub sent: u64,
-    /// How it ended.
+    /// The outcome.
     pub done: RequestOutcome,
 }
 
-/// Who is told what was asked for, and how it ended. Called from any thread.
+/// A function that is called after each request, from any thread.
 pub type Log = Arc<dyn Fn(&Access<'_>) + Send + Sync>;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// All that was asked for was sent.
+    /// All requested bytes were sent.
     Whole,
-    /// The client left before that.
+    /// The client disconnected before the end.
     Left,
-    /// The broken rule that it was refused for.
+    /// The request was refused. The value is the code of the broken rule.
     Refused(&'static str),
 }
 
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_the_tokens_is_asked_for() {
+    fn only_listed_tokens_are_accepted() {
         let tokens = Tokens::new(vec!["first".into(), "second".into()]).unwrap();
         assert!(tokens.admit("first") && tokens.admit("second"));
         assert!(!tokens.admit("") && !tokens.admit("firs") && !tokens.admit("firstt"));

@@ -1,4 +1,4 @@
-//! Waiting for what others do: a runtime for sockets and timers, and threads that park.
+//! Blocking on futures: a runtime for sockets and timers, and threads that park.
 
 use crate::rules::FAILED;
 use holdall_core::{Error, Result};
@@ -9,10 +9,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The runtime of this process. One that a fork left behind has no threads: who has another number makes another.
+/// The runtime of this process, with the id of the process that made it. A forked child has none of the runtime's
+/// threads, so it makes another.
 static SHARED: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 
-/// The runtime that all share whose own threads do the work: it has connections of clients, and tells when sockets and timers are due.
+/// Returns the runtime that all connections of the process share. It drives sockets and timers; callers poll their own
+/// futures.
 pub(crate) fn shared() -> Result<Handle> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
@@ -21,13 +23,13 @@ pub(crate) fn shared() -> Result<Handle> {
     {
         return Ok(runtime.handle().clone());
     }
-    // As long as the process: connections outlive the file that opened the first.
+    // Never dropped: connections outlive the file that opened the first.
     let runtime: &'static Runtime = Box::leak(Box::new(runtime(2)?));
     *shared = Some((process, runtime));
     Ok(runtime.handle().clone())
 }
 
-/// A runtime of so many threads.
+/// Creates a runtime with this number of threads.
 pub(crate) fn runtime(threads: usize) -> Result<Runtime> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads)
@@ -35,10 +37,11 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime> {
         .enable_io()
         .enable_time()
         .build();
-    built.map_err(|e| FAILED.broken("no thread can be started").because(e))
+    built.map_err(|e| FAILED.broken("cannot start threads").because(e))
 }
 
-/// What `future` comes to, on this thread, which may be one of another runtime; timers and sockets are those of `handle`.
+/// Blocks the current thread until `future` is ready, and returns its output. The thread may belong to another runtime;
+/// timers and sockets use that of `handle`.
 pub(crate) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -58,7 +61,7 @@ pub(crate) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
     }
 }
 
-/// An error, and whether trying again may help.
+/// An error, and whether a retry may help.
 #[derive(Debug, Clone)]
 pub(crate) struct Failed {
     pub(crate) error: Error,

@@ -1,4 +1,5 @@
-//! What clients say before the handshake is done, by a ticket of an earlier connection: it is answered once, whoever says it again.
+//! Early data (0-RTT), sent with a session ticket of an earlier connection: it is answered once, even if it is
+//! replayed.
 
 mod way;
 
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use way::{Only, way};
 
-/// A server, and the names of what was opened and answered.
+/// A server, and the names of the files that were opened and read.
 struct World {
     server: Option<Server>,
     identity: Identity,
@@ -33,7 +34,7 @@ impl World {
             let service = Service::new(Arc::new(Only(1 << 20))).with_log(log.clone());
             match Server::start(service, at, &self.identity) {
                 Ok(server) => return self.server = Some(server),
-                // The one before may hold the socket for a moment.
+                // The previous server may hold the socket for a moment.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -52,7 +53,7 @@ impl World {
         way::open(&self.identity, name, at)
     }
 
-    /// Waits until all connections have ended.
+    /// Waits until all connections are closed.
     fn is_left(&self) {
         for _ in 0..1000 {
             if self.server().clients() == 0 {
@@ -72,8 +73,8 @@ fn read(remote: &Remote) {
     way::read(remote, 5000..105_000);
 }
 
-/// Opens and reads it, waits until that has ended, and adds to `seen` what it leaves in the server's log. Whether the server was asked
-/// early.
+/// Opens and reads the file, waits until the connection is closed, and adds the expected log entries to `seen`. Returns
+/// whether the request was sent as early data.
 fn visit(world: &World, name: &str, at: SocketAddr, seen: &mut Vec<String>) -> bool {
     let remote = world.open(name, at);
     let is_early = remote.is_early();
@@ -84,10 +85,10 @@ fn visit(world: &World, name: &str, at: SocketAddr, seen: &mut Vec<String>) -> b
     is_early
 }
 
-/// Visits until one is early: on a busy machine what lets somebody come early may be lost on its way, or the handshake may be done
-/// before the first words are said.
+/// Repeats visits until one uses early data: on a busy machine, the session ticket may be lost, or the handshake may
+/// finish before the first frames are sent.
 fn early(mut visit: impl FnMut() -> bool) {
-    assert!((0..20).any(|_| visit()), "nobody is let in early");
+    assert!((0..20).any(|_| visit()), "no early data was accepted");
 }
 
 #[test]
@@ -101,21 +102,21 @@ fn a_server_that_is_known_is_asked_at_once() {
 }
 
 #[test]
-fn what_is_refused_early_is_said_again() {
+fn refused_early_data_is_sent_again() {
     let mut world = World::new();
     let (at, mut seen) = (world.at(), Vec::new());
     visit(&world, "a", at, &mut seen);
-    // Another server, which knows nothing of the tickets of the one before.
+    // Another server, without the session tickets of the previous one.
     world.server.take();
     world.start(at);
     assert!(!visit(&world, "b", at, &mut seen));
-    // Its own tickets are good.
+    // Its own tickets are accepted.
     early(|| visit(&world, "c", at, &mut seen));
     assert_eq!(world.seen(), seen);
 }
 
 #[test]
-fn what_somebody_says_a_second_time_is_not_answered() {
+fn replayed_early_data_is_not_answered() {
     let world = World::new();
     let said = Arc::<Mutex<Vec<Vec<u8>>>>::default();
     let keep = Arc::clone(&said);
@@ -136,7 +137,7 @@ fn what_somebody_says_a_second_time_is_not_answered() {
     for datagram in &said {
         other.send_to(datagram, world.at()).unwrap();
     }
-    // It is taken for a client that begins, and no more.
+    // The server treats it as a new client at the start of a handshake.
     let (len, from) = other.recv_from(&mut [0; 65536]).unwrap();
     assert!(len > 0 && from == world.at());
     read(&world.open("c", world.at()));

@@ -1,5 +1,5 @@
-//! Clients of QUIC that say what they should not, too much, or nothing: their connections end, with the reason, and others are
-//! served on.
+//! QUIC clients that send invalid data, too much, or nothing: their connections are closed with the reason, and other
+//! clients are still served.
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::Result;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A file of so many zeros, and how many of them were read.
+/// A file of zeros with this length, and the number of bytes read from it.
 struct Zeros(u64, Arc<AtomicU64>);
 
 impl ServedFile for Zeros {
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_millis(600);
 struct World {
     server: Server,
     identity: Identity,
-    /// Bytes that the server has read.
+    /// Number of bytes the server has read.
     read: Arc<AtomicU64>,
     ended: Arc<Mutex<Vec<String>>>,
 }
@@ -84,7 +84,7 @@ impl World {
         self.server.address().unwrap()
     }
 
-    /// As a client should be.
+    /// Checks that a well-behaved client is served.
     fn works(&self) {
         let at = self.address();
         let pin = self.identity.pin().unwrap();
@@ -107,7 +107,7 @@ impl World {
     }
 }
 
-/// Believes everybody.
+/// Accepts every certificate.
 #[derive(Debug)]
 struct Anybody;
 
@@ -164,7 +164,7 @@ async fn connect(
     Ok((endpoint, connection))
 }
 
-/// A client that has said hello and opened the file.
+/// Connects, says hello and opens the file.
 async fn opened(at: SocketAddr) -> (Endpoint, Connection, SendStream, RecvStream) {
     let (endpoint, connection) = connect(at, PROTOCOL).await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
@@ -214,7 +214,7 @@ fn garbage_ends_the_connection_with_its_reason() {
             send.write_all(&garbage).await.unwrap();
             assert_eq!(why(&connection.closed().await), Some(reason), "{garbage:?}");
         }
-        // On the stream of a request.
+        // On a request's stream.
         for garbage in [vec![0xff; 100], vec![5, 9, 0, 0, 0], vec![1, 2, 0, 0, 0, 1, 0]] {
             let (_endpoint, connection, ..) = opened(at).await;
             let (mut send, _receive) = connection.open_bi().await.unwrap();
@@ -246,7 +246,7 @@ fn ranges_outside_and_files_that_are_not_open_are_refused() {
 }
 
 #[test]
-fn who_asks_and_never_reads_is_cut_off_and_costs_little() {
+fn clients_that_never_read_are_cut_off_and_cost_little() {
     let world = world(64);
     run(async {
         let (_endpoint, connection, ..) = opened(world.address()).await;
@@ -258,7 +258,7 @@ fn who_asks_and_never_reads_is_cut_off_and_costs_little() {
             send.finish().unwrap();
             held.push((send, receive));
         }
-        // The next stream waits: QUIC has a limit to them.
+        // The next stream has to wait: QUIC limits their number.
         let next = tokio::time::timeout(Duration::from_millis(100), connection.open_bi()).await;
         assert!(next.is_err());
         let until = Instant::now() + PATIENCE * 8;
@@ -267,17 +267,17 @@ fn who_asks_and_never_reads_is_cut_off_and_costs_little() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    // What was in flow control's windows, for each of the requests that had their turn.
+    // What fits in the flow-control windows, for each request that was started.
     assert!(world.read.load(Ordering::Relaxed) < 64 << 20, "{:?}", world.read);
     world.works();
 }
 
 #[test]
-fn who_says_nothing_and_more_than_are_taken_end() {
+fn silent_clients_and_too_many_clients_are_disconnected() {
     let world = world(4);
     let at = world.address();
     run(async {
-        // No stream; a stream without a hello; half of one; and their number is all that there is room for.
+        // No stream; a stream without a hello; half a hello; and together they are the maximum number of clients.
         let mut held = Vec::new();
         for said in [None, Some(vec![]), Some(vec![1, 2]), Some(Client::new("").1)] {
             let (endpoint, connection) = connect(at, PROTOCOL).await.unwrap();
@@ -301,7 +301,7 @@ fn who_says_nothing_and_more_than_are_taken_end() {
 fn handshakes_that_are_begun_and_left_keep_nobody_out() {
     let world = world(4);
     let at = world.address();
-    // The first words of clients, which hear no answer.
+    // First packets of clients that ignore the server's responses.
     let liars = run(async {
         let mut liars = Vec::new();
         for _ in 0..40 {
@@ -319,7 +319,7 @@ fn handshakes_that_are_begun_and_left_keep_nobody_out() {
     let begun = Instant::now();
     world.works();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    // They are forgotten, too.
+    // The server forgets them, too.
     let until = Instant::now() + PATIENCE * 8;
     while world.server.clients() > 1 {
         assert!(Instant::now() < until, "{}", world.server.clients());

@@ -1,4 +1,4 @@
-//! Files over HTTP/2, in plain text and over TLS, and clients that do what they should not.
+//! Files over HTTP/2, in plain text and over TLS, and misbehaving clients.
 
 mod shelf;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Status, headers but for those of a connection, and body.
+/// The status, the headers except those about the connection, and the body.
 #[derive(Debug, PartialEq, Eq)]
 struct Response {
     status: u16,
@@ -39,7 +39,7 @@ fn block_on<T>(doing: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), doing).await.unwrap() })
 }
 
-/// A connection that its own task drives.
+/// Makes a connection, driven by its own task.
 async fn over<T>(io: T) -> SendRequest<Bytes>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -81,7 +81,7 @@ async fn ask(client: &SendRequest<Bytes>, asked: http::Request<()>) -> Result<Re
     Ok(Response::new(head.status.as_u16(), head.headers.iter().map(text), bytes))
 }
 
-/// The same over HTTP/1.1.
+/// Sends the request over HTTP/1.1.
 fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
     let mut stream = TcpStream::connect(at).unwrap();
     let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
@@ -102,7 +102,7 @@ fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)])
     Response::new(status, lines.map(pair), all[end + 4..].to_vec())
 }
 
-/// A client that says what it likes, and frames of it.
+/// Connects without an HTTP client, to send arbitrary frames.
 fn raw(at: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -118,7 +118,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `GET /large`, by the static table and a path as it stands.
+/// Returns the frame of `GET /large`: the static table and a literal path.
 fn get_large(stream: u32) -> Vec<u8> {
     let block = [&[0x82, 0x86, 0x04, 6][..], b"/large"].concat();
     frame(1, 5, stream, &block)
@@ -162,7 +162,7 @@ fn answers_are_those_of_http_1() {
             assert_eq!(first.status, status, "{method} {path} {headers:?}");
             match second {
                 Ok(second) => assert_eq!(second, first, "{method} {path} {headers:?}"),
-                // h2 does not take a head that says of a body what does not come.
+                // h2 refuses a response whose headers announce a body that does not follow.
                 Err(e) => assert!(status == 400 && e.is_reset(), "{method} {path}: {e}"),
             }
         }
@@ -177,7 +177,7 @@ fn many_ranges_come_at_once() {
     let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     block_on(async {
         let client = connect(server.address()).await;
-        // By then it knows how many requests it may have at once: more of them are refused.
+        // After the first response the client knows its limit of concurrent requests. The server would refuse more.
         ask(&client, request("GET", "/digits", &[])).await.unwrap();
         let large = Files::large();
         let ask = |at: usize| {
@@ -200,7 +200,7 @@ fn many_ranges_come_at_once() {
 }
 
 #[test]
-fn a_token_is_asked_for() {
+fn a_token_is_required() {
     let tokens = Tokens::new(vec!["right".into()]).unwrap();
     let (files, seen) = Files::served();
     let service = Service::new(files).with_tokens(tokens).with_log(seen.log());
@@ -244,12 +244,12 @@ fn both_versions_are_spoken_over_tls() {
             assert!(all.starts_with(b"HTTP/1.1 200 OK\r\n") && all.ends_with(&Files::large()));
         }
     });
-    // In plain text at the same port, too.
+    // Plain text works on the same port.
     assert_eq!(ask_first(at, "GET", "/digits", &[]).body, b"0123456789");
 }
 
 #[test]
-fn plain_text_is_refused_where_tls_is_demanded() {
+fn plain_text_is_refused_if_tls_is_required() {
     let mut options = HttpOptions::default();
     let identity = Arc::new(Identity::generate().unwrap());
     options.identity = Some(Arc::clone(&identity));
@@ -259,7 +259,7 @@ fn plain_text_is_refused_where_tls_is_demanded() {
     let said = ask_first(at, "GET", "/digits", &[("authorization", "Bearer secret")]);
     assert_eq!(said.status, 400);
     assert!(String::from_utf8(said.body).unwrap().contains("https://"));
-    // No settings, and the end, because what is underneath is not safe enough.
+    // An empty SETTINGS frame and GOAWAY with `INADEQUATE_SECURITY`.
     let settings = frame(4, 0, 0, &[]);
     let end = frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 0x0c]);
     assert_eq!(rest(raw(at)), [settings, end].concat());
@@ -275,10 +275,10 @@ fn plain_text_is_refused_where_tls_is_demanded() {
     assert_eq!(seen.ended(" net/plain-text"), 3);
 }
 
-/// What the server says until it ends the connection.
+/// Reads everything the server sends, until the connection is closed.
 fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
-    // A reset is an end too.
+    // A reset counts as closed, too.
     let _ = stream.read_to_end(&mut all);
     all
 }
@@ -303,7 +303,7 @@ fn requests_that_are_taken_back_at_once_end_the_connection() {
         said.extend(get_large(id));
         said.extend(frame(3, 0, id, &8u32.to_be_bytes()));
     }
-    // It may be gone in the middle.
+    // The server may close the connection before everything was sent.
     let _ = stream.write_all(&said);
     let _ = rest(stream);
     is_up(&server);
@@ -312,7 +312,7 @@ fn requests_that_are_taken_back_at_once_end_the_connection() {
 }
 
 #[test]
-fn what_is_not_http_2_ends() {
+fn invalid_http_2_ends_the_connection() {
     let (server, _) = server(impatient(), HttpOptions::default());
     let noise: Vec<u8> =
         (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -321,11 +321,11 @@ fn what_is_not_http_2_ends() {
     for bad in [
         noise,
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        // A frame that is longer than any may be.
+        // A frame longer than allowed.
         [&[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1][..], &[0; 100]].concat(),
-        // A head that goes on for ever.
+        // A head that never ends.
         [large, endless].concat(),
-        // A head in no stream; a window of nothing.
+        // A head on stream 0; a window update of zero.
         [frame(4, 0, 0, &[]), frame(1, 5, 0, &[0x82])].concat(),
         [frame(4, 0, 0, &[]), frame(8, 0, 0, &[0; 4])].concat(),
         Vec::new(),
@@ -337,7 +337,7 @@ fn what_is_not_http_2_ends() {
         let _ = rest(stream);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", &bad[..bad.len().min(20)]);
     }
-    // Half of the first words.
+    // A part of the preface.
     for half in [&b"P"[..], b"PR", b"PRI", b"PRI * HTTP/2.0\r\n"] {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -348,7 +348,7 @@ fn what_is_not_http_2_ends() {
 }
 
 #[test]
-fn handshakes_of_tls_that_stop_or_are_none_end() {
+fn incomplete_and_invalid_tls_handshakes_end() {
     let mut options = HttpOptions::default();
     options.identity = Some(Arc::new(Identity::generate().unwrap()));
     let (server, _) = server(impatient(), options);
@@ -368,14 +368,15 @@ fn no_more_is_read_than_a_client_has_room_for() {
     let mut bounds = impatient();
     bounds.patience = Duration::from_secs(2);
     let (server, seen) = server(bounds, HttpOptions::default());
-    // As much as a window holds that nobody opens again.
+    // At most one flow-control window, which is never enlarged.
     let mut stream = raw(server.address());
     let all: Vec<u8> = (0..40).flat_map(|at| get_large(2 * at + 1)).collect();
     stream.write_all(&[frame(4, 0, 0, &[]), all.clone()].concat()).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     assert!((1..=65_535).contains(&seen.read()), "{}", seen.read());
     drop(stream);
-    // One whose windows have no end, and who takes nothing: what the sockets hold, and 64 KiB for each answer.
+    // A client with unlimited windows that reads nothing: at most the content of the socket buffers, and 64 KiB per
+    // response.
     let windows = [0, 4, 0x7f, 0xff, 0xff, 0xff];
     let mut stream = raw(server.address());
     let open = [frame(4, 0, 0, &windows), frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes())].concat();
@@ -384,7 +385,7 @@ fn no_more_is_read_than_a_client_has_room_for() {
     std::thread::sleep(Duration::from_millis(1000));
     let held = seen.read() - before;
     assert!(held < 16 << 20, "{held} bytes");
-    // It is let go.
+    // The server disconnects it.
     let until = Instant::now() + Duration::from_secs(20);
     while seen.ended("large left") < 40 {
         assert!(Instant::now() < until, "{:?}", seen.all());
@@ -394,7 +395,7 @@ fn no_more_is_read_than_a_client_has_room_for() {
 }
 
 #[test]
-fn answers_on_their_way_are_sent_to_the_end() {
+fn running_responses_are_sent_to_the_end() {
     let mut bounds = ServerLimits::default();
     bounds.rate = std::num::NonZeroU64::new(2_000_000);
     let (server, seen) = server(bounds, HttpOptions::default());
@@ -409,7 +410,7 @@ fn answers_on_their_way_are_sent_to_the_end() {
         let server = server.take().unwrap();
         let stopping = std::thread::spawn(move || server.stop(Duration::from_secs(20)));
         tokio::time::sleep(Duration::from_millis(400)).await;
-        // It takes nothing more.
+        // No further requests are accepted.
         let late = ask(&client, request("GET", "/digits", &[])).await;
         assert!(late.is_err());
         body.flow_control().release_capacity(bytes.len()).unwrap();
@@ -439,7 +440,7 @@ fn a_file_that_cannot_be_read_to_its_end_ends_its_stream_alone() {
 }
 
 #[test]
-fn a_client_that_leaves_is_told_so() {
+fn a_client_that_leaves_is_logged() {
     let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     let mut stream = raw(server.address());
     stream.write_all(&[frame(4, 0, 0, &[]), get_large(1)].concat()).unwrap();

@@ -1,4 +1,4 @@
-//! How large packets get: as large as the way takes them, and no answer depends on it.
+//! Packet sizes: as large as the network path allows, without any response depending on it.
 
 mod way;
 
@@ -11,8 +11,8 @@ use way::{Only, open, read, way};
 
 const LEN: u64 = 4 << 20;
 
-/// The most bytes of a packet that came over a way that loses what is longer than it takes, to who reads the file again and again, until
-/// there are so many.
+/// Returns the length of the largest packet that arrives over a path that drops packets longer than `takes` bytes. The
+/// client reads the file repeatedly, until a packet has at least `until` bytes.
 fn largest(takes: usize, until: usize) -> usize {
     let identity = Identity::generate().unwrap();
     let any = "127.0.0.1:0".parse().unwrap();
@@ -34,13 +34,13 @@ fn largest(takes: usize, until: usize) -> usize {
 }
 
 #[test]
-fn packets_grow_where_the_way_takes_more_than_most() {
+fn packets_grow_if_the_path_takes_large_ones() {
     let most = largest(usize::MAX, 6_000);
     assert!((6_000..=6_500).contains(&most), "{most}");
 }
 
 #[test]
-fn where_the_way_takes_little_all_arrives() {
+fn everything_arrives_if_the_path_takes_only_small_packets() {
     let most = largest(1_472, 1_400);
     assert!((1_400..=1_472).contains(&most), "{most}");
 }

@@ -1,5 +1,5 @@
-//! Both ends of the protocol over a network that is none: bytes arrive cut anywhere, streams in any order, and connections
-//! end at any byte. The same for one seed.
+//! Both ends of the protocol over a simulated network: bytes arrive cut anywhere, streams in any order, and connections
+//! end at any byte. Deterministic for a given seed.
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_net::protocol::{
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Numbers as if by chance.
+/// A pseudo-random number generator.
 struct Chance(u64);
 
 impl Chance {
@@ -24,7 +24,7 @@ impl Chance {
     }
 }
 
-/// One direction of a stream: what was sent and has not arrived, and whether that is all.
+/// One direction of a stream: the bytes that were sent and have not arrived, and whether the stream ends after them.
 #[derive(Default)]
 struct Pipe {
     bytes: VecDeque<u8>,
@@ -39,7 +39,7 @@ impl Pipe {
 
 /// A request's stream.
 struct Stream {
-    /// Which of the client's arrivals it is for.
+    /// The index of the client's response that it belongs to.
     of: usize,
     up: Pipe,
     down: Pipe,
@@ -59,10 +59,10 @@ struct Connection {
     opened: Option<(FileId, Index)>,
 }
 
-/// Where bytes of an index are, and they.
+/// The bytes of an index, with their offsets.
 type Index = Vec<(u64, Vec<u8>)>;
 
-/// What the server has, and whether the client knows its hash.
+/// The server's file, and whether the client knows its hash.
 struct World {
     file: Vec<u8>,
     id: FileId,
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// What is sent for these steps.
+    /// Returns the bytes to send for these steps.
     fn spell(&self, steps: &[Step]) -> Vec<u8> {
         let read = |range: Range<u64>| self.file[range.start as usize..range.end as usize].to_vec();
         match &self.tree {
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Opens a stream for what is missing of an arrival.
+    /// Opens a stream that requests the missing bytes of a response.
     fn ask(&mut self, of: usize, arrival: &mut PendingResponse, priority: i32) {
         let Some(request) = arrival.request(self.file, priority) else { return };
         let number = 4 * (self.streams.len() as u64 + 1);
@@ -147,7 +147,7 @@ impl Connection {
         self.streams.insert(number, stream);
     }
 
-    /// Something arrives somewhere: bytes of it.
+    /// Delivers some bytes on some stream.
     fn step(
         &mut self,
         world: &World,
@@ -203,7 +203,7 @@ impl Connection {
 }
 
 impl Stream {
-    /// The server's end: takes what came of the request, or sends more of the answer.
+    /// The server's end: receives more of the request, or sends more of the response.
     fn serve(&mut self, server: &Server, world: &World, count: usize) -> usize {
         if let Some(requesting) = &mut self.requesting {
             let bytes = self.up.take(count);
@@ -216,7 +216,7 @@ impl Stream {
             }
             return bytes.len();
         }
-        // No more than so much is on its way: flow control.
+        // Bounds the bytes in flight, like flow control.
         if let Some(answering) = &mut self.answering
             && self.down.bytes.len() < 4096
         {
@@ -250,7 +250,8 @@ impl Stream {
     }
 }
 
-/// Reads some ranges, each a request, over connections that end after so many bytes each. How many there were.
+/// Reads some ranges, each with its own request, over connections that end after the given numbers of bytes. Returns
+/// the number of connections.
 fn read(
     world: &World,
     wanted: &[Vec<Range<u64>>],
@@ -317,16 +318,16 @@ fn answers_are_whole_however_they_come() {
 fn a_connection_may_end_at_every_byte_and_none_is_sent_twice() {
     let world = World::new(file(900), FileId([2; 32]), vec![0..10, 800..900]);
     let wanted = [vec![10..400, 3..3, 500..510], vec![0..900]];
-    // The first connection ends after so many bytes, the next ones do not.
+    // The first connection ends after `end` bytes, the next ones do not.
     for end in 0..2200 {
         let lives = |number| if number == 0 { end } else { usize::MAX };
         assert!(read(&world, &wanted, lives, end as u64 + 1) <= 2);
     }
-    // None lives long.
+    // All connections are short-lived.
     for seed in 1..100 {
         assert!(read(&world, &wanted, |n| 200 + n, seed) > 2);
     }
-    // Where groups are proven, what came of one that is not whole comes again: it was never handed out.
+    // With proofs, an incomplete group is received again: it was not passed on before.
     let long = World::new(file(50_000), FileId([3; 32]), vec![0..10]).proven();
     let wanted = [vec![10..40_000, 3..3, 16_000..17_000]];
     for end in (0..140_000).step_by(1_999) {
@@ -336,7 +337,7 @@ fn a_connection_may_end_at_every_byte_and_none_is_sent_twice() {
 }
 
 #[test]
-fn who_has_no_token_gets_nothing() {
+fn clients_without_a_token_get_nothing() {
     let tokens = Tokens::new(vec!["right".into()]).unwrap();
     for (token, is_in) in [("", false), ("wrong", false), ("right", true)] {
         let mut connection = Connection::new(None, None, token, &tokens);
@@ -384,7 +385,7 @@ fn files_are_bounded_and_have_one_number_each() {
     assert_eq!(refused[9], RefusalReason::Busy.number() as u8);
     let close = Client::close(0);
     assert_eq!(server.control(&close).unwrap(), [ServerAction::Close { file: 0 }]);
-    // What was closed while it was opened is not told of.
+    // A file that was closed while it was being opened is not reported.
     assert!(server.opened(0, Ok((FileId([0; 32]), 1, vec![]))).is_none());
     let twice = [2, 6, 0, 0, 0, 1, 0, 0, 0, 0, b'x'];
     assert_eq!(server.control(&twice).unwrap_err().code(), "net/frame");
@@ -421,7 +422,7 @@ fn requests_stay_inside_the_file() {
 }
 
 #[test]
-fn a_server_is_not_believed_what_it_was_not_asked() {
+fn unrequested_messages_of_a_server_are_refused() {
     let welcome = ServerFrame::Welcome { version: 1, requests: 1 }.encode();
     let id = FileId([0; 32]);
     let told = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
@@ -432,7 +433,7 @@ fn a_server_is_not_believed_what_it_was_not_asked() {
     for (what, frames) in [
         ("no welcome", vec![told(vec![])]),
         ("two", vec![ServerFrame::Welcome { version: 1, requests: 1 }; 2]),
-        ("a file that nobody wants", vec![refused]),
+        ("a refusal for a file that was not requested", vec![refused]),
         ("the same file twice", vec![told(vec![]), told(vec![])]),
         ("an answer", vec![ServerFrame::Answer { len: 1 }]),
         ("falling", vec![told(vec![5..6, 1..2])]),
@@ -483,7 +484,7 @@ fn answers_of_other_lengths_are_refused() {
     assert_eq!(fresh().finish().unwrap_err().code(), "net/answer", "nothing came");
 }
 
-/// The whole answer to one request, as it is sent, and what a client makes of it.
+/// Returns the whole response to one request, as it is sent, and the client's end of it.
 fn proof(world: &World, range: Range<u64>) -> (Vec<u8>, PendingResponse) {
     let (mut server, _) = hello();
     let (file, open) = Client::new("").0.open("m", None, world.root()).unwrap();
@@ -499,11 +500,11 @@ fn proof(world: &World, range: Range<u64>) -> (Vec<u8>, PendingResponse) {
 }
 
 #[test]
-fn a_proof_is_as_long_as_is_said_and_proves_the_range() {
+fn a_proof_has_the_announced_length_and_proves_the_range() {
     for len in [1, 100, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, 3 * GROUP, 5 * GROUP + 7, 9 * GROUP]
     {
         let world = World::new(file(len as usize), FileId([1; 32]), vec![]).proven();
-        // The root is the hash that everybody else computes.
+        // The root is the plain BLAKE3 hash of the file.
         let hash = blake3::hash(&world.file);
         assert_eq!(world.root(), Some(Root(*hash.as_bytes())), "{len}");
         for start in (0..len).step_by(5_003) {
@@ -527,7 +528,7 @@ fn a_proof_is_as_long_as_is_said_and_proves_the_range() {
 }
 
 #[test]
-fn a_bit_that_is_wrong_anywhere_is_found_before_its_bytes_are_used() {
+fn any_wrong_bit_is_found_before_its_bytes_are_used() {
     let world = World::new(file(80_000), FileId([1; 32]), vec![]).proven();
     let range = 20_000..70_000;
     let (sent, _) = proof(&world, range.clone());
@@ -546,19 +547,19 @@ fn a_bit_that_is_wrong_anywhere_is_found_before_its_bytes_are_used() {
         assert_eq!(e.code(), "net/proof", "bit {bit}");
         let named = e.range().unwrap();
         assert!(named.start < named.end && named.end <= 80_000, "{named:?}");
-        // What was handed out before is right, and none of it is in the range that is named.
+        // Bytes that were passed on before are correct, and outside the range in the error.
         assert_eq!(came.len() as u64, named.start.max(range.start) - range.start, "{named:?}");
         assert!(world.file[20_000..].starts_with(&came));
     }
 }
 
 #[test]
-fn a_server_that_lies_of_a_files_length_is_found_out() {
+fn a_wrong_file_length_is_detected() {
     let world = World::new(file(40_000), FileId([1; 32]), vec![0..10]).proven();
     for said in [0, 1, 16_384, 32_768, 39_999, 40_001, 50_000, 65_536, 1 << 40] {
         let (mut client, _) = Client::new("");
         let (file, _) = client.open("m", None, world.root()).unwrap();
-        // The proof of the end, as far as one can be made of what there is.
+        // The proof of the end, as far as it can be forged.
         let (sent, _) = proof(&world, 39_999..40_000);
         let end = said.max(1) - 1..said;
         let index = if said == 0 { vec![] } else { vec![end] };
@@ -571,7 +572,7 @@ fn a_server_that_lies_of_a_files_length_is_found_out() {
         bytes.extend([0; 100_000]);
         assert_eq!(client.control(&bytes).unwrap_err().code(), "net/proof", "{said}");
     }
-    // Nor may the end be left out.
+    // The end must not be left out.
     let (mut client, _) = Client::new("");
     client.open("m", None, world.root()).unwrap();
     let frames = [

@@ -75,7 +75,7 @@ def test_the_check_of_runners_passes_it(tripling):
     ran = subprocess.run(check, capture_output=True, text=True, timeout=300)
     # It has no options, and warns of none.
     failed = [line for line in ran.stdout.splitlines() if line.startswith("failed")]
-    assert failed == ["failed  warns of an option that it does not know"], ran
+    assert failed == ["failed  warns of an unknown option"], ran
 
 
 def test_the_users_file_names_runners(tripling, tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
-//! What running a model costs over calling its engine: `cargo run --release -p holdall-run --example overhead`.
+//! Measures the cost of running a model compared to calling its engine: `cargo run --release -p holdall-run --example
+//! overhead`.
 //!
-//! The network of `examples/xor` on one row: the engine called with tensors made before, and `Model::run`
-//! with values, which are checked against the description, converted, and given back as values.
+//! Runs the network of `examples/xor` on one row: once by calling the engine with prepared tensors, and once with
+//! `Model::run`, which also checks values against the description and converts them in both directions.
 
 use holdall::carton::{Package, TensorValue};
 use holdall_run::{Model, Settings};
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let value = vec![("x".to_owned(), TensorValue::from_elements(vec![1, 2], &[1f32, 0.0])?)];
     let mut bare = Vec::new();
     let mut whole = Vec::new();
-    // In turns, so that what slows the machine slows both.
+    // Alternately, so that a slow moment of the machine affects both.
     for _ in 0..ROUNDS {
         bare.push(time(|| {
             let out = engine.run(vec![(input, x.view().into())], &outputs, None)?;

@@ -1,9 +1,9 @@
-//! The runners that this crate brings.
+//! The runners that are built in.
 
 use crate::runners::Runners;
 
 impl Default for Runners {
-    /// The runners that this crate brings.
+    /// Returns the runners that are built in: `noop`, and `onnx` and `python` if their features are enabled.
     fn default() -> Runners {
         let mut all = Runners::none().with(crate::noop::Noop);
         #[cfg(feature = "run-onnx")]

@@ -1,11 +1,11 @@
-//! The user's configuration file: the runners that are programs of others.
+//! The user's configuration file, which names external runners.
 //!
 //! ```toml
 //! [runners.torchscript]
 //! command = ["python3", "-m", "holdall.runners.torchscript"]
 //! ```
-//! It is the file that the variable `HOLDALL_CONFIG` names, else `holdall/config.toml` in the folder for such files:
-//! `$XDG_CONFIG_HOME`, or `.config` in the home. Nothing of a package, and no file of the working folder, is one.
+//! The file is the one that the variable `HOLDALL_CONFIG` names, or else `holdall/config.toml` in `$XDG_CONFIG_HOME` or
+//! in `~/.config`. Neither a package nor a file in the working directory can configure runners.
 
 use crate::process::program::Program;
 use crate::rules::CONFIG;
@@ -15,22 +15,22 @@ use holdall::{Error, Result};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The variable that names the file.
+/// The environment variable with the path of the configuration file.
 pub const VARIABLE: &str = "HOLDALL_CONFIG";
 
-/// What a configuration file says.
+/// The content of a configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Runners, in the file's order.
+    /// The runners, in the order of the file.
     pub runners: Vec<Program>,
 }
 
 impl Config {
-    /// Reads the user's file; nothing where there is none.
+    /// Reads the user's configuration file. If there is none, returns an empty configuration.
     ///
     /// # Errors
-    /// As [`Config::read`]; `run/io` where `HOLDALL_CONFIG` names a file that is not there.
+    /// As for [`Config::read`]; `run/io` if `HOLDALL_CONFIG` names a file that does not exist.
     pub fn load() -> Result<Config> {
         let folder = || {
             let own = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -46,10 +46,10 @@ impl Config {
         }
     }
 
-    /// Reads a file. Tables and keys that are not known are passed over.
+    /// Reads a configuration file. Unknown tables and keys are ignored.
     ///
     /// # Errors
-    /// `run/config`, `run/io`.
+    /// `run/config` if the file is invalid, `run/io` if it cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
@@ -60,7 +60,7 @@ impl Config {
     fn parse(text: &str) -> Result<Config> {
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
             let message = e.message().to_owned();
-            CONFIG.broken(format!("this is not TOML: {message}")).because(e)
+            CONFIG.broken(format!("not valid TOML: {message}")).because(e)
         })?;
         let runners = match table.get("runners") {
             None => return Ok(Config::default()),
@@ -71,13 +71,13 @@ impl Config {
             let wrong = |what: &str| -> Error {
                 CONFIG.broken(format!("`[runners.{}]`: {what}", name.shown()))
             };
-            let command = of.get("command").ok_or_else(|| wrong("there is no `command`"))?;
+            let command = of.get("command").ok_or_else(|| wrong("`command` is missing"))?;
             let texts = command.as_array().and_then(|all| {
                 all.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
             });
             match texts.filter(|texts| texts.first().is_some_and(|program| !program.is_empty())) {
                 Some(texts) => Ok(Program::new(name.as_str(), texts)),
-                None => Err(wrong("`command` is not a list of texts, the first of them a program")),
+                None => Err(wrong("`command` is not a list of strings that starts with a program")),
             }
         };
         let runners = runners.iter().map(runner).collect::<Result<_>>()?;
@@ -86,7 +86,7 @@ impl Config {
 }
 
 impl Runners {
-    /// Adds those of a configuration file. They come before those of the same name that are there.
+    /// Adds the runners of a configuration file. They take precedence over runners of the same names.
     pub fn with_config(self, config: &Config) -> Runners {
         config.runners.iter().cloned().fold(self, Runners::with)
     }

@@ -1,18 +1,18 @@
-//! The folder of a model that is loaded.
+//! The temporary folder of a loaded model.
 
 use crate::rules::io;
 use holdall::Result;
 use holdall_io::temporary::{Temporary, set_read_only};
 use std::path::{Path, PathBuf};
 
-/// A temporary folder with `model` in it.
+/// A temporary folder that contains the folder `model`. Deleted when it is dropped.
 pub(crate) struct Folder(Temporary);
 
 impl Folder {
     pub(crate) fn new() -> Result<Folder> {
         let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
         made.map(|dir| Folder(Temporary::new(dir)))
-            .map_err(|e| io(e, "making a folder for the model"))
+            .map_err(|e| io(e, "creating a folder for the model"))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -23,12 +23,12 @@ impl Folder {
         self.0.path().join("model")
     }
 
-    /// Takes the right to write from everything in it.
+    /// Makes all files in `model` read-only.
     pub(crate) fn protect(&self) -> Result<()> {
         let model = self.model();
         if !model.exists() {
-            // A package without a file in `model`.
-            std::fs::create_dir(&model).map_err(|e| io(e, "making the folder of the model"))?;
+            // The package has no file in `model`.
+            std::fs::create_dir(&model).map_err(|e| io(e, "creating the model's folder"))?;
         }
         set_read_only(&model, true).map_err(|e| io(e, "protecting the model's files"))
     }
@@ -36,7 +36,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is protected cannot be deleted.
+        // Read-only folders cannot be deleted.
         let _ = set_read_only(&self.model(), false);
     }
 }

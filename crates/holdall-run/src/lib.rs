@@ -1,13 +1,14 @@
 //! Runs models that are packed as Cartons, and their self-tests.
 //!
-//! # What
-//! [`Model`] is a model that was loaded: it takes values and gives values. What loads and runs it is a
-//! [`Runner`]: [`noop`] gives back what it is given, `onnx` runs ONNX graphs in this process, [`python`] runs
-//! Python code in a process of its own, which it speaks to as `docs/spec/runner.md` says ([`process`]). So does
-//! [`Program`], a runner of somebody else that a caller names, or the user's configuration file ([`Config`]).
+//! # Overview
+//! [`Model`] is a loaded model: it takes input values and returns output values. A [`Runner`] loads and runs it:
+//! [`noop`] returns its inputs, `onnx` runs ONNX graphs in this process, and [`python`] runs Python code in a separate
+//! process, by the protocol of `docs/spec/runner.md` ([`process`]).
+//! The same protocol is used for a [`Program`]: an external runner, named by the caller or by the user's configuration
+//! file ([`Config`]).
 //!
-//! Nothing here happens by itself: a model's code runs only when the caller asks for it. Which runners there are
-//! is up to the caller too ([`Runners`]); a package only names one.
+//! A model's code runs only when the caller requests it, and only by the runners that the caller allows ([`Runners`]):
+//! a package merely names one.
 //!
 //! ```
 //! # fn main() -> holdall::Result<()> {
@@ -25,23 +26,23 @@
 //! # }
 //! ```
 //!
-//! # The engine of `onnx`
-//! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well:
-//! - weight: 36 crates and 3.4 minutes of processor time to build, with all dependencies and by the workspace's
-//!   profile, against 123 crates and 17.7 minutes on the same busy machine;
-//! - speed: the MiniLM encoder of `interop/onnx` on 128 tokens takes 16 ms on two cores and 26 ms on one, against
-//!   33 ms (`tract-onnx` uses one), each built for release, with shapes that `tract-onnx` is told beforehand;
+//! # The engine of the runner `onnx`
+//! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other well-maintained one in Rust:
+//! - build cost: 36 crates and 3.4 minutes of processor time, with all dependencies and the workspace's profile,
+//!   against 123 crates and 17.7 minutes on the same busy machine;
+//! - speed: the MiniLM encoder of `interop/onnx` on 128 tokens takes 16 ms on two cores and 26 ms on one, against 33 ms
+//!   (`tract-onnx` uses one core), both in release builds, with input shapes that `tract-onnx` is given in advance;
 //! - operators: about 160 against 181. `rten` has loops and sequences, `tract-onnx` more quantized, bitwise and
-//!   classical ones (`QLinearConv`, `BitwiseAnd`, `TreeEnsembleClassifier`).
+//!   classical operators (`QLinearConv`, `BitwiseAnd`, `TreeEnsembleClassifier`).
 //!
-//! It wants Rust 1.94, the reason for the workspace's `rust-version`; older releases of it panic, or compute
-//! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
-//! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
-//! 64-bit floats are rounded. Whoever builds without the feature `run-onnx` has no engine at all.
+//! It requires Rust 1.94, which is why the workspace does; older releases of `rten` panic, or compute wrong sums, on
+//! some models. Its types are limited: it computes in 32-bit floats and in integers of 32 and 8 bits. 64-bit integers
+//! are accepted if they fit in 32 bits (as token ids, lengths and masks do), and refused otherwise; 64-bit floats in
+//! inputs are rounded. Without the feature `run-onnx`, this engine is not built.
 //!
-//! With the feature `run-onnxruntime` there is a second one: `onnx::OnnxRuntime` loads a library of ONNX Runtime that
-//! the caller names, through the crate `ort`, and `Settings::default().runners.with(…)` puts it before the other.
-//! It brings four crates, and no code of the library itself.
+//! With the feature `run-onnxruntime` there is a second engine: `onnx::OnnxRuntime` loads an ONNX Runtime library that
+//! the caller names, through the crate `ort`. `Settings::default().runners.with(…)` makes it take precedence. The
+//! feature adds four crates, but not the library itself.
 #![deny(unsafe_code)]
 
 mod builtin;
@@ -74,7 +75,7 @@ pub use runners::Runners;
 pub use self_test::{OutputReport, TestReport, self_tests};
 pub use settings::Settings;
 
-/// Every rule of this crate and of those below it.
+/// Returns all rules of this crate and of the crates below it.
 pub fn rules() -> impl Iterator<Item = &'static holdall::Rule> {
     rules::RULES.iter().copied().chain(holdall::rules())
 }

@@ -1,4 +1,4 @@
-//! A model: loaded once, run as often as wanted, its inputs and outputs checked against its description.
+//! Models: loaded once, run any number of times. Inputs and outputs are checked against the description.
 
 use crate::folder::Folder;
 use crate::requirements::{check_compat, platform, version};
@@ -13,25 +13,26 @@ use holdall::{Error, Result};
 use semver::VersionReq;
 use std::path::Path;
 
-/// A model that was loaded.
+/// A loaded model.
 pub struct Model {
-    /// Ends before the folder goes.
+    /// Dropped before the folder is deleted.
     loaded: Option<Box<dyn Loaded>>,
     description: Description,
     warnings: Vec<String>,
     _folder: Option<Folder>,
-    /// The process that loaded it. Its threads, and its right to end the runner, do not survive a fork.
+    /// The process that loaded the model. After a fork, the child has none of the model's threads, and must not end the
+    /// runner.
     process: u32,
 }
 
 impl Model {
-    /// Unpacks and loads the model of a package. The folder `model` is checked, and gone when it is no
-    /// longer needed.
+    /// Unpacks and loads the model of a package. The files in the folder `model` are verified, and deleted when they
+    /// are no longer needed.
     ///
     /// # Errors
-    /// As [`Model::load_folder`], and what is wrong with the package's files.
+    /// As for [`Model::load_folder`], and the errors of the package's files.
     pub fn load(package: &Package, settings: &Settings) -> Result<Model> {
-        // What cannot be run is not unpacked.
+        // Checked before unpacking, which may take long.
         Prepared::new(package.description(), settings)?;
         let folder = Folder::new()?;
         package.unpack_model(folder.model())?;
@@ -45,10 +46,10 @@ impl Model {
         Ok(model)
     }
 
-    /// Loads the model in a folder, whose files were checked by the caller.
+    /// Loads the model in a folder. The caller must have verified its files.
     ///
     /// # Errors
-    /// `run/…`, `runner/…`, and those of the runner.
+    /// `run/…`, `runner/…`, and the errors of the runner.
     pub fn load_folder(
         description: Description,
         folder: &Path,
@@ -78,28 +79,29 @@ impl Model {
         Ok(Model { loaded: Some(loaded), description, warnings, _folder: None, process })
     }
 
-    /// What the package says of the model.
+    /// Returns the package's description of the model.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// What is odd: options that the runner does not know.
+    /// Returns the warnings of loading, such as unknown options.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Inputs without names, given those of the declared inputs in their order.
+    /// Names values after the declared inputs, in their order.
     ///
     /// # Errors
-    /// `signature/position`
+    /// `signature/position` if there are more values than declared inputs.
     pub fn in_order(&self, values: Vec<TensorValue>) -> Result<NamedValues> {
         signature::in_order(&self.description.inputs, values)
     }
 
-    /// Runs the model. Of one that streams, the last outputs are given; all of it ends within the time limit.
+    /// Runs the model. If it streams its outputs, the last ones are returned, and the time limit applies to the whole
+    /// call.
     ///
     /// # Errors
-    /// As [`Model::run_streaming`].
+    /// As for [`Model::run_streaming`].
     pub fn run(&mut self, inputs: NamedValues) -> Result<NamedValues> {
         let mut last = None;
         self.call(inputs, Span::Whole, &mut |outputs| {
@@ -109,11 +111,13 @@ impl Model {
         last.ok_or_else(nothing)
     }
 
-    /// Runs the model and hands on its outputs each time that it gives some, in the declared order.
+    /// Runs the model and passes its outputs to `each`, in the declared order: once, or several times if the model
+    /// streams them.
     ///
     /// # Errors
-    /// `run/nothing` where it gives none at all, `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
-    /// runner, and what `each` gave. After a failure of the runner itself the model must be loaded again.
+    /// `run/nothing` if the model returns no outputs; `signature/…` if inputs or outputs do not fit the description;
+    /// errors of the model, of its runner and of `each`. After a failure of the runner itself, the model must be loaded
+    /// again.
     pub fn run_streaming(&mut self, inputs: NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut gave = false;
         self.call(inputs, Span::Answer, &mut |outputs| {
@@ -123,11 +127,11 @@ impl Model {
         if gave { Ok(()) } else { Err(nothing()) }
     }
 
-    /// Checks inputs against a description, as a call of its model does: before the model is
-    /// loaded, which may take long.
+    /// Checks inputs against a description, as running the model does. Useful before loading a model, which may take
+    /// long.
     ///
     /// # Errors
-    /// `signature/…`
+    /// `signature/…` if the inputs do not fit.
     pub fn check_inputs(description: &Description, inputs: &NamedValues) -> Result<()> {
         bound(description, inputs).map(|_| ())
     }
@@ -138,12 +142,12 @@ impl Model {
             return Err(e.with_hint("load it in this process"));
         }
         let Some(loaded) = &mut self.loaded else {
-            return Err(CLOSED.broken("the runner of this model ended earlier"));
+            return Err(CLOSED.broken("the runner of this model has ended"));
         };
         let call = bound(&self.description, &inputs)?;
         let outputs = &self.description.outputs;
         let mut hand_on = |mut given: NamedValues| {
-            // Symbols of the outputs are bound anew each time: a stream's sizes may change.
+            // Symbols in output shapes are bound anew for each item: sizes may change within a stream.
             all_of(call.clone().outputs(outputs, by_ref(&given)))?;
             order(outputs, &mut given);
             each(given)
@@ -163,8 +167,8 @@ impl Model {
 }
 
 impl Drop for Model {
-    /// In a process forked from the one that loaded the model, the runner and its files are left alone:
-    /// they are still in use over there.
+    /// In a process forked from the one that loaded the model, the runner and its files are left alone: the parent
+    /// still uses them.
     fn drop(&mut self) {
         if self.process != std::process::id() {
             std::mem::forget((self.loaded.take(), self._folder.take()));
@@ -183,10 +187,10 @@ impl std::fmt::Debug for Model {
 
 #[cold]
 fn nothing() -> Error {
-    NOTHING.broken("the model gave no outputs")
+    NOTHING.broken("the model returned no outputs")
 }
 
-/// A call with these inputs: their symbols have sizes.
+/// Checks the inputs and returns a call in which the symbols of their shapes have sizes.
 fn bound<'a>(description: &'a Description, inputs: &NamedValues) -> Result<Call<'a>> {
     let mut call = Call::new();
     all_of(call.inputs(&description.inputs, by_ref(inputs)))?;
@@ -203,21 +207,21 @@ fn order(declared: &[ValueSpec], given: &mut NamedValues) {
     }
 }
 
-/// One error for all that is wrong: the first one's rule, and what each says.
+/// Combines several errors into one, with the rule of the first and the texts of all.
 fn all_of(mut wrong: Vec<Error>) -> Result<()> {
     if wrong.len() < 2 {
         return wrong.pop().map_or(Ok(()), Err);
     }
     let said: Vec<&str> = wrong.iter().map(Error::message).collect();
     let said = said.join("; ");
-    // The one that advises, if one does.
+    // Prefer one that has a hint.
     let cause =
         wrong.iter().position(|e| e.hint().is_some() || !e.remedies().is_empty()).unwrap_or(0);
     let rule = wrong[0].rule();
     Err(rule.broken(said).with_cause(wrong.swap_remove(cause)))
 }
 
-/// What is settled before a model is loaded.
+/// Everything that is checked before a model is loaded.
 struct Prepared<'a> {
     runner: &'a dyn Runner,
     options: Vec<(String, OptionValue)>,
@@ -232,11 +236,15 @@ impl<'a> Prepared<'a> {
         let here = platform();
         if !platforms.is_empty() && !platforms.contains(&here) {
             let wanted = list(platforms.iter().map(|p| p.shown()));
-            return Err(PLATFORM.broken(format!("this is {here}, the package is for {wanted}")));
+            return Err(
+                PLATFORM.broken(format!("this machine is {here}, the package requires {wanted}"))
+            );
         }
         let text = &description.runner.framework_version;
         let requirement = VersionReq::parse(text).map_err(|e| {
-            REQUIREMENT.broken(format!("`{}` cannot be read", text.shown())).because(e)
+            REQUIREMENT
+                .broken(format!("`{}` is not a version requirement", text.shown()))
+                .because(e)
         })?;
         runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
         check_compat(description, runner.name(), runner.compat_versions())?;
@@ -253,9 +261,9 @@ impl<'a> Prepared<'a> {
                 let (name, known) = (name.shown(), taken.unwrap_or_default().join(", "));
                 let runner = runner.name();
                 match known.is_empty() {
-                    true => format!("the runner `{runner}` takes no options, `{name}` does nothing"),
+                    true => format!("the runner `{runner}` takes no options, `{name}` is ignored"),
                     false => format!(
-                        "the runner `{runner}` knows no option `{name}`, which does nothing; there are {known}"
+                        "the runner `{runner}` has no option `{name}`, which is ignored; its options are {known}"
                     ),
                 }
             })

@@ -1,11 +1,11 @@
-//! The runner `noop`: gives back what it is given. For trying packages, and what is around them.
+//! The runner `noop`, which returns its inputs. For testing packages and applications.
 
 use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use holdall::Result;
 use semver::VersionReq;
 
-/// Gives back what it is given: to outputs that are declared, the inputs in the declared order; where none are
-/// declared, the inputs by their names.
+/// Returns its inputs. Declared outputs get the inputs in the declared order; if no outputs are declared, the inputs
+/// are returned under their own names.
 #[derive(Debug)]
 pub struct Noop;
 
@@ -40,7 +40,7 @@ impl Loaded for Echo {
     }
 
     fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
-        // An output that has an input's name is that input; the others take them in order.
+        // An output with the name of an input is that input; the others take the inputs by position.
         let by_name = |name: &str| inputs.iter().find(|(n, _)| n == name);
         if self.outputs.is_empty() {
             return each(inputs.clone());

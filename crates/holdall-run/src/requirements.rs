@@ -1,11 +1,12 @@
-//! What a package requires: the platform, the version of the framework and of the folder `model`.
+//! The requirements of a package: platform, framework version, and version of the folder `model`.
 
 use crate::rules::{COMPAT, VERSION};
 use holdall::carton::Description;
 use holdall::{Error, Result};
 use semver::VersionReq;
 
-/// Whether the folder `model` is of a version that the runner knows, where it says which those are.
+/// Checks that the runner knows the version of the folder `model`. `known` is `None` if the runner does not say which
+/// ones it knows.
 pub(crate) fn check_compat(
     description: &Description,
     runner: &str,
@@ -13,23 +14,23 @@ pub(crate) fn check_compat(
 ) -> Result<()> {
     let compat = description.runner.compat_version;
     if compat == 0 {
-        // The author of a folder does not say, and means the runner's own.
+        // No version is given in a folder, which means the runner's latest.
         return Ok(());
     }
     match known.filter(|known| !known.contains(&compat)) {
         None => Ok(()),
         Some(known) => Err(COMPAT.broken(format!(
-            "`runner_compat_version` is {compat}, the runner `{runner}` knows {known:?}"
+            "`runner_compat_version` is {compat}, the runner `{runner}` supports {known:?}"
         ))),
     }
 }
 
-/// A framework of the wrong version.
+/// Returns the error for a framework of the wrong version.
 pub(crate) fn version(runner: &str, requirement: &VersionReq, has: &str) -> Error {
     VERSION.broken(format!("the package requires `{requirement}`, the runner `{runner}` has {has}"))
 }
 
-/// The target triple of this build, as `required_platforms` names it.
+/// Returns the target triple of this build, as in `required_platforms`.
 pub fn platform() -> String {
     let arch = std::env::consts::ARCH;
     match std::env::consts::OS {

@@ -1,4 +1,4 @@
-//! Runners: what loads a model and runs it.
+//! Runners, which load and run models.
 
 use crate::runner_settings::RunnerSettings;
 use holdall::Result;
@@ -6,89 +6,89 @@ use holdall::carton::{Description, OptionValue, TensorValue};
 use semver::VersionReq;
 use std::path::Path;
 
-/// Values by name: the inputs or the outputs of a call.
+/// Values by name: the inputs or outputs of a call.
 pub type NamedValues = Vec<(String, TensorValue)>;
 
-/// Takes the outputs of a call, once for each time that the model gives some.
+/// A function that receives the outputs of a call: once, or several times if the model streams them.
 pub type OutputSink<'a> = &'a mut dyn FnMut(NamedValues) -> Result<()>;
 
 /// Loads models of one kind.
 pub trait Runner: Send + Sync {
-    /// The name in `runner_name`.
+    /// Returns the name of the runner, as in `runner_name` of a package.
     fn name(&self) -> &str;
 
-    /// The versions of the folder `model` that it knows; `None` where that shows only when it is started, and it
-    /// checks them itself in `load`.
+    /// Returns the versions of the folder `model` that the runner knows. `None` if they are known only once it is
+    /// started; the runner then checks the version in `load`.
     fn compat_versions(&self) -> Option<&[u64]> {
         Some(&[1])
     }
 
-    /// Names of the options it takes. Others are warned of: by [`Loaded::warnings`] where this is `None`.
+    /// Returns the names of the runner's options; other options cause a warning. `None` if they are known only once it
+    /// is started; the runner then warns in [`Loaded::warnings`].
     fn options(&self) -> Option<&[&str]>;
 
-    /// Whether its framework is of a version that is required; otherwise what it has. A runner that knows its
-    /// version only when it is started says yes here, and checks it against [`Load::requirement`] in `load`.
+    /// Checks whether the runner's framework satisfies the requirement. A runner whose version is known only once it is
+    /// started returns `Ok`, and checks [`Load::requirement`] in `load`.
     ///
     /// # Errors
-    /// The versions it has, for people.
+    /// The versions that the runner has, for an error message.
     fn satisfies(&self, requirement: &VersionReq) -> Result<(), String>;
 
     /// Loads a model.
     ///
     /// # Errors
-    /// What is wrong with the model, or in the way of running it.
+    /// An error of the model or of the runner.
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>>;
 }
 
-/// What a runner is given to load.
+/// The arguments of [`Runner::load`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Load<'a> {
-    /// What the package says of the model.
+    /// The package's description of the model.
     pub description: &'a Description,
-    /// The folder `model`, checked and for reading only.
+    /// The folder `model`, which has been verified and is read-only.
     pub model: &'a Path,
-    /// A folder around `model` that goes with the model; `None` where the caller keeps the files.
+    /// A temporary folder that contains `model`, deleted with the model; `None` if the caller keeps the files.
     pub temporary: Option<&'a Path>,
-    /// The package's options, under those of the caller.
+    /// The options of the package, overridden by those of the caller.
     pub options: &'a [(String, OptionValue)],
-    /// The framework versions that are required.
+    /// The required framework versions.
     pub requirement: &'a VersionReq,
-    /// The caller's choices that the runner is told.
+    /// The caller's settings for the runner.
     pub settings: &'a RunnerSettings,
 }
 
 impl Load<'_> {
-    /// The value of an option.
+    /// Returns the value of an option.
     pub fn option(&self, name: &str) -> Option<&OptionValue> {
         self.options.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 }
 
-/// A model that was loaded.
+/// A loaded model.
 pub trait Loaded: Send {
-    /// Runs it once on inputs that fit the description, and hands on what it gives: once, or as often as a model
-    /// that streams says. What is handed on need not fit the description.
+    /// Runs the model once on inputs that fit the description, and passes its outputs to `each`: once, or several times
+    /// if it streams them. The outputs need not fit the description.
     ///
     /// # Errors
-    /// What went wrong, and what `each` gave.
+    /// An error of the model, of the runner or of `each`.
     fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()>;
 
-    /// Runs it as `run` does, with nobody waiting for what it gives on the way: all of it ends within the time
-    /// limit, not each answer.
+    /// Like `run`, except that the time limit applies to the whole call rather than to each item.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// As for `run`.
     fn run_whole(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.run(inputs, each)
     }
 
-    /// Whether it may still read files in `model`. Of one that does not, they go as soon as it is loaded.
+    /// Returns `true` if the model may still read files in `model`. Otherwise they are deleted once it is loaded.
     fn needs_files(&self) -> bool {
         true
     }
 
-    /// What is odd, as found by the runner: options that it does not know.
+    /// Returns the runner's warnings, such as unknown options.
     fn warnings(&self) -> &[String] {
         &[]
     }

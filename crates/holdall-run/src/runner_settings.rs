@@ -1,4 +1,4 @@
-//! The caller's choices that a runner is told: its environment, how long it may take, who hears of its output.
+//! Settings for runners: environment, time limit, log.
 
 use holdall::Result;
 use holdall::error::CANCELLED;
@@ -6,36 +6,38 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A line that a model, or a runner in a process of its own, printed.
+/// A line that a model, or a runner in a separate process, printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {
     /// Whether it was printed on standard error.
     pub is_error: bool,
-    /// The line, without its end; what is not UTF-8 is replaced.
+    /// The text, without the line break; invalid UTF-8 is replaced.
     pub text: String,
 }
 
-/// Takes the lines that models print, from any thread.
+/// A function that receives the lines that models print, called from any thread.
 pub type Log = Arc<dyn Fn(LogLine) + Send + Sync>;
 
-/// Says whether loading or a call is no longer wanted, from any thread, about ten times a second.
+/// A function that returns `true` once loading or running is cancelled. Called about ten times a second, from any
+/// thread.
 pub type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The caller's choices that a runner is told.
+/// Settings for runners.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RunnerSettings {
-    /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
+    /// The Python interpreter. The default is the one in the variable `HOLDALL_PYTHON`, or else `python3` in `PATH`.
     pub python: Option<OsString>,
-    /// Variables for a runner's process besides those that every one gets: of a value, or of the one that this
-    /// process has for it. No others are passed.
+    /// Further environment variables for a runner's process, each with a value, or with `None` for the value in this
+    /// process. Besides them, a process gets a fixed set of variables, and no others.
     pub environment: Vec<(OsString, Option<OsString>)>,
-    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
+    /// How long a runner may take to load a model, and to run it; for a streaming model, how long each item may take.
+    /// Default: 600 s.
     pub timeout: Duration,
-    /// Where lines that the model prints go; nowhere when there is none.
+    /// A function that receives the lines that the model prints. By default, they are discarded.
     pub log: Option<Log>,
-    /// Asked while a runner loads or runs. Once it says yes, the wait ends with
+    /// A function that is called while a model is being loaded or run. Once it returns `true`, the operation fails with
     /// [`CANCELLED`], and the model can no longer be used.
     pub cancelled: Option<Cancelled>,
 }
@@ -64,20 +66,20 @@ impl std::fmt::Debug for RunnerSettings {
 }
 
 impl RunnerSettings {
-    /// Fails once the awaited result is no longer wanted.
+    /// Returns an error if the operation was cancelled.
     pub(crate) fn check_wanted(cancelled: Option<&Cancelled>) -> Result<()> {
         match cancelled.is_some_and(|cancelled| cancelled()) {
-            true => Err(CANCELLED.broken("the model was no longer wanted")),
+            true => Err(CANCELLED.broken("the operation was cancelled")),
             false => Ok(()),
         }
     }
 }
 
-/// What the time limit is for.
+/// The scope of the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Span {
-    /// Each answer of a call.
+    /// Each item of a call.
     Answer,
-    /// All of a call.
+    /// A whole call.
     Whole,
 }

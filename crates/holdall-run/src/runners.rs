@@ -1,4 +1,4 @@
-//! The list of runners that may be used.
+//! The set of runners that may be used.
 
 use crate::rules::NO_RUNNER;
 use crate::runner::Runner;
@@ -11,18 +11,18 @@ use std::sync::Arc;
 pub struct Runners(Vec<Arc<dyn Runner>>);
 
 impl Runners {
-    /// None at all.
+    /// Creates an empty set.
     pub fn none() -> Runners {
         Runners(Vec::new())
     }
 
-    /// Adds one. It comes before those of the same name that are there.
+    /// Adds a runner. It takes precedence over a runner of the same name.
     pub fn with(mut self, runner: impl Runner + 'static) -> Runners {
         self.0.insert(0, Arc::new(runner));
         self
     }
 
-    /// Names of all.
+    /// Returns the names of all runners, sorted.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.0.iter().map(|r| r.name()).collect();
         names.sort_unstable();
@@ -30,16 +30,16 @@ impl Runners {
         names
     }
 
-    /// The one of that name.
+    /// Returns the runner with this name.
     ///
     /// # Errors
-    /// [`NO_RUNNER`]
+    /// [`NO_RUNNER`] if there is none.
     pub fn find(&self, name: &str) -> Result<&dyn Runner, Error> {
         self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
             let names = self.names().join(", ");
             NO_RUNNER
-                .broken(format!("the package is for the runner `{}`", name.shown()))
-                .with_hint(format!("there are {names}"))
+                .broken(format!("the package requires the runner `{}`", name.shown()))
+                .with_hint(format!("available runners: {names}"))
         })
     }
 }

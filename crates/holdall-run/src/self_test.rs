@@ -1,4 +1,4 @@
-//! Self-tests: a package's inputs run through its model, the outputs compared with the expected ones.
+//! Self-tests: run a model on the inputs in its package, and compare its outputs with the expected ones.
 
 use crate::model::Model;
 use crate::runner::NamedValues;
@@ -8,34 +8,34 @@ use holdall::plain::{Plain, ToPlain};
 use holdall::{Error, Result, fields};
 use std::time::{Duration, Instant};
 
-/// How one self-test went.
+/// The result of one self-test.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TestReport {
-    /// Its name; else `test N`, counted from 1.
+    /// The name; `test N`, counted from 1, if it has none.
     pub name: String,
-    /// The outputs that were expected, in the declared order.
+    /// The expected outputs, in the declared order.
     pub outputs: Vec<OutputReport>,
-    /// Why it could not be run to its end.
+    /// The error, if the test could not be completed.
     pub error: Option<Error>,
-    /// How far outputs could be from the expected ones.
+    /// The tolerance of the comparison.
     pub tolerance: Tolerance,
     /// How long the model ran.
     pub elapsed: Duration,
 }
 
-/// How one output of a self-test compares.
+/// The comparison of one output of a self-test.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OutputReport {
-    /// Its name.
+    /// The output's name.
     pub name: String,
-    /// What was found.
+    /// The comparison with the expected value.
     pub comparison: Comparison,
 }
 
 impl TestReport {
-    /// Whether the model ran, and gave what was expected.
+    /// Returns `true` if the model ran, and all outputs were as expected.
     pub fn passed(&self) -> bool {
         self.error.is_none() && self.outputs.iter().all(|o| o.comparison.is_close())
     }
@@ -73,14 +73,14 @@ impl ToPlain for OutputReport {
     }
 }
 
-/// Changes of the tolerance that a self-test asks for.
+/// Overrides of the self-tests' tolerance.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Override {
-    /// Instead of the package's.
+    /// The relative tolerance, instead of the package's.
     pub rtol: Option<f64>,
-    /// Instead of the package's.
+    /// The absolute tolerance, instead of the package's.
     pub atol: Option<f64>,
-    /// Instead of the package's.
+    /// Whether NaN equals NaN, instead of the package's setting.
     pub equal_nan: Option<bool>,
 }
 
@@ -90,18 +90,18 @@ impl Override {
             rtol: self.rtol.unwrap_or(tolerance.rtol),
             atol: self.atol.unwrap_or(tolerance.atol),
             equal_nan: self.equal_nan.unwrap_or(tolerance.equal_nan),
-            // What the caller asks for holds for all outputs.
+            // The caller's tolerance applies to integer outputs, too.
             integers: tolerance.integers || self.rtol.is_some() || self.atol.is_some(),
         }
     }
 }
 
-/// Runs every self-test of the model's package, one after the other. `value` gives a tensor of the package by
-/// name; `each` is told of a test when it is done.
+/// Runs every self-test of the model's package, one after the other. `value` returns a tensor of the package by name;
+/// `each` is called after every test.
 ///
 /// # Errors
-/// None: what goes wrong in a test is in its report. After a failure of the runner itself the further tests say
-/// that it ended.
+/// None: errors are in the tests' reports. After a failure of the runner itself, all further tests fail because the
+/// runner has ended.
 pub fn self_tests(
     model: &mut Model,
     value: &dyn Fn(&str) -> Result<TensorValue>,
@@ -148,7 +148,7 @@ fn one(
             Some(at) => compare(&outputs[at].1, &expected, &report.tolerance),
             None => {
                 let mut none = Comparison::default();
-                none.mismatch = Some("the model did not give it".to_owned());
+                none.mismatch = Some("the model did not return it".to_owned());
                 none
             }
         };

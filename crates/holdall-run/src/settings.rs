@@ -1,4 +1,4 @@
-//! A caller's choices about a model: which runners there are, and what the runner is told.
+//! Settings for loading and running a model.
 
 use crate::runner_settings::{LogLine, RunnerSettings};
 use crate::runners::Runners;
@@ -7,32 +7,32 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A caller's choices about a model.
+/// Settings for loading and running a model.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Settings {
     /// The runners that may be used.
     pub runners: Runners,
-    /// Options that come before the package's.
+    /// Options that override those of the package.
     pub options: Vec<(String, OptionValue)>,
-    /// What the runner is told.
+    /// Settings for the runner.
     pub runner: RunnerSettings,
 }
 
 impl Settings {
-    /// The runners that may be used.
+    /// Sets the runners that may be used.
     pub fn with_runners(mut self, runners: Runners) -> Settings {
         self.runners = runners;
         self
     }
 
-    /// An option for the runner; it comes before the package's.
+    /// Adds an option for the runner, which overrides that of the package.
     pub fn with_option(mut self, name: impl Into<String>, value: OptionValue) -> Settings {
         self.options.push((name.into(), value));
         self
     }
 
-    /// The Python interpreter.
+    /// Sets the Python interpreter.
     pub fn with_python(mut self, python: impl Into<OsString>) -> Settings {
         self.runner.python = Some(python.into());
         self
@@ -48,25 +48,26 @@ impl Settings {
         self
     }
 
-    /// Passes a variable of this process to a runner's: its value when the model is loaded.
+    /// Passes a variable of this process to a runner's, with its value at the time the model is loaded.
     pub fn with_own_variable(mut self, name: impl Into<OsString>) -> Settings {
         self.runner.environment.push((name.into(), None));
         self
     }
 
-    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
+    /// Sets how long a runner may take to load a model, and to run it; for a streaming model, how long each item may
+    /// take.
     pub fn with_timeout(mut self, timeout: Duration) -> Settings {
         self.runner.timeout = timeout;
         self
     }
 
-    /// Where lines that the model prints go.
+    /// Sets the function that receives the lines that the model prints.
     pub fn with_log(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Settings {
         self.runner.log = Some(Arc::new(log));
         self
     }
 
-    /// Asks this whether loading or a call is no longer wanted.
+    /// Sets a function that returns `true` once loading or running is cancelled.
     pub fn with_cancelled(
         mut self,
         cancelled: impl Fn() -> bool + Send + Sync + 'static,

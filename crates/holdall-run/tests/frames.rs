@@ -1,4 +1,4 @@
-//! Frames and the values in them: what is written is read, and garbage is told.
+//! Encoding and decoding of frames and values, and invalid frames.
 
 use holdall::Bytes;
 use holdall::carton::{TensorValue, ValueType};
@@ -65,12 +65,12 @@ fn garbage_is_no_frame() {
         assert_eq!(e.code(), "runner/frame", "{header}");
     }
     assert!(sound.frame(b"{\"\xff\":1}", Vec::new()).is_err());
-    // Deep nesting ends in an error, not in a crash.
+    // Deep nesting causes an error, not a crash.
     let deep = "{\"a\":".repeat(100_000);
     assert!(sound.frame(deep.as_bytes(), Vec::new()).is_err());
 }
 
-/// No byte of a prefix makes reading it panic.
+/// Decoding never panics, whatever the bytes of the prefix.
 #[test]
 fn any_prefix_is_read_or_refused() {
     let mut state = 1u64;
@@ -164,12 +164,12 @@ fn values_that_do_not_fit_are_told() {
         json!({ "name": "x", "nested": [number(json!([2]), 0, 4), number(json!([1, 1]), 0, 2)] }),
     ] {
         let header = json!({ "values": [row] });
-        let read = values::unpack(&header, vec![0; 4], &mut |_, _| panic!("no file is asked for"));
+        let read = values::unpack(&header, vec![0; 4], &mut |_, _| panic!("no file is requested"));
         assert_eq!(read.unwrap_err().code(), "runner/frame", "{header}");
     }
     let none = values::unpack(&json!({}), Vec::new(), &mut |_, _| unreachable!());
     assert_eq!(none.unwrap_err().code(), "runner/frame");
-    // A file that is shorter than it should be, and passes.
+    // A file that is shorter than announced, and one that is as long.
     let header =
         json!({ "values": [{ "name": "x", "dtype": "int16", "shape": [2], "len": 4, "file": 3 }] });
     let short = values::unpack(&header, Vec::new(), &mut |_, _| Ok(Bytes::from_static(b"12")));

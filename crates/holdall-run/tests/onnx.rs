@@ -1,5 +1,5 @@
-//! ONNX models run by the engine, against what the reference evaluator of the `onnx` package gives. The files come from
-//! `interop/onnx/small.py`.
+//! ONNX models run by the built-in engine, compared with the reference evaluator of the `onnx` package. The files are
+//! made by `interop/onnx/small.py`.
 #![cfg(feature = "run-onnx")]
 
 mod graphs;
@@ -12,7 +12,7 @@ use holdall_run::{Model, NamedValues, Settings};
 use models::{description, value};
 
 fn load(name: &str, d: Description) -> Result<Model> {
-    // What is loaded is in memory: the folder may go.
+    // A loaded model is in memory, so the folder may be deleted.
     Model::load_folder(d, folder(name).path(), &Settings::default())
 }
 
@@ -50,7 +50,7 @@ fn internal_names_are_the_graphs() {
     d.inputs[0].internal_name = Some("x".to_owned());
     d.outputs[0].internal_name = Some("p".to_owned());
     let mut model = load("xor", d).unwrap();
-    // An output that is not declared is not asked for.
+    // An output that is not declared is not returned.
     let out = model.run(vec![("pair".to_owned(), value(&[1, 2]))]).unwrap();
     assert_eq!((out.len(), out[0].0.as_str()), (1, "likely"));
 }
@@ -66,7 +66,7 @@ fn what_cannot_be_loaded_is_told() {
     let (rule, says) = code("unsupported", plain());
     assert_eq!(rule, "onnx/operator");
     assert!(says.contains("Frobnicate"), "{says}");
-    // The engine would round what the graph computes.
+    // The engine would round the graph's numbers.
     let (rule, says) = code("double", plain());
     assert_eq!((rule, says.as_str()), ("onnx/width", "the graph computes in 64-bit floats"));
     let (rule, says) = code("xor", description("onnx", &[("z", "*")], &[("p", "*")]));
@@ -105,7 +105,7 @@ fn what_cannot_be_loaded_is_told() {
     let at = dir.path().join("model.onnx");
     std::fs::write(&at, b"no protobuf at all").unwrap();
     assert!(in_folder().starts_with("onnx/"));
-    // A number without an end, in which the engine would go round.
+    // A varint without an end, which would make the engine loop.
     std::fs::write(&at, [0xff; 11]).unwrap();
     assert_eq!(in_folder(), "onnx/model");
     for len in 0..whole.len() {
@@ -126,7 +126,7 @@ fn what_cannot_be_run_is_told() {
         inputs
     };
     let ids = |n: i64| TensorValue::from_elements(vec![2, 3], &[n; 6]).unwrap();
-    // More than 32 bits; outside of the table.
+    // More than 32 bits; outside the table.
     assert_eq!(model.run(with(ids(1 << 40))).unwrap_err().code(), "onnx/range");
     assert_eq!(model.run(with(ids(10))).unwrap_err().code(), "onnx/run");
     assert_eq!(
@@ -136,7 +136,7 @@ fn what_cannot_be_run_is_told() {
             .code(),
         "onnx/run"
     );
-    // And the model still runs.
+    // The model can still be run.
     close(&model.run(inputs.clone()).unwrap(), &outputs);
 
     let mut model = load("reshape", description("onnx", &[], &[])).unwrap();
@@ -159,13 +159,13 @@ fn what_cannot_be_run_is_told() {
     }
     assert_eq!(model.run(vec![("y".to_owned(), value(&[1, 2]))]).unwrap_err().code(), "onnx/name");
     assert_eq!(model.run(Vec::new()).unwrap_err().code(), "onnx/run");
-    // A graph of texts can be loaded, and takes none.
+    // A graph of strings can be loaded, but cannot be run.
     let mut model = load("texts", description("onnx", &[], &[])).unwrap();
     let text = TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap();
     assert_eq!(model.run(vec![("x".to_owned(), text)]).unwrap_err().code(), "onnx/type");
 }
 
-/// What is declared and what the graph gives differ: told, not converted.
+/// A declared type that differs from the graph's is an error; values are not converted.
 #[test]
 fn types_that_are_not_the_graphs_are_told() {
     let mut d = description("onnx", &[("x", "n 2")], &[("p", "n 2")]);
@@ -191,7 +191,7 @@ fn a_graph_that_is_no_longer_wanted_is_given_up() {
     let late = move || start.elapsed() > std::time::Duration::from_millis(500);
     let settings = Settings::default().with_cancelled(late);
     let mut d = description("onnx", &[("x", "n")], &[("y", "n")]);
-    // A thread of its own: what is given up keeps it, and other tests want those that are shared.
+    // A separate thread pool: the abandoned call keeps its threads busy, and other tests use the shared ones.
     d.runner.options.push(("num_threads".to_owned(), OptionValue::Integer(1)));
     let mut model = Model::load_folder(d, folder("endless").path(), &settings).unwrap();
     let input = || vec![("x".to_owned(), value(&[1]))];

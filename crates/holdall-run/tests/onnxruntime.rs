@@ -1,5 +1,5 @@
-//! ONNX models run by ONNX Runtime, whose library the variable `HOLDALL_ONNXRUNTIME` names. `cargo xtask interop`
-//! sets it.
+//! ONNX models run by ONNX Runtime. The variable `HOLDALL_ONNXRUNTIME` names its library; `cargo xtask interop` sets
+//! it.
 #![cfg(feature = "run-onnxruntime")]
 
 mod graphs;
@@ -15,7 +15,7 @@ use models::{description, value};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The engine; `None` where none is named, and nothing is found out.
+/// Returns the engine; `None` if none is named, so that tests are skipped.
 fn engine() -> Option<OnnxRuntime> {
     let Some(library) = std::env::var_os("HOLDALL_ONNXRUNTIME") else {
         eprintln!("SKIPPED: HOLDALL_ONNXRUNTIME names no library of ONNX Runtime");
@@ -58,7 +58,7 @@ fn types_are_the_graphs() {
     let types: Vec<_> = given.iter().map(|(name, v)| (name.as_str(), v.ty())).collect();
     assert_eq!(types, [("p", Some(ValueType::Float32)), ("label", Some(ValueType::Int64))]);
 
-    // 64-bit floats are rounded where the graph takes 32; integers are not floats.
+    // 64-bit floats are rounded if the graph expects 32 bits; integers are not converted to floats.
     let wide = TensorValue::from_elements(vec![1, 2], &[1f64, 0.0]).unwrap();
     let narrow = TensorValue::from_elements(vec![1, 2], &[1f32, 0.0]).unwrap();
     let mut run = |v: &TensorValue| model.run(vec![("x".to_owned(), v.clone())]);
@@ -71,7 +71,7 @@ fn types_are_the_graphs() {
     ] {
         assert_eq!(run(&value).unwrap_err().code(), rule);
     }
-    // No rows at all.
+    // No rows.
     let none = TensorValue::from_elements::<f32>(vec![0, 2], &[]).unwrap();
     assert_eq!(run(&none).unwrap()[0].1.shape().map(|s| s[0]), Some(0));
 }
@@ -86,7 +86,7 @@ fn whole_numbers_have_all_their_bits() {
         inputs.iter_mut().find(|(n, _)| n == "ids").unwrap().1 = ids;
         inputs
     };
-    // Outside of the table, which only 64 bits can say.
+    // Outside the table, by an index of more than 32 bits.
     let ids = TensorValue::from_elements(vec![2, 3], &[1i64 << 40; 6]).unwrap();
     assert_eq!(model.run(with(ids)).unwrap_err().code(), "onnx/run");
     close(&model.run(inputs.clone()).unwrap(), &outputs);
@@ -130,7 +130,7 @@ fn what_cannot_be_loaded_is_told() {
     }
 }
 
-/// A network of six layers with weights that people use; its self-test comes from NumPy.
+/// A network of six layers with real weights, whose self-test was computed with NumPy.
 #[test]
 #[ignore = "`cargo xtask interop` makes the package and names it"]
 fn a_real_model_passes_its_self_tests() {
@@ -145,7 +145,7 @@ fn a_real_model_passes_its_self_tests() {
     }
 }
 
-/// A graph that goes round for ever is asked to stop.
+/// A graph with an endless loop is requested to stop.
 #[test]
 fn a_call_that_takes_too_long_is_given_up() {
     let Some(engine) = engine() else { return };

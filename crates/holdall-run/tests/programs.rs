@@ -1,5 +1,5 @@
-//! Runners that are programs of others: a stand-in in Python, which is sound or breaks one thing; configuration files.
-//! Skipped, and said so, where there is no interpreter with NumPy.
+//! External runners: a runner in Python that is correct or has one defect; configuration files. Skipped, with a
+//! message, without a Python interpreter that has NumPy.
 #![cfg(unix)]
 
 mod models;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const WIRE: &str = include_str!("../src/process/wire.py");
 
-/// A runner that doubles numbers.
+/// The code of a runner that doubles numbers.
 const DOUBLING: &str = "
 class Doubling:
     name = 'doubling'
@@ -36,7 +36,7 @@ class Doubling:
 serve(Doubling())
 ";
 
-/// Whether models can be run at all.
+/// Returns `true` if there is an interpreter that can run models.
 fn can_run() -> bool {
     let ran = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
     let can = ran.is_ok_and(|out| out.status.success());
@@ -46,7 +46,7 @@ fn can_run() -> bool {
     can
 }
 
-/// The command of a runner: what Python speaks the frames by, and this.
+/// Returns a runner whose command is Python with our protocol implementation and this code.
 fn program(name: &str, folder: &Path, code: &str) -> Program {
     let path = folder.join("runner.py");
     std::fs::write(&path, format!("{WIRE}\n{code}")).unwrap();
@@ -70,7 +70,7 @@ fn model_folder() -> tempfile::TempDir {
     folder
 }
 
-/// A package for the runner, whose one self-test expects twice the input.
+/// Makes a package for the runner, with one self-test that expects twice the input.
 fn package(folder: &Path) -> PathBuf {
     let mut d = doubling();
     let mut test = holdall::carton::SelfTest::default();
@@ -137,7 +137,7 @@ fn what_a_program_says_of_itself_counts() {
     let odd = settings.clone().with_option("speed", OptionValue::Integer(3));
     let model = load(&doubling(), files.path(), &odd).unwrap();
     assert_eq!(model.warnings(), ["the option `speed` does nothing"]);
-    // Internal names are the runner's.
+    // Internal names are passed to the runner.
     let mut d = doubling();
     d.outputs[0].internal_name = Some("z".to_owned());
     let mut model = load(&d, files.path(), &settings).unwrap();
@@ -146,7 +146,7 @@ fn what_a_program_says_of_itself_counts() {
     let empty = tempfile::tempdir().unwrap();
     let e = load(&doubling(), empty.path(), &settings).map(|_| ()).unwrap_err();
     assert_eq!((e.code(), e.message()), ("runner/load", "there are no files"));
-    // What takes too long is ended.
+    // A runner that takes too long is killed.
     let slow = settings.clone().with_option("forever", OptionValue::Boolean(true));
     let slow = slow.with_timeout(Duration::from_secs(5));
     let mut model = load(&doubling(), files.path(), &slow).unwrap();
@@ -182,7 +182,7 @@ fn what_is_no_runner_is_told() {
     );
 }
 
-/// The trials that a runner fails.
+/// Returns the names of the checks that a runner fails.
 fn failed(program: &Program, package: Option<&Package>) -> Vec<&'static str> {
     let settings = Settings::default().with_timeout(Duration::from_secs(5));
     let mut told = 0;
@@ -209,7 +209,7 @@ fn each_fault_of_a_runner_fails_its_trial() {
     }
     let dir = tempfile::tempdir().unwrap();
     let package = Package::open(package(dir.path())).unwrap();
-    // In what speaks the frames.
+    // In the protocol implementation.
     for (from, to, trial) in [
         ("dict(runner.start(), protocol=PROTOCOL", "dict(runner.start(), protocol=7", "hello"),
         ("if PROTOCOL not in header.get(\"protocols\", ()):", "if False:", "no-protocol"),
@@ -252,7 +252,7 @@ fn each_fault_of_a_runner_fails_its_trial() {
         let failed = failed(&faulty, (trial != "no-model").then_some(&package));
         assert!(failed.contains(&trial), "{trial}: {failed:?}");
     }
-    // One that does not start is tried once.
+    // A runner that does not start is checked once.
     assert_eq!(failed(&Program::new("x", ["false"]), Some(&package)), ["hello"]);
 }
 

@@ -1,5 +1,5 @@
-//! Python models in processes of their own: what they take and give, and every way in which they end.
-//! Skipped, and said so, where there is no interpreter with NumPy.
+//! Python models in separate processes: inputs, outputs, and all ways to end. Skipped, with a message, without a Python
+//! interpreter that has NumPy.
 #![cfg(unix)]
 
 mod models;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Whether models can be run at all.
+/// Returns `true` if there is an interpreter that can run models.
 fn can_run() -> bool {
     let ran = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
     let can = ran.is_ok_and(|out| out.status.success());
@@ -32,7 +32,7 @@ fn settings() -> Settings {
     Settings::default().with_timeout(Duration::from_secs(60))
 }
 
-/// Loads a model whose `load` gives the function `run`.
+/// Loads a model whose `load` returns the function `run`.
 fn load_with(
     d: Description,
     code: &str,
@@ -96,7 +96,7 @@ def run(inputs):
     .map(|(name, value)| (name.to_owned(), value.unwrap()))
     .to_vec();
     assert_eq!(model.run(inputs.clone()).unwrap(), inputs);
-    // And again, in the same process.
+    // A second time, in the same process.
     assert_eq!(model.run(inputs.clone()).unwrap(), inputs);
 }
 
@@ -169,7 +169,7 @@ def run(inputs):
     let (_folder, mut model) = load_with(any(), code, &settings).unwrap();
     model.run(x(value(&[2]))).unwrap();
     drop(model);
-    // Nothing of it is lost when the model ends.
+    // No output is lost when the model ends.
     let has = |is_error: bool, text: &str| {
         lines.lock().unwrap().iter().any(|l| l.is_error == is_error && l.text == text)
     };
@@ -215,12 +215,12 @@ def run(inputs):
     assert_eq!(run(1.0, 9), (3, Ok(())));
     let failed = (3, Err(("runner/failed", "ValueError: negative".to_owned())));
     assert_eq!(run(-1.0, 9), failed);
-    // Who takes them may stop, and the model runs on.
+    // The receiver may stop, and the model can still be run.
     assert_eq!(run(1.0, 1), (1, Err(("run/nothing", "enough".to_owned()))));
     assert_eq!(run(2.0, 9), (3, Ok(())));
 }
 
-/// What loading or running gives, and that it comes soon.
+/// Returns the error of loading or running a model, which must not take long.
 fn error_of(code: &str, settings: &Settings) -> Error {
     let start = Instant::now();
     let d = python(&[("x", "n")], &[("y", "n")]);
@@ -234,7 +234,7 @@ fn error_of(code: &str, settings: &Settings) -> Error {
             e
         }
     };
-    // Generous: other tests run at the same time.
+    // Generous, because other tests run at the same time.
     assert!(start.elapsed() < Duration::from_secs(50), "{e} after {:?}", start.elapsed());
     e
 }
@@ -287,16 +287,16 @@ def run(t):
         ),
         ("def run(t): return {'y': object()}", "python/output", "output `y` is an array of object"),
         ("def run(t): return {1: t['x']}", "python/output", "the name of an output is an int"),
-        ("def run(t): return t['x']", "python/output", "the model gave a ndarray, not a dict"),
-        ("def run(t): return None", "python/output", "the model gave None, not a dict"),
-        ("def run(t): return iter(())", "run/nothing", "the model gave no outputs"),
+        ("def run(t): return t['x']", "python/output", "the model returned a ndarray, not a dict"),
+        ("def run(t): return None", "python/output", "the model returned None, not a dict"),
+        ("def run(t): return iter(())", "run/nothing", "the model returned no outputs"),
         (
             "import nowhere",
             "python/load",
             "module `main` cannot be imported: No module named 'nowhere'",
         ),
         ("raise KeyError('k')", "python/load", "module `main`: KeyError: 'k'"),
-        ("run = 3", "python/entry", "`main.load` gave an int, which"),
+        ("run = 3", "python/entry", "`main.load` returned an int, which"),
         ("def run(t) return", "python/load", "module `main`: SyntaxError"),
     ];
     for (code, rule, says) in cases {
@@ -307,7 +307,7 @@ def run(t):
     for (bytes, rule) in [
         ("b'garbage on the wire'", "runner/frame"),
         ("bytes(16)", "runner/frame"),
-        // A frame of more than there may be, one of no JSON, one that was not asked for.
+        // A frame that is too long, one whose header is not JSON, one that was not requested.
         ("bytes([6, 0, 0, 0, 3, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0])", "runner/frame-limit"),
         ("bytes([6, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 120])", "runner/frame"),
         ("bytes([4, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 123, 125])", "runner/order"),
@@ -328,7 +328,7 @@ fn the_last_words_of_a_model_are_in_the_hint() {
     assert!(e.hint().unwrap().contains("out of luck"), "{:?}", e.hint());
 }
 
-/// It never pauses, and each of its answers comes in time.
+/// The model never pauses, and each of its items is in time.
 #[test]
 fn a_model_that_streams_without_end_is_stopped() {
     if !can_run() {
@@ -352,7 +352,7 @@ fn a_model_that_hangs_is_killed_with_its_children() {
     }
     let mark = tempfile::tempdir().unwrap();
     let mark = mark.path().join("alive");
-    // A child that would write when the time is over, had it not been killed with its group.
+    // A child process that would write a file after the time limit, if it were not killed with its group.
     let code = format!(
         "
 import subprocess
@@ -369,7 +369,7 @@ def run(t):
     assert!(!Path::new(&mark).exists());
 }
 
-/// The specification wants models to run without the options of their runner.
+/// The specification requires that models run without options for their runner.
 #[test]
 fn a_model_needs_no_options() {
     if !can_run() {
@@ -396,7 +396,7 @@ def other():
         let y = TensorValue::from_elements(vec![1], &[wanted]).unwrap();
         assert_eq!(model.run(input.clone()).unwrap(), [("y".to_owned(), y)], "{options:?}");
     }
-    // No module of that name.
+    // A missing module.
     std::fs::rename(dir.path().join("main.py"), dir.path().join("model.py")).unwrap();
     let e = Model::load_folder(description("python", &[], &[]), dir.path(), &settings());
     let e = e.map(|_| ()).unwrap_err();
@@ -412,7 +412,7 @@ fn entry_points_and_interpreters_that_are_not_there_are_told() {
     let load = |d: Description, settings: &Settings| {
         Model::load_folder(d, dir.path(), settings).map(|_| ()).unwrap_err()
     };
-    // What stands for options that are not given.
+    // The defaults of the options.
     let e = load(description("python", &[], &[]), &settings());
     assert_eq!(
         (e.code(), e.message()),
@@ -439,7 +439,7 @@ fn entry_points_and_interpreters_that_are_not_there_are_told() {
 
     let e = load(any(), &settings().with_python("/nowhere/python"));
     assert_eq!(e.code(), "python/interpreter");
-    // What is not an interpreter ends, or says nothing.
+    // A program that is not an interpreter ends, or sends nothing.
     let e = load(any(), &settings().with_python("true"));
     assert_eq!(e.code(), "runner/died");
     let mut d = any();
@@ -479,13 +479,13 @@ fn a_call_that_is_no_longer_wanted_ends() {
     teller.join().unwrap();
     assert_eq!(e.code(), "work/cancelled");
     assert!(start.elapsed() < Duration::from_secs(20));
-    // What was given up cannot be asked again.
+    // A model whose call was cancelled cannot be run again.
     assert_eq!(model.run(seconds(0.0)).unwrap_err().code(), "run/closed");
-    // Nor is loading begun that nobody wants.
+    // If it is cancelled beforehand, loading does not begin.
     assert_eq!(load_with(any(), code, &settings).unwrap_err().code(), "work/cancelled");
 }
 
-/// What `main.py` finds, as texts.
+/// Returns the strings that the code of `main.py` computes.
 fn found(code: &str, settings: &Settings) -> Result<Vec<String>> {
     let code = format!(
         "import numpy as np, os\n{code}\ndef run(x):\n    return {{'y': np.array(ALL or [''])}}\n"
@@ -503,7 +503,7 @@ fn a_model_has_a_chosen_environment() {
     if !can_run() {
         return;
     }
-    // Cargo's own variables are among those that a test has, and no program's business.
+    // Cargo sets variables in the environment of tests, which must not be passed on.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let code = "ALL = sorted('%s=%s' % item for item in os.environ.items())";
     let names = |settings: &Settings| found(code, settings).unwrap();
@@ -537,7 +537,7 @@ fn a_model_has_no_descriptors_of_its_caller() {
         return;
     }
     let secret = tempfile::NamedTempFile::new().unwrap();
-    // As a shell or a library leaves it: handed on to every process that is started.
+    // Inheritable, as a shell or a library might leave it.
     rustix::io::fcntl_setfd(secret.as_file(), rustix::io::FdFlags::empty()).unwrap();
     let code = "
 ALL = []
@@ -549,7 +549,7 @@ for number in range(3, 256):
     ALL.append(os.readlink('/proc/self/fd/%d' % number) if os.path.exists('/proc/self/fd') else 'open')
 ";
     let open = found(code, &settings()).unwrap();
-    // The wire, and what the module is being read from.
+    // The connection, and the file that the module is read from.
     let others = open.iter().filter(|to| !to.starts_with("socket:") && !to.ends_with("main.py"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
     let sockets = open.iter().filter(|to| to.starts_with("socket:")).count();

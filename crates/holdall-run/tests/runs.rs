@@ -1,4 +1,4 @@
-//! Models loaded and run: what is settled before, `noop`, and what the description holds.
+//! Loading and running models: checks beforehand, `noop`, and checks against the description.
 
 mod models;
 
@@ -25,7 +25,7 @@ fn noop_gives_back_what_it_is_given() {
     assert_eq!(e.code(), "signature/input-rank");
     assert!(e.message().contains("; there is no input `z`; input `y`"), "{e}");
 
-    // Nothing declared: nothing held.
+    // Without declarations, nothing is checked.
     (d.inputs, d.outputs) = (Vec::new(), Vec::new());
     let mut model = Model::load_folder(d, folder.path(), &Settings::default()).unwrap();
     let out = model.run(vec![("q".to_owned(), x.clone())]).unwrap();
@@ -59,10 +59,10 @@ fn options_nobody_knows_are_warned_of() {
     d.runner.options = vec![("threads".to_owned(), OptionValue::Integer(3))];
     let settings = Settings::default().with_option("threads", OptionValue::Integer(1));
     let model = Model::load_folder(d, folder.path(), &settings).unwrap();
-    assert_eq!(model.warnings(), ["the runner `noop` takes no options, `threads` does nothing"]);
+    assert_eq!(model.warnings(), ["the runner `noop` takes no options, `threads` is ignored"]);
 }
 
-/// Gives what it was made with, whatever it is given.
+/// Returns the outputs it was made with, whatever the inputs.
 struct Fixed(Vec<NamedValues>);
 
 impl Runner for Fixed {
@@ -79,7 +79,7 @@ impl Runner for Fixed {
         }
     }
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
-        // The caller's option comes before the package's.
+        // The caller's option overrides the package's.
         assert!(matches!(load.option("number"), None | Some(OptionValue::Integer(7))));
         Ok(Box::new(Fixed(self.0.clone())))
     }
@@ -156,7 +156,7 @@ fn streams_are_handed_on_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
     d.runner.framework_version = "*".to_owned();
-    // `k` may stand for something else each time.
+    // `k` may have a different size in each item.
     let outs: Vec<NamedValues> = (1..4).map(|n| named(&[("a", value(&[n]))])).collect();
     let mut model = Model::load_folder(d, folder.path(), &fixed(outs.clone())).unwrap();
     let input = named(&[("x", value(&[2]))]);
@@ -169,7 +169,7 @@ fn streams_are_handed_on_one_by_one() {
         .unwrap();
     assert_eq!(seen, outs);
     assert_eq!(model.run(input.clone()).unwrap(), outs[2]);
-    // Who takes them may stop.
+    // The receiver may stop.
     let mut count = 0;
     let stopped = model.run_streaming(input, &mut |_| {
         count += 1;
@@ -184,11 +184,11 @@ fn a_stream_of_nothing_is_refused() {
     let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
     d.runner.framework_version = "*".to_owned();
     let mut model = Model::load_folder(d, folder.path(), &fixed(Vec::new())).unwrap();
-    // Twice: it is a fault of the run, after which there may be another.
+    // Twice, because the model can be run again after this error.
     for _ in 0..2 {
         let input = named(&[("x", value(&[2]))]);
         let e = model.run_streaming(input, &mut |_| panic!("there are none")).unwrap_err();
-        assert_eq!((e.code(), e.message()), ("run/nothing", "the model gave no outputs"));
+        assert_eq!((e.code(), e.message()), ("run/nothing", "the model returned no outputs"));
     }
 }
 
@@ -208,7 +208,7 @@ fn every_rule_is_in_the_specification_and_there_once() {
     codes.sort_unstable();
     codes.dedup();
     assert_eq!(codes.len(), count, "a code stands twice");
-    // And it speaks of none that there are not.
+    // And it mentions no rules that do not exist.
     for code in page.split('`').skip(1).step_by(2) {
         let area = code.split_once('/').map(|(area, _)| area);
         if matches!(area, Some("run" | "runner" | "python" | "onnx" | "signature"))

@@ -1,4 +1,4 @@
-//! Options that every command takes.
+//! Options of every command.
 
 use crate::args::input::IoChoice;
 use crate::args::limits::{self, SetLimit};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 const GLOBAL: &str = "Options of every command";
 
-/// Options that every command takes.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Print JSON; errors become one JSON object on standard error
@@ -31,11 +31,11 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
 
-    /// How files are read: auto, map, read (for network disks) or direct (without the system's cache)
+    /// How to read files: auto, map, read (for network disks) or direct (without the system's cache)
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) io: IoChoice,
 
-    /// Threads to use [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
@@ -52,13 +52,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) layouts: Vec<PathBuf>,
 
-    /// Allow what is forbidden for remote files by default: http (not only https), private-hosts (loopback, private
-    /// and link-local networks); may be given again
+    /// Allow something that is forbidden for remote files by default: http (not only https) or private-hosts (loopback,
+    /// private and link-local networks); may be given again
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,
 
-    /// Keep blocks of remote files on disk: in DIR, or by default in `HOLDALL_CACHE` or the system's cache folder
+    /// Keep blocks of remote files on disk, in DIR; without DIR, in `HOLDALL_CACHE` or the system's cache folder
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = GLOBAL)]
     pub(crate) cache: Option<PathBuf>,
@@ -75,7 +75,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = store, help_heading = GLOBAL)]
     pub(crate) store: Vec<(String, String)>,
 
-    /// Fetch nothing: files that a package links to come from the cache
+    /// Do not use the network: files that a package links to are read from the cache
     #[cfg(all(feature = "http", feature = "carton"))]
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) offline: bool,

@@ -1,15 +1,15 @@
-//! `--limit NAME=N`: the limits of the library's table, and one that only the command has.
+//! `--limit NAME=N`: the library's limits, and one that only the command has.
 
 use crate::args::{Global, size};
 use holdall::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 
-/// Bytes of standard input that are read into memory, unless `--limit stdin-len` says otherwise.
+/// Default of `stdin-len`: maximum bytes of standard input that are read into memory.
 pub(crate) const STDIN_LEN: u64 = 4 << 30;
-/// The name of the limit that is not in the library's table.
+/// The name of the limit that the library does not have.
 const STDIN: &str = "stdin-len";
 
 impl Global {
-    /// The limits of the library after the changes asked for.
+    /// Returns the library's limits, with the changes that the user made.
     pub(crate) fn limits(&self) -> Limits {
         let mut out = Limits::default();
         out.skip_unknown = self.skip_unknown;
@@ -19,13 +19,13 @@ impl Global {
         out
     }
 
-    /// The most bytes to take from standard input.
+    /// Returns the maximum number of bytes to read from standard input.
     pub(crate) fn stdin_len(&self) -> u64 {
         self.limits.iter().rev().find_map(SetLimit::stdin_len).unwrap_or(STDIN_LEN)
     }
 }
 
-/// One `--limit`.
+/// One `--limit` option.
 #[derive(Debug, Clone)]
 pub(crate) struct SetLimit {
     /// `None` for `stdin-len`.
@@ -51,7 +51,7 @@ impl SetLimit {
 /// Parses `NAME=N`.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A description of the mistake.
 pub(crate) fn parse(text: &str) -> Result<SetLimit, String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=N, for example `tensors=1000`")?;
     let name = name.to_ascii_lowercase();
@@ -99,7 +99,7 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
     use holdall::Remedy;
 
-    /// The text between the first backticks.
+    /// Returns the text between the first backticks.
     fn quoted(text: &str) -> &str {
         text.split('`').nth(1).unwrap()
     }
@@ -109,7 +109,7 @@ mod tests {
         Cli::try_parse_from(args).unwrap().global
     }
 
-    /// What a remedy says is accepted as it is printed, and sets the limit that it names.
+    /// The option in a remedy is accepted as it is printed, and sets the limit it names.
     #[test]
     fn remedies_that_name_a_limit_are_accepted() {
         for limit in LIMITS {
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Each rule of the command and the library, if its remedy names a limit, names one that `--limit` takes.
+    /// If a remedy of a rule of the command or the library names a limit, `--limit` accepts it.
     #[test]
     fn rules_name_limits_that_exist() {
         let mut count = 0;

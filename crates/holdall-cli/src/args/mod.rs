@@ -1,4 +1,4 @@
-//! Arguments that several commands share, one file for each group of them. Arguments of one command are in its own module.
+//! Arguments that several commands share, one file per group. Arguments of a single command are in its own module.
 
 mod global;
 mod input;

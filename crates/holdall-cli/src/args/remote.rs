@@ -1,9 +1,9 @@
-//! Options for remote files: what is allowed, what is cached, how object stores are used.
+//! Options for remote files: access, cache and object stores.
 
 use crate::args::Global;
 use clap::ValueEnum;
 
-/// `--store`. What is secret is not taken: all users of a machine see command lines.
+/// Parses `--store`. Secrets are refused, because all users of a machine can see command lines.
 #[cfg(feature = "stores")]
 pub(super) fn store(text: &str) -> Result<(String, String), String> {
     let open = holdall::stores::NON_SECRET_OPTIONS;
@@ -27,7 +27,7 @@ pub(crate) enum Allow {
 }
 
 impl Global {
-    /// Where requests over HTTP may go.
+    /// Returns the policy for HTTP requests.
     pub(crate) fn policy(&self) -> holdall::http::Policy {
         use holdall::http::{Hosts, Policy, Schemes};
         self.allow.iter().fold(Policy::new(), |policy, allow| match allow {
@@ -36,7 +36,7 @@ impl Global {
         })
     }
 
-    /// Where blocks of files that are elsewhere are kept.
+    /// Returns the cache for blocks of remote files.
     pub(crate) fn cache(&self) -> holdall::Result<Option<holdall::cache::BlockCache>> {
         use holdall::cache::BlockCache;
         let cache = match &self.cache {
@@ -50,11 +50,11 @@ impl Global {
         }))
     }
 
-    /// How object stores are used.
+    /// Returns the options for object stores.
     #[cfg(feature = "stores")]
     pub(crate) fn stores(&self) -> holdall::stores::StoreOptions {
         let options = holdall::stores::StoreOptions::new();
-        // Each was tried when it was read.
+        // Each option was validated when it was parsed.
         self.store.iter().fold(options, |options, (name, value)| {
             options.clone().with(name, value.as_str()).unwrap_or(options)
         })

@@ -1,9 +1,9 @@
-//! Which tensors a command is about: `--select` and `--exclude`.
+//! The tensors that a command applies to: `--select` and `--exclude`.
 
 use clap::Args;
 use holdall::Select;
 
-/// Which tensors a command is about.
+/// The tensors that a command applies to.
 #[derive(Debug, Args)]
 pub(crate) struct Selecting {
     /// Only tensors whose name matches, such as 'layers.*.weight'; may be given again
@@ -16,12 +16,12 @@ pub(crate) struct Selecting {
 }
 
 impl Selecting {
-    /// Whether nothing is chosen.
+    /// Returns `true` if all tensors are selected.
     pub(crate) fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// The globs, read.
+    /// Parses the globs.
     pub(crate) fn read(&self) -> holdall::Result<Select> {
         Select::new(&self.include, &self.exclude)
     }

@@ -1,16 +1,16 @@
-//! Numbers and sizes as arguments.
+//! Parsing of numbers and sizes.
 
 use std::num::NonZero;
 
-/// A number that is not 0.
+/// Parses a positive number.
 pub(crate) fn from_one(text: &str) -> Result<NonZero<usize>, String> {
-    text.parse().map_err(|_| "write a whole number from 1 on, for example 4".to_owned())
+    text.parse().map_err(|_| "expected a positive whole number, for example 4".to_owned())
 }
 
-/// A number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
+/// Parses a number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A description of the mistake.
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(

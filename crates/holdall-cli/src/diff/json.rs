@@ -1,10 +1,10 @@
-//! The JSON of `diff`, described in `docs/cli.md`.
+//! The JSON output of `diff`, described in `docs/cli.md`.
 
 use crate::output::as_json;
 use holdall::plain::ToPlain as _;
 use holdall::{Diff, File, fields};
 
-/// The object for two files.
+/// Returns the JSON object for two files.
 pub(super) fn report(a: &File, b: &File, diff: &Diff) -> String {
     as_json(&fields!(a: a, b: b).and(diff.to_plain()))
 }

@@ -21,10 +21,10 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   holdall diff model.safetensors model.zt                  exit status 0: the same, 1: they differ,
                                                            4: not all could be compared
-  holdall diff before.zt after.zt -s '*.mlp.*'             some tensors only
-  holdall diff f32.zt bf16.zt --values-only --rtol 0.01    is the other precision near enough
+  holdall diff before.zt after.zt -s '*.mlp.*'             only some tensors
+  holdall diff f32.zt bf16.zt --values-only --rtol 0.01    compare two precisions
 
-Of two packages: what they say of themselves, their files, their tensors for tests.
+Two packages are compared by their descriptions, their files and their tensors for tests.
 How something is stored is not a difference: format, encoding, digests, offsets, order.")]
 pub(crate) struct DiffArgs {
     /// A file, or `-` for standard input
@@ -38,8 +38,8 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Values are equal if |a - b| <= ATOL + RTOL * |b|; the tolerance not given is 0; if neither is given, values
-    /// must have the same bits
+    /// Values are equal if |a - b| <= ATOL + RTOL * |b|; if only one tolerance is given, the other is 0; if neither is
+    /// given, values must be bit for bit the same
     #[arg(long, value_name = "RTOL", value_parser = tolerance, allow_negative_numbers = true)]
     rtol: Option<f64>,
 
@@ -47,7 +47,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "ATOL", value_parser = tolerance, allow_negative_numbers = true)]
     atol: Option<f64>,
 
-    /// Compare only names, shapes and values, not types, layouts and attributes
+    /// Compare names, shapes and values, but not types, layouts and attributes
     #[arg(long)]
     values_only: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     })
 }
 
-/// Whether nothing that counts was found to differ, but not all could be compared.
+/// Returns `true` if no difference was found, but not everything could be compared.
 fn is_undecided(diff: &Diff, values_only: bool) -> bool {
     if values_only { diff.values_undecided() } else { diff.is_undecided() }
 }
@@ -179,12 +179,12 @@ fn text(
     Ok(())
 }
 
-/// What counts of two tensors that are not the same in all.
+/// The result for two tensors that are not identical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Agree,
     Differ,
-    /// They could not be compared, and nothing else tells.
+    /// They could not be compared, and no other difference was found.
     Unknown,
 }
 
@@ -254,7 +254,7 @@ fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
     }
 }
 
-/// What differs between two tensors, but for types and shapes.
+/// Describes the differences between two tensors, except those of type and shape.
 fn difference(d: &TensorDiff) -> String {
     let mut parts = Vec::new();
     if let Some((a, b)) = &d.layouts {
@@ -266,7 +266,7 @@ fn difference(d: &TensorDiff) -> String {
     if let Some(e) = &d.incomparable {
         parts.push(format!("values not compared: {} [{}]", printable(e.message()), e.code()));
     }
-    // What quantized components stand for was said.
+    // Differences between decoded values were reported instead.
     for c in d.components.iter().filter(|_| d.values.is_none()) {
         parts.push(component(c));
     }
@@ -315,7 +315,7 @@ fn component(c: &ComponentDiff) -> String {
     }
 }
 
-/// `pt → np`, `none → np`.
+/// Formats a changed attribute: `pt → np`, `none → np`.
 fn attribute(d: &AttributeDiff) -> String {
     let side = |v: &Option<holdall::Value>| v.as_ref().map_or("none".to_owned(), value);
     format!("{} → {}", side(&d.a), side(&d.b))

@@ -1,4 +1,4 @@
-//! The elements of a tensor to be added: from an `.npy` file, or from raw bytes.
+//! The elements of a tensor to be added, from an `.npy` file or raw bytes.
 
 use crate::exit::{ARGUMENTS, Failure, LENGTH};
 use crate::input;
@@ -8,7 +8,7 @@ use holdall::{ByteOrder, DType, Edit, LogicalType, Result, Tensor, TensorSpec, n
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
-/// Where the elements come from.
+/// The source of the elements.
 #[derive(Debug, Args)]
 pub(super) struct From {
     /// An .npy file, a file of raw little-endian elements, or `-` for standard input
@@ -56,8 +56,8 @@ fn shape(text: &str) -> std::result::Result<Shape, String> {
 }
 
 impl From {
-    /// Adds a tensor with these elements. In place of `old` it keeps its attributes and, for raw
-    /// bytes without a type, its dtype and shape.
+    /// Adds a tensor with these elements. If it replaces `old`, it keeps that tensor's attributes and, for raw bytes
+    /// without a type, its dtype and shape.
     pub(super) fn add(
         &self,
         session: &Session,
@@ -113,7 +113,7 @@ impl From {
 
 #[cold]
 fn no_type(shown: &str) -> Failure {
-    let e = ARGUMENTS.broken("raw bytes do not say their type and shape").in_source(shown);
+    let e = ARGUMENTS.broken("raw bytes need a type and a shape").in_source(shown);
     e.with_hint("add `--dtype f32 --shape 3,4`, or give an .npy file").into()
 }
 
@@ -128,7 +128,7 @@ fn spec(
     let Ok(Some(len)) = size else {
         let name = logical.as_ref().map_or(dtype.as_str(), |t| t.as_str());
         return Err(ARGUMENTS.broken(format!(
-            "shape {shape:?} of {name} takes no whole number of bytes below 2^64"
+            "shape {shape:?} of {name} is not a whole number of bytes below 2^64"
         )));
     };
     let mut spec = TensorSpec::dense(name, dtype, shape);
@@ -151,13 +151,11 @@ fn check_length(spec: &TensorSpec, found: u64) -> Result<()> {
         return Ok(());
     }
     let dtype = spec.components.first().map_or("", |c| c.dtype.as_str());
-    Err(LENGTH.broken(format!(
-        "shape {:?} of {dtype} takes {expected} bytes, there are {found}",
-        spec.shape
-    )))
+    Err(LENGTH
+        .broken(format!("shape {:?} of {dtype} takes {expected} bytes, found {found}", spec.shape)))
 }
 
-/// Elements as we keep them, little-endian and row-major, of those that `header` describes.
+/// Converts the elements that `header` describes to little-endian, row-major order.
 fn in_our_order(mut bytes: Vec<u8>, header: &npy::Header) -> Vec<u8> {
     let part = header.dtype.width() as usize;
     if header.byte_order == ByteOrder::Big {
@@ -171,7 +169,7 @@ fn in_our_order(mut bytes: Vec<u8>, header: &npy::Header) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = vec![0; dims.len()];
     while out.len() < bytes.len() {
-        // Where the element lies when the first dimension varies fastest.
+        // The index of the element in column-major order.
         let place = at.iter().zip(&dims).rev().fold(0, |place, (i, dim)| place * dim + i);
         out.extend_from_slice(&bytes[place * width..][..width]);
         for (i, dim) in at.iter_mut().zip(&dims).rev() {
@@ -215,7 +213,7 @@ mod tests {
             inner: None,
             fields: None,
         };
-        // [[1, 2, 3], [4, 5, 6]], columns first.
+        // [[1, 2, 3], [4, 5, 6]], in column-major order.
         let stored = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];
         let expected = [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
         assert_eq!(in_our_order(stored.to_vec(), &header), expected);

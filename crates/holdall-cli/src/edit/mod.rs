@@ -1,4 +1,4 @@
-//! `holdall edit`: changing a file.
+//! `holdall edit`: changes a file.
 
 mod from;
 mod value;
@@ -32,9 +32,9 @@ use value::ValueType;
   holdall edit model.gguf set tokenizer.chat_template=@template.jinja
   holdall edit model.zt replace embed.weight --from embed.npy
 
-The file is changed in place where its format and file system allow that, and written anew where \
-not; what was done is said. Killed at any instant, it is the old file or the new one. Of a model in several \
-files, named by its folder, its index or its first part, those files are written that change.")]
+The file is changed in place if its format and file system allow that, and otherwise rewritten; the \
+command reports which. If it is killed at any time, the file is either the old or the new one. Of a model in \
+several files, named by its folder, its index or its first part, only the files that change are written.")]
 pub(crate) struct EditArgs {
     /// The file or model to change
     #[arg(value_name = "FILE")]
@@ -44,7 +44,7 @@ pub(crate) struct EditArgs {
     action: Action,
 }
 
-/// What to change.
+/// The change to make.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add tensors of another file
@@ -53,10 +53,10 @@ enum Action {
         other: PathBuf,
         #[command(flatten)]
         select: Selecting,
-        /// Rename the tensors on the way, such as '*=adapter.*'; may be given again
+        /// Rename the added tensors, such as '*=adapter.*'; may be given again
         #[arg(long, value_name = "OLD=NEW")]
         rename: Vec<String>,
-        /// Replace tensors that already have the names
+        /// Replace existing tensors of the same names
         #[arg(long)]
         replace: bool,
         #[command(flatten)]
@@ -64,16 +64,16 @@ enum Action {
     },
     /// Add one tensor from an .npy file or raw bytes
     Add {
-        /// Its name
+        /// The tensor's name
         name: String,
         #[command(flatten)]
         from: From,
         #[command(flatten)]
         writing: Writing,
     },
-    /// Give a tensor new elements; it keeps its name and attributes
+    /// Replace the elements of a tensor; it keeps its name and attributes
     Replace {
-        /// Its name
+        /// The tensor's name
         name: String,
         #[command(flatten)]
         from: From,
@@ -86,23 +86,23 @@ enum Action {
         #[arg(required = true, value_name = "GLOB")]
         globs: Vec<String>,
     },
-    /// Rename tensors; `*` stands for the same text on both sides
+    /// Rename tensors; `*` matches the same text on both sides
     Rename {
-        /// Rules, such as 'model.*=*'; the first one that matches a name applies
+        /// Rules, such as 'model.*=*'; the first rule that matches a name applies
         #[arg(required = true, value_name = "OLD=NEW")]
         rules: Vec<String>,
     },
     /// Set attributes of the file or of a tensor
     Set {
-        /// Attributes, such as license=MIT, or KEY=@PATH for the content of a file (KEY=@@… for text that begins
-        /// with @)
+        /// Attributes, such as license=MIT, or KEY=@PATH for the content of a file (KEY=@@… for text that starts with
+        /// @)
         #[arg(required = true, value_name = "KEY=VALUE")]
         pairs: Vec<String>,
         /// The tensor [default: the attributes of the file]
         #[arg(long, value_name = "NAME")]
         tensor: Option<String>,
-        /// The type of the values: text, json, int, float, bool or bytes (hex) [default: the type that the
-        /// attribute has, or text]
+        /// The type of the values: text, json, int, float, bool or bytes (hex) [default: the type of the existing
+        /// attribute, or text]
         #[arg(long = "type", value_name = "TYPE", hide_possible_values = true)]
         kind: Option<ValueType>,
     },
@@ -115,14 +115,14 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         tensor: Option<String>,
     },
-    /// Rewrite the file without bytes that belong to nothing
+    /// Rewrite the file without unused bytes
     Compact {
         #[command(flatten)]
         writing: Writing,
     },
 }
 
-/// Changes one file.
+/// Changes a file.
 pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure> {
     let operation = match &args.action {
         Action::Compact { .. } => Operation::Compact,
@@ -131,8 +131,8 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
     input::check_place(operation, &args.file)?;
     let options = input::options(session);
     if session.global.io == IoChoice::Map {
-        let e = ARGUMENTS.broken("`--io map` is given, but a file that is edited cannot be mapped");
-        return Err(e.with_hint("leave `--io` out, or give `read` or `direct`").into());
+        let e = ARGUMENTS.broken("`--io map` cannot be used for editing");
+        return Err(e.with_hint("omit `--io`, or use `read` or `direct`").into());
     }
     let work = session.work("writing");
     let (done, report) = match &args.action {
@@ -150,7 +150,7 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
     Ok(Status::Fine)
 }
 
-/// Makes the change, and says what it is and how new tensors are to be written.
+/// Makes the change. Returns its description, and how to write new tensors.
 fn change(
     session: &Session,
     edit: &mut Edit,
@@ -209,13 +209,13 @@ fn change(
                     None => edit.unset_attribute(key)?,
                 }
             }
-            (format!("{} taken away", count(keys.len() as u64, "attribute")), plain(work))
+            (format!("{} removed", count(keys.len() as u64, "attribute")), plain(work))
         }
         Action::Compact { writing } => ("compacted".to_owned(), writing.options(work)),
     })
 }
 
-/// The error with advice that fits: what a format cannot hold is answered with options of `convert`.
+/// Replaces options of `convert`, which `edit` does not have, in the advice of an error.
 fn advised(e: Error, file: &Path) -> Error {
     let is_of_convert = |remedy: &Remedy| {
         matches!(
@@ -236,7 +236,7 @@ fn advised(e: Error, file: &Path) -> Error {
     ))
 }
 
-/// Refuses to set or take away an attribute twice.
+/// Refuses to set or remove an attribute twice.
 fn check_once<'k>(keys: impl Iterator<Item = &'k str>) -> Result<()> {
     let mut seen = HashSet::new();
     for key in keys {
@@ -270,7 +270,7 @@ fn append(
     Ok(tensors.len() as u64)
 }
 
-/// Renames every tensor that a rule is about; how many there were.
+/// Renames every tensor that a rule matches. Returns their number.
 fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
     let rules = writing::renames(rules)?;
     let file = edit.file().clone();
@@ -283,12 +283,12 @@ fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, F
     }
     if changes.is_empty() {
         let rule = &holdall::error::SELECT;
-        let e = rule.broken(format!("no rule gives any of {} tensors a new name", file.len()));
+        let e = rule.broken(format!("no rule renames any of the {} tensors", file.len()));
         return Err(e.in_source(file.name()).into());
     }
     writing::idle_renames(session, &rules, &file);
     check_names(&file, &changes)?;
-    // Names may go round in a circle: all old ones are given up before any new one is taken.
+    // Renames may form a cycle, so all old names are released before any new one is assigned.
     for (at, (old, _)) in changes.iter().enumerate() {
         edit.rename(old, &passing_name(at))?;
     }
@@ -298,31 +298,31 @@ fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, F
     Ok(changes.len() as u64)
 }
 
-/// Refuses to give two tensors one name.
+/// Refuses to give two tensors the same name.
 fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
     let shown = |name: &str| format!("`{}`", name.shown());
     let refuse = |message: String| {
         let e = holdall::error::SAME_NAME.broken(message).in_source(file.name());
-        Err(e.with_hint("as many `*` after `=` as before it keep names apart: 'OLD.*=NEW.*'"))
+        Err(e.with_hint("use as many `*` after `=` as before it: 'OLD.*=NEW.*'"))
     };
     let olds: HashSet<&str> = changes.iter().map(|(old, _)| *old).collect();
     let mut news: HashMap<&str, &str> = HashMap::new();
     for (old, new) in changes {
         if let Some(other) = news.insert(new, old) {
             let (other, old, new) = (shown(other), shown(old), shown(new));
-            return refuse(format!("the rules name both {other} and {old} {new}"));
+            return refuse(format!("the rules rename both {other} and {old} to {new}"));
         }
         if file.index().get(new).is_some() && !olds.contains(&**new) {
             let (old, new) = (shown(old), shown(new));
             return refuse(format!(
-                "the rules name {old} {new}, as another tensor is named already"
+                "the rules rename {old} to {new}, which is the name of another tensor"
             ));
         }
     }
     Ok(())
 }
 
-/// A name that no file has.
+/// Returns a temporary name that no file uses.
 fn passing_name(at: usize) -> String {
     format!("\0holdall renames\0{at}")
 }
@@ -344,19 +344,19 @@ fn tell(
             format!("in place in {}, {} written", file_name(file), Size(written))
         }
         (true, written, _) => format!("in place, {} written", Size(written)),
-        (false, written, []) => format!("the file was written anew, {}", Size(written)),
+        (false, written, []) => format!("the file was rewritten, {}", Size(written)),
         (false, written, [file]) => {
-            format!("{} was written anew, {}", file_name(file), Size(written))
+            format!("{} was rewritten, {}", file_name(file), Size(written))
         }
         (false, written, files) => {
-            format!("{} were written anew, {}", count(files.len() as u64, "file"), Size(written))
+            format!("{} were rewritten, {}", count(files.len() as u64, "file"), Size(written))
         }
     };
     let mut text = format!("{}: {done}; {how}", printable(&name));
     if report.dead > 0 {
         text.push_str(&format!("; {} unused", Size(report.dead)));
         if report.dead > report.len / 10 {
-            text.push_str(" (`compact` gives it back)");
+            text.push_str(" (`compact` frees it)");
         }
     }
     report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));

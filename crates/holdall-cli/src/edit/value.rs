@@ -1,4 +1,4 @@
-//! Attribute values from the command line.
+//! Parsing of attribute values on the command line.
 
 use crate::exit::ARGUMENTS;
 use clap::ValueEnum;
@@ -17,7 +17,7 @@ pub(super) enum ValueType {
     Bytes,
 }
 
-/// Reads `KEY=VALUE`, as a value of the type that is asked for, or else of the one that the attribute has.
+/// Parses `KEY=VALUE`. The value has the requested type, or else the type of the existing attribute, or else text.
 pub(super) fn pair<'p>(
     pair: &'p str,
     asked: Option<ValueType>,
@@ -36,7 +36,8 @@ pub(super) fn pair<'p>(
         (None, None) => Ok((key, ValueType::Text.taken(text)?)),
         (None, Some(old)) => match ValueType::for_value(old).taken(text) {
             Err(e) if e.hint().is_none() && e.code() == ARGUMENTS.code => {
-                Err(e.with_hint(format!("`{key}` is of that type; `--type` gives it another")))
+                Err(e
+                    .with_hint(format!("the attribute `{key}` has that type; `--type` changes it")))
             }
             taken => Ok((key, taken?)),
         },
@@ -44,7 +45,7 @@ pub(super) fn pair<'p>(
 }
 
 impl ValueType {
-    /// The one that reads values such as this.
+    /// Returns the type of an existing value.
     fn for_value(value: &Value) -> ValueType {
         match value {
             Value::Bool(_) => ValueType::Bool,
@@ -56,17 +57,17 @@ impl ValueType {
         }
     }
 
-    /// The value that is written so, or that the file has whose name stands behind `@`.
+    /// Parses a value. If it starts with `@`, it is the content of the file of that name.
     fn taken(self, text: &str) -> Result<Value> {
         match text.strip_prefix('@') {
-            // Text that begins so itself.
+            // `@@`: text that starts with `@`.
             Some(rest) if rest.starts_with('@') => self.read(rest),
             Some(path) => self.read_file(Path::new(path)),
             None => self.read(text),
         }
     }
 
-    /// The value that a file has: its bytes, or its text as it is, newline and all.
+    /// Reads a value from a file: its bytes, or its text, including the newline.
     fn read_file(self, path: &Path) -> Result<Value> {
         let failed = |e: std::io::Error| holdall::error::io(e, "reading").in_source(path.display());
         let bytes = std::fs::read(path).map_err(failed)?;
@@ -75,11 +76,11 @@ impl ValueType {
         }
         let text = String::from_utf8(bytes).map_err(|_| {
             let e = ARGUMENTS.broken(format!("`{}` is not text in UTF-8", path.display()));
-            e.with_hint("`--type bytes` takes its bytes")
+            e.with_hint("`--type bytes` stores its bytes")
         })?;
         match self {
             ValueType::Text => Ok(Value::Text(text)),
-            // Files of numbers end with a newline.
+            // Files with numbers usually end with a newline.
             other => other.read(text.trim()),
         }
     }
@@ -98,7 +99,7 @@ impl ValueType {
             }
             ValueType::Float => match text.parse::<f64>() {
                 Err(_) => Err(wrong("a floating-point number")),
-                // What is infinite without saying so is a number that has no room.
+                // A finite number that overflows to infinity.
                 Ok(x) if x.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) => {
                     Err(wrong("a floating-point number of 64 bits: the largest is about 1.8e308")
                         .with_hint("write `inf` or `-inf` for infinity"))
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_what_they_are_said_to_be() {
+    fn values_are_parsed_as_their_types() {
         let read = |kind: ValueType, text| kind.read(text).ok();
         assert_eq!(read(ValueType::Text, "1"), Some(Value::Text("1".into())));
         assert_eq!(read(ValueType::Int, "-18446744073709551616"), Some(Value::Integer(-(1 << 64))));
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(pair("a=b=c", None, &old).unwrap(), ("a", text("b=c")));
         assert_eq!(pair("a=@@b", None, &old).unwrap(), ("a", text("@b")));
         assert_eq!(pair("a=1", None, &old).unwrap(), ("a", text("1")));
-        // What is there keeps its type.
+        // An existing attribute keeps its type.
         old.set("a", Value::Integer(7));
         assert_eq!(pair("a=1", None, &old).unwrap(), ("a", Value::Integer(1)));
         assert_eq!(pair("a=1", Some(ValueType::Text), &old).unwrap(), ("a", text("1")));

@@ -1,4 +1,4 @@
-//! What is in a tar archive or a zip that is not itself a file of tensors.
+//! Lists the files in a tar or zip archive that is not itself a file of tensors.
 
 use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};
@@ -14,10 +14,11 @@ use holdall::{Error, Location, fields};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Shows the archive at `path` that could not be opened for `e`, where it has files in it that can be.
+/// Returns the contents of the archive at `path`, which could not be opened because of `e`, if it contains files that
+/// can be.
 ///
 /// # Errors
-/// `e` where it is something else.
+/// `e`, if it is not such an archive.
 pub(super) fn instead(
     session: &Session,
     path: &Path,
@@ -36,7 +37,7 @@ pub(super) fn instead(
     };
     let archive =
         found.ok().and_then(|(source, name)| contents(source, &name, options.limits()).ok());
-    // Of other archives the error tells what they are.
+    // Without such files, the error is more helpful.
     let can_be_opened = |file: &ArchiveEntry| file.format.is_some();
     match archive.filter(|archive| archive.files.iter().any(can_be_opened)) {
         Some(archive) => Ok(archive),
@@ -44,7 +45,7 @@ pub(super) fn instead(
     }
 }
 
-/// Writes what is in it.
+/// Prints the contents.
 pub(super) fn show(session: &Session, archive: &ArchiveContents) -> Result<(), Failure> {
     let out = &mut *session.out();
     if session.json() {

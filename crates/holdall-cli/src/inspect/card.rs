@@ -1,4 +1,4 @@
-//! The head and foot of a file's text: what it is as a whole.
+//! The head and foot of `inspect`'s text output, which describe the file as a whole.
 
 use crate::exit::Failure;
 use crate::output::style::Style;
@@ -14,27 +14,27 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
 
-/// Attributes shown before the rest is left to `--json`.
+/// Maximum number of attributes that are shown; `--json` shows all.
 const ATTRIBUTES_SHOWN: usize = 24;
-/// How many unreadable tensors are listed with the reason.
+/// Maximum number of unreadable tensors that are listed with their errors.
 const FAULTS_SHOWN: usize = 10;
-/// Columns of an attribute's value where there is no terminal to say.
+/// Width of an attribute's value, in columns, if the output is not a terminal.
 const VALUE_WIDTH: usize = 200;
-/// Datasets of which the members are shown.
+/// Maximum number of datasets whose members are shown.
 const DATASETS_SHOWN: usize = 4;
-/// Columns of the keys.
+/// Width of the keys, in columns.
 const KEY: usize = 12;
 
-/// What a file holds, added up.
+/// Totals over the tensors of a file.
 #[derive(Default)]
 struct Sums {
     parameters: u64,
-    /// Elements of datasets of records, and of blobs.
+    /// Number of elements of datasets of records; below, of blobs.
     records: u64,
     entries: u64,
     stored: u64,
     decoded: u64,
-    /// How those that are compressed are.
+    /// The encoding of the compressed components.
     encoding: Encoding,
     packed_stored: u64,
     packed_decoded: u64,
@@ -42,7 +42,7 @@ struct Sums {
     shared: u64,
     /// Decoded bytes of each dtype.
     types: Vec<(Cow<'static, str>, u64)>,
-    /// Components that have a digest, by algorithm.
+    /// Number of components with a digest, by algorithm.
     digests: Vec<(&'static str, u64)>,
     components: u64,
 }
@@ -112,7 +112,7 @@ impl Sums {
     }
 }
 
-/// Writes what the file is, and what stands beside it in the folder of a model.
+/// Prints the file's properties, and those of the model folder that contains it.
 pub(super) fn head(
     session: &Session,
     file: &File,
@@ -171,7 +171,7 @@ pub(super) fn head(
     Ok(())
 }
 
-/// A line for each attribute, as far as there is room; the first of them has the key.
+/// Returns a line for each attribute, up to the maximum; the first line has the key.
 fn attribute_lines(
     key: &'static str,
     all: &Attributes,
@@ -207,7 +207,7 @@ fn tensors_line(file: &File, sums: &Sums) -> String {
     text
 }
 
-/// The members of records, as far as there is room; the rest shows what is wrong with them.
+/// Returns the names of a dataset's members. Errors are reported elsewhere.
 fn members_line(tensor: &Tensor) -> Option<String> {
     let all = tensor.records().ok()?.members().ok()?;
     let names = all.iter().filter(|row| row.path.0.len() == 1).map(|row| row.path.to_string());
@@ -216,7 +216,7 @@ fn members_line(tensor: &Tensor) -> Option<String> {
     (!names.is_empty()).then(|| format!("{}: {names}", escape(tensor.name())))
 }
 
-/// Biggest first.
+/// Largest first.
 fn dtypes_line(sums: &Sums) -> String {
     let mut all: Vec<_> = sums.types.iter().collect();
     all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
@@ -230,7 +230,7 @@ fn encoding_line(sums: &Sums) -> String {
         return "raw".to_owned();
     }
     let mut text = format!("{} {}", sums.encoding, Size(sums.packed_stored));
-    // Old versions do not say what compressed sparse components decode to.
+    // Old versions do not store the decoded length of compressed sparse components.
     if sums.packed_decoded > 0 {
         let ratio = sums.packed_decoded as f64 / sums.packed_stored as f64;
         text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(sums.packed_decoded)));
@@ -253,8 +253,8 @@ fn digests_line(sums: &Sums) -> String {
     }
 }
 
-/// Writes what the listing added up to, which columns it had no room for, and what is odd about the
-/// file, and about its folder.
+/// Prints the totals of the listed tensors, the columns that did not fit, and the warnings about the file and its
+/// folder.
 pub(super) fn foot(
     session: &Session,
     file: &File,
@@ -305,7 +305,7 @@ pub(super) fn foot(
     Ok(())
 }
 
-/// What a narrow terminal does not show, and how it is seen.
+/// Names the columns that did not fit in the terminal, and how to see them.
 fn left_out_line(columns: &[&str]) -> Option<String> {
     let (last, others) = columns.split_last()?;
     let (names, are) = match others {
@@ -315,7 +315,7 @@ fn left_out_line(columns: &[&str]) -> Option<String> {
     Some(format!("no room for {names}, which {are} in `| cat` and --json"))
 }
 
-/// How the file was read.
+/// Describes how the file was read.
 fn io_line(file: &File) -> &'static str {
     match file.io() {
         _ if file.name() == crate::input::STDIN => "read from standard input",

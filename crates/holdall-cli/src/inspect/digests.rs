@@ -1,5 +1,5 @@
-//! What only reading whole components tells: SHA-256 of their decoded bytes, and how many there are
-//! where the file does not say. Components are read on several threads.
+//! Properties of components that require reading them completely: the SHA-256 of the decoded bytes, and the decoded
+//! length if the file does not store it. Components are read on several threads.
 
 use crate::exit::Failure;
 use crate::output::text::printable;
@@ -8,31 +8,30 @@ use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Extent, 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// The code for a file that is only linked to.
+/// The code of errors about linked files that are not available.
 const NOT_HERE: &str = "package/not-here";
 
-/// What reading one component told.
+/// The result of reading a component.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ComponentReading {
     pub(super) decoded_len: u64,
-    /// SHA-256, where it was asked for.
+    /// The SHA-256, if it was requested.
     pub(super) digest: Option<Digest>,
 }
 
-/// What makes the decoded bytes of two components the same: equal keys.
+/// Two components with equal keys have the same decoded bytes.
 type Key = (Extent, Encoding, ByteOrder, u64, Option<u64>);
 
 fn key(c: &Component) -> Key {
-    // Swapping bytes depends on the width; nothing else about the dtype matters.
+    // Reversing the byte order depends on the width; otherwise the dtype does not matter.
     (c.stored, c.encoding, c.byte_order, c.turned_len(), c.decoded_len)
 }
 
-/// What was found, for components of any tensors of one file.
+/// The results for components of one file.
 pub(super) struct Digests(HashMap<Key, ComponentReading>);
 
 impl Digests {
-    /// Reads every component of `tensors` whose digest is asked for (all of them, `with_sha256`) or
-    /// whose decoded length is not known.
+    /// Reads the components of `tensors` whose decoded length is unknown; with `with_sha256`, all of them.
     pub(super) fn compute(
         session: &Session,
         tensors: &[Tensor],
@@ -62,14 +61,14 @@ impl Digests {
             || (),
             |(), (tensor, c)| {
                 let told = match read(tensor, &c, with_sha256) {
-                    // A file that a package links to, and that cannot be fetched, has no digest here.
+                    // A linked file that cannot be fetched has no digest.
                     Err(e) if e.code() == NOT_HERE => {
                         away.lock().unwrap_or_else(|p| p.into_inner()).push(e);
                         ComponentReading { decoded_len: c.decoded_len.unwrap_or(0), digest: None }
                     }
                     read => read?,
                 };
-                // A thread that panicked poisons nothing worth protecting here.
+                // A panic cannot leave the data here inconsistent.
                 results.lock().unwrap_or_else(|p| p.into_inner()).insert(key(&c), told);
                 work.advance(c.stored_len())
             },
@@ -81,7 +80,7 @@ impl Digests {
         Ok(Digests(results.into_inner().unwrap_or_else(|p| p.into_inner())))
     }
 
-    /// What was found for `c`, if it was read.
+    /// Returns the result for a component, if it was read.
     pub(super) fn get(&self, c: &Component) -> Option<&ComponentReading> {
         if self.0.is_empty() { None } else { self.0.get(&key(c)) }
     }

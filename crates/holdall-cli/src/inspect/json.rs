@@ -1,4 +1,4 @@
-//! The JSON of `inspect`: a contract, described field by field in `docs/cli.md`.
+//! The JSON output of `inspect`, which is stable and described in `docs/cli.md`.
 
 use super::digests::Digests;
 use super::stats;
@@ -18,12 +18,12 @@ pub(super) fn write(
     with_sha256: bool,
     with_stats: bool,
 ) -> Result<(), Failure> {
-    // Read first: what fails must not leave half an object behind.
+    // Read first, so that an error does not leave incomplete JSON.
     let digests = Digests::compute(session, tensors, with_sha256)?;
     let stats = with_stats.then(|| stats::compute(session, tensors, true)).transpose()?;
     let out = &mut *session.out();
     let head = as_json(&file.to_plain().and(fields!(attributes: file.attributes())));
-    // The last bracket is that of the object, whose tensors follow one by one.
+    // The last bracket closes the object. Remove it, because the tensors are appended one by one.
     write!(out, "{},\"tensors\":[", head.strip_suffix('}').unwrap_or(&head))?;
     let mut text = String::with_capacity(1 << 10);
     for (at, tensor) in tensors.iter().enumerate() {
@@ -66,7 +66,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The components with what reading them told: their decoded length, and SHA-256 where it was asked for.
+/// Returns the components with their decoded length, and their SHA-256 if it was requested.
 fn components(tensor: &Tensor, digests: &Digests) -> Vec<(Component, Option<String>)> {
     let one = |mut c: Component| {
         let told = digests.get(&c);

@@ -11,10 +11,10 @@ use holdall::{Digest, Group, Layout, Tensor, groups};
 use std::borrow::Cow;
 use std::io::Write as _;
 
-/// The columns that had no room on the terminal.
+/// Titles of the columns that did not fit in the terminal.
 pub(super) type LeftOut = Vec<Cow<'static, str>>;
 
-/// Writes a table with a row for each tensor, or for each run of repeated layers.
+/// Prints a table with a row for each tensor, or for each group of repeated layers.
 pub(super) fn table(
     session: &Session,
     tensors: &[Tensor],
@@ -43,7 +43,7 @@ pub(super) fn table(
     Ok(table::write(&mut *session.out(), &columns, rows, &row, 2, width, paint)?)
 }
 
-/// Writes a table with the statistics of each tensor.
+/// Prints a table with the statistics of each tensor.
 pub(super) fn stats_table(
     session: &Session,
     tensors: &[Tensor],
@@ -83,7 +83,7 @@ fn row(t: &Tensor) -> Vec<Cell> {
     ]
 }
 
-/// The row of several tensors that are alike in dtype, shape and layout.
+/// Returns the row for a group of tensors with the same dtype, shape and layout.
 fn group_row(tensors: &[Tensor], group: &Group) -> Vec<Cell> {
     let members = || group.members.iter().map(|&at| &tensors[at]);
     let first = &tensors[group.members[0]];
@@ -114,14 +114,14 @@ fn layout(layout: &Layout) -> Cow<'static, str> {
     }
 }
 
-/// The encoding of a tensor's components: `mixed` when they differ.
+/// Returns the encoding of a tensor's components; `mixed` if they differ.
 fn encoding(t: &Tensor) -> &'static str {
     let mut all = t.components().map(|c| c.encoding.as_str());
     let Some(first) = all.next() else { return "-" };
     if all.all(|e| e == first) { first } else { "mixed" }
 }
 
-/// The digest of a tensor's only component; of several, what they have in common.
+/// Returns the digest of a tensor's only component; if it has several, their algorithm.
 fn digest(t: &Tensor, whole: bool) -> Cow<'static, str> {
     let mut all = t.components();
     match (all.next().and_then(|c| c.digest), all.next()) {
@@ -130,7 +130,7 @@ fn digest(t: &Tensor, whole: bool) -> Cow<'static, str> {
     }
 }
 
-/// The algorithm of the digests of a tensor's components, in a word.
+/// Returns the digest algorithm of a tensor's components; `mixed` if they differ.
 fn algorithm(t: &Tensor) -> &'static str {
     let mut all = t.components().map(|c| match c.digest {
         None => "-",
@@ -140,7 +140,7 @@ fn algorithm(t: &Tensor) -> &'static str {
     if all.all(|name| name == first) { first } else { "mixed" }
 }
 
-/// A digest as text; SHA-256 shortened unless `whole`.
+/// Formats a digest. SHA-256 is shortened unless `whole` is set.
 fn short_digest(digest: &Digest, whole: bool) -> String {
     let text = digest.to_string();
     match digest {
@@ -149,7 +149,7 @@ fn short_digest(digest: &Digest, whole: bool) -> String {
     }
 }
 
-/// Writes a line for each tensor, fields separated by tabs. With `source` it is the first field.
+/// Prints a line of tab-separated fields for each tensor. If there is a `source`, it is the first field.
 pub(super) fn plain(
     session: &Session,
     tensors: &[Tensor],

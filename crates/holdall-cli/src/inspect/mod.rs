@@ -1,4 +1,4 @@
-//! `holdall inspect`: what is in a file.
+//! `holdall inspect`: shows the contents of a file.
 
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 mod archive;
@@ -20,25 +20,25 @@ use holdall::{Check, File, ModelFolder, Tensor};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Show what is in a file: tensors, shapes, sizes, attributes; for a package, its description
+/// Show the contents of a file: tensors, shapes, sizes, attributes; for a package, its description
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall inspect model.safetensors                      all tensors, repeated layers as one row
-  holdall inspect model.zt -s '*.mlp.*' --sort size      some of them, biggest first
+  holdall inspect model.zt -s '*.mlp.*' --sort size      some of them, largest first
   holdall inspect model.zt -t lm_head.weight             one tensor and its values
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
   holdall inspect model.carton                           the card of a package, zip or folder
   holdall inspect model.carton --html > model.html       a page to look at, with its pictures
-  holdall inspect 'model.carton!/model/weights.zt'       a file inside it, where it lies
+  holdall inspect 'model.carton!/model/weights.zt'       a file inside it, in placs
 
-GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a \
-number of a range. `-` reads standard input.")]
+GLOB: `*` matches any characters (including dots), `?` one character, `[a-z]` one of a class, \
+`{a,b}` either, `{0..31}` a number in a range. `-` reads standard input.")]
 pub(crate) struct InspectArgs {
     /// Files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Take all FILEs as one model, in this order: shards without an index
+    /// Treat all FILEs as one model, in this order: shards without an index
     #[arg(long)]
     together: bool,
 
@@ -53,7 +53,7 @@ pub(crate) struct InspectArgs {
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["include", "exclude", "plain"])]
     tensor: Option<String>,
 
-    /// Show a row for every tensor; do not group repeated layers
+    /// Show a row for every tensor, instead of grouping repeated layers
     #[arg(long, visible_alias = "all")]
     no_group: bool,
 
@@ -61,12 +61,13 @@ pub(crate) struct InspectArgs {
     #[arg(long, conflicts_with = "plain")]
     stats: bool,
 
-    /// Print tab-separated values, a line for each tensor: name, dtype, shape, stored bytes, layout, encoding,
-    /// digest, offset
+    /// Print tab-separated values, one line per tensor: name, dtype, shape, stored bytes, layout, encoding, digest,
+    /// offset
     #[arg(long, conflicts_with = "json")]
     plain: bool,
 
-    /// For a package: print a page of HTML with its description, tables and pictures; the page fetches nothing
+    /// For a package: print an HTML page with its description, tables and pictures; the page loads nothing from the
+    /// network
     #[cfg(feature = "carton")]
     #[arg(long, conflicts_with_all = ["json", "plain", "markdown", "tensor", "stats", "include", "exclude", "sort", "no_group"])]
     html: bool,
@@ -84,11 +85,11 @@ pub(crate) struct InspectArgs {
 /// `--sort`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
-    // Numbers in it by value.
+    // Numbers in names are compared by value.
     Name,
-    // Biggest first.
+    // Largest first.
     Size,
-    // As they lie in the file.
+    // By position in the file.
     Offset,
 }
 
@@ -118,7 +119,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
                 Err(e) => return archive(session, path, e, &mut first),
             }
         }
-        // What is shown is not all of a file: of one inside a package no more is read than that.
+        // Only a part of the file is shown, so a file inside a package is not read completely to verify it.
         let opened = match is_alone {
             true => input::open_with(session, path, Check::Read),
             false => input::open_all(session, paths),
@@ -169,7 +170,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
     })
 }
 
-/// Shows an archive that is not a file of tensors; any other failure to open stays what it was.
+/// Shows an archive that is not a file of tensors. Returns any other error unchanged.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 fn archive(
     session: &Session,
@@ -192,14 +193,14 @@ fn archive(_: &Session, _: &Path, failure: Failure, _: &mut bool) -> Result<Stat
 
 #[cfg(feature = "carton")]
 impl InspectArgs {
-    /// The form of a page, where one is wanted.
+    /// Returns the form of the requested page, if any.
     fn form(&self) -> Option<holdall::carton::PageForm> {
         use holdall::carton::PageForm;
         let html = self.html.then_some(PageForm::Html);
         html.or_else(|| self.markdown.then_some(PageForm::Markdown))
     }
 
-    /// Whether no option asks for tensors, which a package is more than.
+    /// Returns `true` if no option concerns tensors, so that a package is shown as such.
     fn is_about_files(&self) -> bool {
         self.tensor.is_none()
             && self.sort.is_none()
@@ -208,7 +209,7 @@ impl InspectArgs {
     }
 }
 
-/// The tensors asked for, in the order asked for.
+/// Returns the selected tensors in the requested order.
 fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
     if let Some(name) = &args.tensor {
         return Ok(vec![file.tensor(name)?]);
@@ -225,7 +226,7 @@ fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
     Ok(tensors)
 }
 
-/// Order of names in which `layer.2` comes before `layer.10`.
+/// Compares names so that `layer.2` comes before `layer.10`.
 fn natural(a: &str, b: &str) -> std::cmp::Ordering {
     let (mut x, mut y) = (a, b);
     loop {

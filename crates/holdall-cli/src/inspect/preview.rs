@@ -1,27 +1,27 @@
-//! Values as text: numbers with one look, nested in brackets, the middle of long dimensions left out.
+//! Values as text: in a common number format, nested in brackets, with long dimensions shortened.
 
 use holdall::layout::Dense;
 use holdall::{DType, ElementType, Result};
 use std::ops::Range;
 
-/// Tensors of at most this many elements are shown whole, when their rows are not long either.
+/// Tensors with at most this many elements are shown completely, if their rows are short enough.
 const WHOLE: u64 = 96;
 const WHOLE_ROW: u64 = 16;
-/// Elements at each end of a long row.
+/// Number of elements at each end of a long row.
 const EDGE: u64 = 4;
-/// Rows at each end of a long matrix.
+/// Number of rows at each end of a long matrix.
 const ROW_EDGE: u64 = 3;
-/// Matrices at each end of a long list of them.
+/// Number of matrices at each end of a long list of matrices.
 const OUTER_EDGE: u64 = 1;
 
-/// Which elements of a tensor are shown.
+/// The elements of a tensor that are shown.
 pub(super) struct Preview {
     shape: Vec<u64>,
     whole: bool,
 }
 
 impl Preview {
-    /// For a tensor of this shape.
+    /// Chooses the elements to show for a tensor of this shape.
     pub(super) fn new(shape: &[u64]) -> Preview {
         let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
         let row = shape.last().copied().unwrap_or(1);
@@ -29,12 +29,12 @@ impl Preview {
         Preview { shape: shape.to_vec(), whole }
     }
 
-    /// Whether all of the tensor is shown.
+    /// Returns `true` if all elements are shown.
     pub(super) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The numbers, in row-major order, of the elements shown: one or two ranges for each row.
+    /// Returns the indices of the shown elements, in row-major order: one or two ranges per row.
     pub(super) fn ranges(&self) -> Vec<Range<u64>> {
         let mut out = Vec::new();
         if !self.shape.contains(&0) {
@@ -58,9 +58,8 @@ impl Preview {
         }
     }
 
-    /// The parts of a dimension of this length that are shown: all of it, or its two ends. Of the
-    /// outer dimensions of a tensor that has many only the first member, and an empty part for the
-    /// rest.
+    /// Returns the parts of a dimension of length `len` that are shown: all of it, or both ends. For the outer
+    /// dimensions of a tensor with many dimensions, returns the first index and an empty range, for the rest.
     fn shown(&self, dimension: usize, len: u64) -> impl Iterator<Item = Range<u64>> {
         let edge = match self.shape.len() - dimension {
             1 => EDGE,
@@ -68,7 +67,7 @@ impl Preview {
             3 | 4 => OUTER_EDGE,
             _ => 0,
         };
-        // Leaving out one is not a gain.
+        // Omitting a single element would not save space.
         let whole = self.whole || len <= 2 * edge + 1;
         let (first, last) = match (whole, edge) {
             (true, _) => (0..len, None),
@@ -78,7 +77,7 @@ impl Preview {
         std::iter::once(first).chain(last)
     }
 
-    /// The text, from the elements of each of [`Preview::ranges`].
+    /// Formats the elements of [`Preview::ranges`].
     pub(super) fn render(&self, parts: &[Dense]) -> Result<String> {
         if self.shape.contains(&0) {
             return Ok("no elements".to_owned());
@@ -104,7 +103,7 @@ impl Preview {
         };
         out.push('[');
         let is_row = dimension + 1 == self.shape.len();
-        // Line ends between two members: one for each dimension they have themselves, within reason.
+        // Line breaks between two members: one for each of their dimensions, at most three.
         let lines = (self.shape.len() - dimension - 1).min(3);
         let between = format!("{}{}", "\n".repeat(lines), " ".repeat(dimension + 1));
         for (number, part) in self.shown(dimension, len).enumerate() {
@@ -133,7 +132,7 @@ impl Preview {
     }
 }
 
-/// The elements of each part as text, all in one look.
+/// Formats the elements of each part, all in the same number format.
 pub(super) fn texts(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     macro_rules! plain {
@@ -156,7 +155,7 @@ pub(super) fn texts(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
         (_, DType::U32) => plain!(u32),
         (_, DType::U16) => plain!(u16),
         (_, DType::U8) => plain!(u8),
-        // Other bytes than 0 and 1 are for `verify` to complain of; here they are shown.
+        // `verify` reports bytes other than 0 and 1; here they are shown.
         (_, DType::Bool) => {
             let one = |b: &u8| match b {
                 0 => "false".to_owned(),
@@ -189,8 +188,8 @@ fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     Ok(values.iter().map(|part| part.iter().map(text).collect()).collect())
 }
 
-/// How the floats of one preview look: five digits of the largest and two of the smallest, within
-/// reason, or powers of ten.
+/// The number format of the floats in a preview: enough decimal places for five digits of the largest and two of the
+/// smallest number, within limits, or scientific notation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Look {
     Fixed(usize),
@@ -211,7 +210,7 @@ impl Look {
         let of_most = (4.0 - most.log10().floor()).clamp(1.0, 8.0);
         let of_least = (1.0 - least.log10().floor()).min(5.0);
         let places = of_most.max(of_least) as usize;
-        // No zeros that all values end in.
+        // Drop zeros at the end that all values have.
         let needed = finite.map(|x| {
             let text = format!("{x:.places$}");
             text.trim_end_matches('0').split_once('.').map_or(0, |(_, after)| after.len())

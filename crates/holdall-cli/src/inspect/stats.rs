@@ -1,4 +1,4 @@
-//! `--stats`: statistics of tensors' values, as columns, as lines with a histogram, as JSON.
+//! `--stats`: statistics of tensors' values, as columns, as lines with a histogram, or as JSON.
 
 use crate::exit::Failure;
 use crate::number;
@@ -9,12 +9,12 @@ use crate::session::Session;
 use holdall::stats::{Histogram, Measure, Stats};
 use holdall::{ErrorKind, Number, StatsOptions, Tensor};
 
-/// Bins of a histogram, which are its columns.
+/// Number of bins of a histogram, each of which is one column wide.
 const BINS: usize = 48;
-/// Lines of a histogram.
+/// Height of a histogram, in lines.
 const LINES: u64 = 3;
 
-/// Statistics of each tensor; none where the layout is not known, or the tensor cannot be read.
+/// Computes the statistics of each tensor; `None` for unsupported layouts and unreadable tensors.
 pub(super) fn compute(
     session: &Session,
     tensors: &[Tensor],
@@ -23,7 +23,7 @@ pub(super) fn compute(
     let passes = if histogram { 2 } else { 1 };
     let lens = tensors.iter().flat_map(|t| t.components().collect::<Vec<_>>());
     let total: u64 = lens.map(|c| c.decoded_len.unwrap_or(0)).sum();
-    // One bar for all tensors, each of which would add to the total when its turn comes.
+    // One progress bar for all tensors; otherwise, each would add to the total when it is started.
     let total = total.saturating_mul(passes);
     let mut work = session.silent_work();
     if let Some(bar) = session.bar("reading") {
@@ -44,7 +44,7 @@ pub(super) fn compute(
     tensors.iter().map(one).collect()
 }
 
-/// The columns of a table of statistics, after name, dtype and shape.
+/// Returns the columns of a table of statistics, after name, dtype and shape.
 pub(super) fn columns() -> [Column; 7] {
     [
         Column::right("min"),
@@ -57,7 +57,7 @@ pub(super) fn columns() -> [Column; 7] {
     ]
 }
 
-/// The cells of those columns.
+/// Returns the cells of those columns.
 pub(super) fn cells(stats: Option<&Stats>) -> [Cell; 7] {
     let Some(s) = stats else { return std::array::from_fn(|_| Cell::styled("-", Style::Dim)) };
     let number = |x: Option<f64>| Cell::new(x.map_or("-".to_owned(), number::short));
@@ -84,7 +84,7 @@ fn number_text(x: Option<Number>) -> String {
     }
 }
 
-/// `12.5%`; `0` when there are none.
+/// Formats a share, such as `12.5%`; `0` if `n` is 0.
 fn share(n: u64, all: u64) -> String {
     if n == 0 {
         return "0".to_owned();
@@ -96,7 +96,7 @@ fn share(n: u64, all: u64) -> String {
     if percent < 0.1 { "<0.1%".to_owned() } else { format!("{percent:.1}%") }
 }
 
-/// Statistics as lines of key and value, and the lines of the histogram.
+/// Returns statistics as lines of key and value, and the lines of the histogram.
 pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
     let float = |x: Option<f64>| x.map_or("-".to_owned(), number::short);
     let of = match s.measure {
@@ -117,7 +117,7 @@ pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
         .map(|(name, n)| format!("{} {name}", Grouped(*n)))
         .collect();
     out.push(("not finite", if odd.is_empty() { "none".to_owned() } else { odd.join(", ") }));
-    // Of values that are all the same there is nothing to see.
+    // A histogram of identical values is not informative.
     if let Some(h) = s.histogram.as_ref().filter(|h| h.counts.len() > 1) {
         for (at, line) in histogram(h).into_iter().enumerate() {
             out.push((if at == 0 { "histogram" } else { "" }, line));
@@ -138,11 +138,11 @@ fn zeros_line(s: &Stats) -> String {
     text
 }
 
-/// A histogram of block characters, and below it the ends of its range.
+/// Draws a histogram with block characters, and the ends of its range below.
 fn histogram(h: &Histogram) -> Vec<String> {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = h.counts.iter().copied().max().unwrap_or(0).max(1);
-    // Eighths of a line, at least one where there is any value at all.
+    // In eighths of a line, at least one if there are any values.
     let height = |n: u64| {
         let full = u128::from(LINES * 8);
         let eighths = (u128::from(n) * full / u128::from(most)) as u64;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_never_say_none_or_all_when_it_is_not_so() {
+    fn shares_are_0_or_100_percent_only_if_exact() {
         assert_eq!(share(0, 10), "0");
         assert_eq!(share(1, 1_000_000), "<0.1%");
         assert_eq!(share(999_999, 1_000_000), ">99.9%");

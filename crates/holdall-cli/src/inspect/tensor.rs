@@ -1,4 +1,4 @@
-//! One tensor in detail: its components, where they lie, and some of its values.
+//! One tensor in detail: its components, their offsets, and some of its values.
 
 use super::preview::{Preview, texts};
 use super::stats;
@@ -17,16 +17,16 @@ use holdall::schema::{Content, RowPresence};
 use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write;
 
-/// Entries of a sparse tensor that are shown from its start and from its end.
+/// Number of entries that are shown from each end of a sparse tensor.
 const ENTRIES: usize = 5;
-/// Characters of a record, bytes of a run, that are shown.
+/// Maximum length of a shown record, in characters, or run, in bytes.
 const LINE: usize = 100;
-/// Members of records that are shown.
+/// Maximum number of members of records that are shown.
 const MEMBERS: usize = 64;
-/// Columns of the keys.
+/// Width of the keys, in columns.
 const KEY: usize = 12;
 
-/// Writes everything about one tensor.
+/// Prints everything about a tensor.
 pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(), Failure> {
     let components: Vec<Component> = tensor.sound()?.components().collect();
     let (width, paint) = (session.width(), session.paint());
@@ -85,7 +85,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     Ok(())
 }
 
-/// The members of records.
+/// Prints a table of the members of records.
 fn members(session: &Session, tensor: &Tensor, out: &mut dyn Write) -> Result<(), Failure> {
     let mut all = tensor.records()?.members()?;
     let more = all.len().saturating_sub(MEMBERS);
@@ -134,7 +134,7 @@ fn component_row(c: &Component) -> Vec<Cell> {
     if c.byte_order != ByteOrder::Little {
         dtype.push_str(" big-endian");
     }
-    // Indices of zTensor 0.1 may stand in the manifest as numbers.
+    // In zTensor 0.1, indices can be stored as numbers in the manifest.
     let offset = (!c.stored.is_stated()).then_some(c.stored.start);
     let digest = c.digest.as_ref().map_or("-".to_owned(), |d| escape(&d.to_string()));
     vec![
@@ -149,7 +149,7 @@ fn component_row(c: &Component) -> Vec<Cell> {
     ]
 }
 
-/// Some of the values as text, or why there are none to show.
+/// Formats some of the values, or the reason why none can be shown.
 fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
     let shown = match tensor.layout() {
         Layout::Dense => dense(tensor, components),
@@ -173,7 +173,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
 fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
     let Some(c) = components.first() else { return Ok(String::new()) };
     let width = c.dtype.width();
-    // The size of an unknown logical type's elements is not known: those of the storage are shown.
+    // The size of an unknown logical type's elements is unknown, so the storage elements are shown.
     let unknown = c.logical_type.as_ref().is_some_and(|t| t.bits().is_none());
     let preview = match c.decoded_len {
         Some(len) if unknown && len != tensor.count().saturating_mul(width) => {
@@ -233,7 +233,7 @@ fn coo(tensor: &Tensor) -> Result<String> {
     entries(tensor, view.count(), lines, view.values(), bytes)
 }
 
-/// Texts and nested tensors of a package.
+/// Formats strings and nested tensors of a package.
 #[cfg(feature = "carton")]
 fn of_package(tensor: &Tensor) -> Result<String> {
     use holdall::carton::{Package, TensorKind, TensorValue};
@@ -248,18 +248,18 @@ fn of_package(tensor: &Tensor) -> Result<String> {
         return Ok(format!("{what} of\n{lines}"));
     }
     if tensor.components().len() == 0 {
-        return Ok(format!("no values to show: it is {what}"));
+        return Ok(format!("no values to show: this is {what}"));
     }
     match package.value(tensor.name())? {
         TensorValue::Strings { data, .. } => {
             let text = |at: u64| Ok(format!("{:?}", data[at as usize]));
             numbered(data.len() as u64, text)
         }
-        _ => Ok(format!("no values to show: it is {what}")),
+        _ => Ok(format!("no values to show: this is {what}")),
     }
 }
 
-/// A tensor inside a nested one: its type and shape, and as much of its values as a line has room for.
+/// Formats a tensor inside a nested one in a line: its type, its shape and its first values.
 #[cfg(feature = "carton")]
 fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> Result<String> {
     use holdall::carton::TensorValue;
@@ -288,7 +288,7 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
     }
 }
 
-/// Values of a tensor that is shown in one line.
+/// Maximum number of values in such a line.
 #[cfg(feature = "carton")]
 const LINE_VALUES: u64 = 8;
 
@@ -297,15 +297,15 @@ fn of_package(_: &Tensor) -> Result<String> {
     Ok(UNKNOWN.to_owned())
 }
 
-const UNKNOWN: &str = "no values to show: the layout is not known";
+const UNKNOWN: &str = "no values to show: unknown layout";
 
-/// Some records as JSON.
+/// Formats some records as JSON.
 fn records(tensor: &Tensor) -> Result<String> {
     let view = tensor.records()?;
     numbered(view.len(), |at| view.record(at)?.to_json())
 }
 
-/// Some runs of a blob: text and JSON as they are, other bytes in hexadecimal, elements by their number.
+/// Formats some runs of a blob: text and JSON as they are, other bytes in hexadecimal, numbers by their count.
 fn blob(tensor: &Tensor) -> Result<String> {
     let view = tensor.blob()?;
     let content = view.content();
@@ -324,7 +324,7 @@ fn blob(tensor: &Tensor) -> Result<String> {
     Ok(format!("{content}\n{}", numbered(view.len(), line)?))
 }
 
-/// A line for each of some things that have a number.
+/// Formats some of `count` items, one per line.
 fn numbered(count: u64, line: impl Fn(u64) -> Result<String>) -> Result<String> {
     let all = usize::try_from(count).unwrap_or(usize::MAX);
     let places = shown(all);
@@ -342,7 +342,7 @@ fn numbered(count: u64, line: impl Fn(u64) -> Result<String>) -> Result<String> 
     Ok(out)
 }
 
-/// The numbers of the entries shown.
+/// Returns the indices of the shown entries.
 fn shown(count: usize) -> Vec<usize> {
     if count <= 2 * ENTRIES + 1 {
         return (0..count).collect();
@@ -350,7 +350,7 @@ fn shown(count: usize) -> Vec<usize> {
     (0..ENTRIES).chain(count - ENTRIES..count).collect()
 }
 
-/// A line for each entry shown: its place and its value.
+/// Formats the shown entries, one per line: position and value.
 fn entries(
     tensor: &Tensor,
     all: usize,

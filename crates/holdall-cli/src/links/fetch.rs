@@ -16,11 +16,11 @@ use std::path::PathBuf;
 /// Download the files that a package links to, into the cache or into a complete package
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall fetch small.carton                        into the cache, for commands to come
-  holdall fetch small.carton -o whole.carton        write a package with everything in it
+  holdall fetch small.carton                        into the cache, for later commands
+  holdall fetch small.carton -o whole.carton        write a complete package
   holdall fetch https://host/small.carton -o whole.carton
 
-The cache is a folder of files named by their SHA-256: HOLDALL_CACHE if that is set, else \
+The cache is a folder of files named by their SHA-256: HOLDALL_CACHE if that is set, otherwise \
 `holdall` in the system's folder for caches. Anything in it may be deleted at any time.")]
 pub(crate) struct FetchArgs {
     /// A package
@@ -35,7 +35,7 @@ pub(crate) struct FetchArgs {
     force: bool,
 }
 
-/// Fetches what is missing.
+/// Fetches the linked files that are missing.
 pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure> {
     let begin = |output| writing::Output::begin(session, output, args.force);
     let out = args.output.as_deref().map(begin).transpose()?;
@@ -79,7 +79,7 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         0 => format!("{name}: everything is in the package"),
         n => {
             let files = count(n, "file");
-            format!("{name}: {files} linked to, {} fetched now", absent.len())
+            format!("{name}: {files} linked, {} fetched now", absent.len())
         }
     };
     session.note(said);

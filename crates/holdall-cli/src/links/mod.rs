@@ -11,12 +11,12 @@ use holdall::{Limits, Result};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// What fetches linked files, as the user wants it.
+/// Returns the fetcher of linked files that the options describe.
 pub(crate) fn fetcher(session: &Session) -> Result<LinkFetcher> {
     OnDemand::new(session).make()
 }
 
-/// The same, made when the first linked file is wanted: most commands want none, and need no cache.
+/// A fetcher that is created when the first linked file is needed: most commands need none, and thus no cache.
 pub(crate) struct OnDemand {
     policy: Policy,
     limits: Limits,

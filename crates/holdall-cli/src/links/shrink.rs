@@ -22,8 +22,8 @@ use std::path::PathBuf;
   holdall shrink a.carton -o b.carton --base-url 'https://host/{path}' -s 'model/*'
   holdall shrink a.carton -o b.carton --links LINKS
 
-The package stays what it is, and its hash too: files are hashed in `MANIFEST` wherever they are.
-`holdall fetch` gets them back.")]
+The package keeps its hash, because `MANIFEST` has the hashes of linked files, too. \
+`holdall fetch` downloads the files.")]
 pub(crate) struct ShrinkArgs {
     /// A package
     file: PathBuf,
@@ -32,19 +32,19 @@ pub(crate) struct ShrinkArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Link to the file PATH of the package at URL; may be given again, also to give one file several addresses
+    /// Link to the file PATH of the package at URL; may be given again, also with several URLs for one file
     #[arg(long = "link", value_name = "PATH=URL", value_parser = link)]
     link: Vec<(String, String)>,
 
-    /// Link to the files that this file, in the form of LINKS, has addresses for
+    /// Link to the files for which this file, in the format of LINKS, has addresses
     #[arg(long, value_name = "FILE")]
     links: Vec<PathBuf>,
 
-    /// Link to every large file, at this address with {sha256} replaced by its hash or {path} by its path
+    /// Link to every large file at this address, in which {sha256} is replaced by its hash or {path} by its path
     #[arg(long, value_name = "TEMPLATE")]
     base_url: Option<String>,
 
-    /// How large a file must be for --base-url
+    /// Minimum size of files for --base-url
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size, requires = "base_url")]
     at_least: u64,
 
@@ -65,7 +65,7 @@ pub(crate) struct ShrinkArgs {
     force: bool,
 }
 
-/// Reads `PATH=URL`; either may have `=` in it.
+/// Parses `PATH=URL`. Both may contain `=`.
 fn link(text: &str) -> Result<(String, String), String> {
     let at = ["=https://", "=http://"].iter().find_map(|mark| text.find(mark));
     match at.or_else(|| text.find('=')) {
@@ -74,7 +74,7 @@ fn link(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Writes the package without what it links to.
+/// Writes the package without the linked files.
 pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failure> {
     holdall::FileSink::check(&args.output, args.force)?;
     let package = Package::open_with(&args.file, &input::options(session))?;
@@ -100,13 +100,13 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
     }
     let linked = shrink.linked();
     if package.hash().is_none() {
-        let e = ARGUMENTS.broken("there is no `MANIFEST`, which has the hashes of files");
+        let e = ARGUMENTS.broken("the package has no `MANIFEST` with the hashes of its files");
         return Err(e.with_hint("`holdall pack` makes one").in_source(package.name()).into());
     }
     if linked.is_empty() {
-        let e = ARGUMENTS.broken("no file of the package is chosen");
-        let hint = "choose with `--link PATH=URL`, `--links FILE` or `--base-url TEMPLATE`, and see \
-                    `--at-least`";
+        let e = ARGUMENTS.broken("no file of the package is selected");
+        let hint = "select files with `--link PATH=URL`, `--links FILE` or `--base-url TEMPLATE`; see \
+                    also `--at-least`";
         return Err(e.with_hint(hint).in_source(package.name()).into());
     }
     if let Some(folder) = &args.save_files {
@@ -122,7 +122,7 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
     let name = printable(&args.output.display().to_string());
     let files = count(report.linked, "file");
     session.note(format!(
-        "{name}: {} instead of {} of files, {files} linked to; model hash {}",
+        "{name}: {} instead of {} of files, {files} linked; model hash {}",
         Size(report.len),
         Size(before),
         hex(&report.hash),

@@ -1,4 +1,4 @@
-//! Values as users bring them: `.npy` files, raw bytes, JSON.
+//! Values that the user provides: `.npy` files, raw bytes, JSON.
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE, LENGTH};
 use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType, signature};
@@ -7,7 +7,7 @@ use holdall::{ByteOrder, DType, Error, Result, element_count, npy};
 use serde_json::Value as Json;
 use std::path::Path;
 
-/// Inputs by name, from `NAME=WHAT` or, where none has a name, in the declared order, and from one JSON object.
+/// Parses inputs: from `NAME=VALUE`, from values in the declared order if none has a name, and from a JSON object.
 pub(super) fn inputs(
     declared: &[ValueSpec],
     given: &[String],
@@ -24,7 +24,7 @@ pub(super) fn inputs(
             None => {
                 let Some(spec) = declared.get(unnamed) else {
                     if !declared.is_empty() {
-                        // More than there are: told as for any caller.
+                        // Report too many inputs in the same way as the library.
                         let all =
                             given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
@@ -41,7 +41,7 @@ pub(super) fn inputs(
         out.push((name.clone(), one(&name, what, spec)?));
     }
     if unnamed > 0 && unnamed < given.len() {
-        let e = "some inputs have names and some do not";
+        let e = "only some inputs have names";
         return Err(INPUT_NAME.broken(e).with_hint("write NAME= before each").into());
     }
     if let Some(text) = object {
@@ -63,7 +63,7 @@ pub(super) fn inputs(
     Ok(out)
 }
 
-/// A value: a file, or JSON.
+/// Parses a value: the name of a file, or JSON.
 pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let path = Path::new(what);
     if value_file_kind(path).is_none()
@@ -78,12 +78,12 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     } else {
         let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.shown()));
         Err(e.in_tensor(name).with_hint(
-            "write a file's name, or JSON as `x=[[1, 2], [3, 4]]`; a text is JSON in quotes: `'x=\"text\"'`",
+            "write the name of a file, or JSON such as `x=[[1, 2], [3, 4]]`; strings are quoted: `'x=\"text\"'`",
         ))
     }
 }
 
-/// What the name of a file says is in it: a value, with its shape.
+/// The kind of a value's file, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueFileKind {
     Npy,
@@ -97,7 +97,7 @@ pub(crate) fn value_file_kind(path: &Path) -> Option<ValueFileKind> {
         .find_map(|(own, told)| extension.eq_ignore_ascii_case(own).then_some(told))
 }
 
-/// The value in a file: `.npy`, `.json`, or bare elements.
+/// Reads the value in a file: `.npy`, `.json`, or raw elements.
 pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let read = || {
         let bytes = std::fs::read(path).map_err(|e| holdall::error::io(e, "opening"))?;
@@ -108,7 +108,7 @@ pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorVal
             Some(ValueFileKind::Npy) => of_npy(&bytes),
             Some(ValueFileKind::Json) => {
                 let json = serde_json::from_slice(&bytes);
-                let json = json.map_err(|e| LENGTH.broken("this is not JSON").because(e))?;
+                let json = json.map_err(|e| LENGTH.broken("not valid JSON").because(e))?;
                 of_json(&json, spec.map(|s| s.ty))
             }
             None => of_raw(bytes, spec),
@@ -117,20 +117,20 @@ pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorVal
     read().map_err(|e| e.in_source(path.display()))
 }
 
-/// What is wrong with JSON that has a number which no float can be.
+/// Describes the error of JSON with a number that is out of range.
 fn out_of_range(what: &str) -> Option<String> {
     let e = serde_json::from_str::<Json>(what).err()?;
     let is_range = e.to_string().starts_with("number out of range");
     is_range.then(|| {
         format!(
-            "`{}`: a number at column {} is too large for a float; write \"Infinity\" for an infinite one",
+            "`{}`: a number at column {} is too large for a float; write \"Infinity\" for infinity",
             what.shown(),
             e.column()
         )
     })
 }
 
-/// The array in an `.npy` file.
+/// Parses an `.npy` file.
 fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
     let header = npy::read(bytes)?;
     let ty = match (&header.logical_type, header.dtype) {
@@ -140,17 +140,18 @@ fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
         (None, DType::I16) => ValueType::Int16,
         (None, DType::I32) => ValueType::Int32,
         (None, DType::I64) => ValueType::Int64,
-        // What models take as yes and no.
+        // Models use uint8 for booleans.
         (None, DType::U8 | DType::Bool) => ValueType::Uint8,
         (None, DType::U16) => ValueType::Uint16,
         (None, DType::U32) => ValueType::Uint32,
         (None, DType::U64) => ValueType::Uint64,
         (logical, dtype) => {
             let name = logical.as_ref().map_or(dtype.as_str(), |l| l.as_str());
-            let e = INPUT_VALUE.broken(format!("elements of {}", name.shown()));
-            return Err(
-                e.with_hint("models take float32, float64 and integers: convert it in NumPy")
-            );
+            let e =
+                INPUT_VALUE.broken(format!("elements of type {} are not supported", name.shown()));
+            return Err(e.with_hint(
+                "models accept float32, float64 and integers: convert the array with NumPy",
+            ));
         }
     };
     let start = usize::try_from(header.len).unwrap_or(usize::MAX);
@@ -166,7 +167,7 @@ fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
     TensorValue::numbers(ty, header.shape, data.into())
 }
 
-/// Elements whose first dimension varies fastest, in C order.
+/// Rearranges elements from column-major to row-major order.
 fn row_major(data: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0u64; shape.len()];
@@ -189,15 +190,15 @@ fn row_major(data: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
     out
 }
 
-/// Bytes alone: the description says the rest.
+/// Returns a value with these raw elements; the declaration gives the type and the shape.
 fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
-    let hint = "save it as `.npy`, which says its type and shape";
+    let hint = "save it as `.npy`, which contains the type and the shape";
     let broken = |e: String| INPUT_SHAPE.broken(e).with_hint(hint);
     let Some(spec) = spec else {
-        return Err(broken("raw bytes for an input that is not declared".to_owned()));
+        return Err(broken("raw bytes for an undeclared input".to_owned()));
     };
     let (Some(width), ShapeSpec::Dims(dims)) = (spec.ty.width(), &spec.shape) else {
-        return Err(broken("raw bytes for an input whose shape is not declared".to_owned()));
+        return Err(broken("raw bytes for an input without a declared shape".to_owned()));
     };
     let known = dims.iter().filter_map(|d| match d {
         DimSpec::Size(size) => Some(*size),
@@ -210,7 +211,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
         (0, _) => 0,
         (1, Some(0)) => len / each,
         (1, _) => {
-            return Err(broken(format!("{len} bytes, which is not a multiple of {each}")));
+            return Err(broken(format!("{len} bytes, expected a multiple of {each}")));
         }
         (more, _) => return Err(broken(format!("{more} dimensions have no declared size"))),
     };
@@ -221,7 +222,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     TensorValue::numbers(spec.ty, shape.collect(), data.into())
 }
 
-/// Numbers or texts in lists of lists. Where nothing says their type, integers are `int64`, other numbers
+/// Parses numbers or strings in nested lists. Without a declared type, integers are `int64` and other numbers
 /// `float32`.
 fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
     let mut flat = Vec::new();
@@ -233,14 +234,15 @@ fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
         });
         return elements(ty, shape, &flat);
     }
-    // Lists of several lengths: a nested tensor.
+    // Lists of different lengths: a nested tensor.
     let Json::Array(parts) = json else { unreachable!("what is not a list has a shape") };
     let parts: Result<Vec<TensorValue>> = parts
         .iter()
         .map(|part| {
             let mut flat = Vec::new();
             let shape = flatten(part, &mut flat).ok_or_else(|| {
-                INPUT_VALUE.broken("lists of several lengths below the outermost one")
+                INPUT_VALUE
+                    .broken("lists of different lengths are allowed only in the outermost list")
             })?;
             elements(ty.unwrap_or(ValueType::Float32), shape, &flat)
         })
@@ -248,7 +250,8 @@ fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
     TensorValue::nested(parts?)
 }
 
-/// The shape of a value whose lists are as long as their neighbours, and its elements.
+/// Collects the elements of nested lists, and returns their shape; `None` if lists on the same level have different
+/// lengths.
 fn flatten<'a>(json: &'a Json, flat: &mut Vec<&'a Json>) -> Option<Vec<u64>> {
     let Json::Array(parts) = json else {
         flat.push(json);
@@ -306,11 +309,14 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<TensorValu
         ValueType::Uint16 => integers!(u16),
         ValueType::Uint32 => integers!(u32),
         ValueType::Uint64 => integers!(u64),
-        other => Err(INPUT_VALUE.broken(format!("elements of {}", other.as_str()))),
+        other => {
+            Err(INPUT_VALUE
+                .broken(format!("elements of type {} are not supported", other.as_str())))
+        }
     }
 }
 
-/// JSON has no infinities and no NaN: they are texts.
+/// Infinities and NaN are strings, because JSON numbers cannot express them.
 fn float(json: &Json, ty: ValueType) -> Result<f64> {
     match json.as_str() {
         Some("NaN") => Ok(f64::NAN),
@@ -325,7 +331,7 @@ fn float(json: &Json, ty: ValueType) -> Result<f64> {
 fn too_large(json: &Json, ty: ValueType) -> Error {
     let (shown, ty) = (json.to_string(), ty.as_str());
     let e = INPUT_VALUE.broken(format!("`{shown}` is too large for {ty}"));
-    e.with_hint("write \"Infinity\" or \"-Infinity\" for an infinite one")
+    e.with_hint("write \"Infinity\" or \"-Infinity\" for infinity")
 }
 
 fn wrong(json: &Json, ty: ValueType) -> Error {
@@ -366,7 +372,7 @@ mod tests {
         assert_eq!(json("[18446744073709551615]", Some(ValueType::Uint64)).ok(), big);
         let inf = TensorValue::from_elements(vec![1], &[f64::NEG_INFINITY]).ok();
         assert_eq!(json("[\"-Infinity\"]", Some(ValueType::Float64)).ok(), inf);
-        // The largest, and what is nearer to it than to anything beyond.
+        // The largest f32, and a number that is rounded to it.
         let most = TensorValue::from_elements(vec![2], &[f32::MAX, f32::MIN]).ok();
         assert_eq!(json("[3.4028235e38, -3.4028235677e38]", f32).ok(), most);
         let ragged = json("[[1, 2], [3]]", f32).unwrap();

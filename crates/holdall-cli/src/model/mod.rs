@@ -1,4 +1,4 @@
-//! `holdall run` and `holdall test`: what both do to load a model.
+//! `holdall run` and `holdall test`: loading a model.
 
 pub(crate) mod given;
 pub(crate) mod run;
@@ -23,7 +23,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a model is loaded and run.
+/// Options for loading and running a model.
 #[derive(Debug, Args)]
 pub(crate) struct Running {
     /// Package to run: a `.carton` file or an unpacked folder
@@ -34,7 +34,7 @@ pub(crate) struct Running {
     #[arg(long, value_name = "RUNNER")]
     runner: Option<String>,
 
-    /// Version of the runner's framework that such a folder needs, such as `--framework-version '>=3.10'`
+    /// Required version of the runner's framework for such a folder, such as `--framework-version '>=3.10'`
     #[arg(long, value_name = "VERSION", requires = "runner")]
     framework_version: Option<String>,
 
@@ -46,22 +46,22 @@ pub(crate) struct Running {
     #[arg(long, value_name = "COMMAND", value_parser = words::split)]
     runner_command: Option<words::Words>,
 
-    /// File that names the commands of runners [default: $HOLDALL_CONFIG, else holdall/config.toml in the system's
+    /// File with the commands of runners [default: $HOLDALL_CONFIG, otherwise holdall/config.toml in the system's
     /// configuration folder]
     #[cfg(unix)]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Option for the runner, which overrides the package's; may be given again
+    /// Option for the runner, overriding the package's; may be given again
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
     options: Vec<(String, OptionValue)>,
 
-    /// Python interpreter [default: $HOLDALL_PYTHON, else python3]
+    /// Python interpreter [default: $HOLDALL_PYTHON, otherwise python3]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
-    /// Environment variable for the model's process: this value, or the one it has here; may be given again.
-    /// Variables that may hold secrets are passed only if named
+    /// Environment variable for the model's process, with this value or the current one; may be given again. Variables
+    /// that may contain secrets are passed only if named
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<OsString>,
 
@@ -70,12 +70,12 @@ pub(crate) struct Running {
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,
 
-    /// Seconds that a model may take to load, for a call, and for each output of a stream [default: 600]
+    /// Maximum seconds for loading, for a call, and for each output of a stream [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 }
 
-/// Inputs and outputs that the caller states.
+/// Inputs and outputs that the user declares.
 #[derive(Debug, Args)]
 pub(crate) struct Declared {
     /// Declare an input, such as 'x: f32[batch, 3]'; may be given again
@@ -88,7 +88,7 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    /// Puts them into a recipe, where there are some.
+    /// Adds the declarations to a recipe.
     pub(crate) fn say(&self, recipe: &mut Recipe) {
         let some = |of: &[ValueSpec]| (!of.is_empty()).then(|| of.to_vec());
         (recipe.inputs, recipe.outputs) = (some(&self.takes), some(&self.gives));
@@ -106,7 +106,7 @@ fn declared(text: &str) -> Result<ValueSpec, String> {
     })
 }
 
-/// A variable from `NAME=VALUE`, in which the value may be of any bytes that the system has in variables.
+/// Parses `NAME=VALUE`. The value may contain arbitrary bytes.
 fn with_value(settings: Settings, text: &std::ffi::OsStr) -> Settings {
     #[cfg(unix)]
     {
@@ -125,9 +125,10 @@ fn with_value(settings: Settings, text: &std::ffi::OsStr) -> Settings {
     }
 }
 
-/// `name=value`, where the value is a number, `true`, `false` or else a text.
+/// Parses `NAME=VALUE`, where the value is a number, `true`, `false` or otherwise a string.
 pub(crate) fn option(text: &str) -> Result<(String, OptionValue), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as `num_threads=1`")?;
+    let (name, value) =
+        text.split_once('=').ok_or("write NAME=VALUE, for example `num_threads=1`")?;
     let value = match (value, value.parse(), value.parse()) {
         ("true", ..) => OptionValue::Boolean(true),
         ("false", ..) => OptionValue::Boolean(false),
@@ -139,7 +140,7 @@ pub(crate) fn option(text: &str) -> Result<(String, OptionValue), String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "write seconds, as 30 or 0.5".to_owned();
+    let wrong = || "write seconds, for example 30 or 0.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
 }
@@ -149,13 +150,12 @@ impl Running {
     fn open(&self, session: &Session) -> Result<Package, Failure> {
         if self.package.as_os_str() == "-" {
             return Err(ARGUMENTS
-                .broken("a package is run from a file or a folder, not from `-`")
+                .broken("a package cannot be run from standard input; give a file or a folder")
                 .into());
         }
         let Some(runner) = &self.runner else {
             if !self.declared.is_empty() {
-                let e =
-                    ARGUMENTS.broken("`--takes` and `--gives` are for a folder, with `--runner`");
+                let e = ARGUMENTS.broken("`--takes` and `--gives` require `--runner`");
                 return Err(e.into());
             }
             return Ok(Package::open_with(&self.package, &input::options(session))?);
@@ -176,7 +176,7 @@ impl Running {
         Ok(package)
     }
 
-    /// The runners that there are, besides those in the box.
+    /// Adds runners to the built-in ones.
     #[cfg(unix)]
     fn add_runners(&self, settings: Settings, package: &Package) -> Result<Settings, Failure> {
         use holdall_run::{Config, Program};
@@ -185,7 +185,7 @@ impl Running {
             None => Config::load()?,
         };
         let mut runners = settings.runners.clone();
-        // An engine in this process could not be ended when the time is over.
+        // An engine in this process could not be killed at a timeout.
         if self.timeout.is_some() {
             runners = runner::apart(runners, self.engine());
         }
@@ -197,7 +197,7 @@ impl Running {
         Ok(settings.with_runners(runners))
     }
 
-    /// The library that runs graphs, where one is named.
+    /// Returns the path of the library that runs graphs, if one is named.
     #[cfg(unix)]
     fn engine(&self) -> Option<&std::path::Path> {
         #[cfg(feature = "run-onnxruntime")]
@@ -206,7 +206,7 @@ impl Running {
         None
     }
 
-    /// Unpacks and loads its model. What the model prints goes to standard error.
+    /// Unpacks and loads the model. The output of the model goes to standard error.
     fn load(&self, session: &Session, package: &Package) -> Result<Model, Failure> {
         #[cfg(unix)]
         crate::signals::leave_nothing_behind();
@@ -238,7 +238,7 @@ impl Running {
         }
         let prefix = session.err_paint().on("model:", Style::Dim).to_string();
         settings = settings.with_log(move |line: LogLine| {
-            // There is no one to tell.
+            // If standard error cannot be written to, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{prefix} {}", printable(&line.text));
         });
         let model = Model::load(package, &settings).map_err(|e| e.in_source(package.name()))?;

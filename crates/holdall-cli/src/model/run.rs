@@ -12,7 +12,7 @@ use holdall_run::Model;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 
-/// Run the model in a package on inputs of your own
+/// Run the model in a package on your inputs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall run iris.carton --input x='[[5.1, 3.5, 1.4, 0.2]]'      inputs as JSON
@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     running: Running,
 
-    /// Inputs in the declared order, in the forms that `--input` takes
+    /// Inputs in the declared order, in the same forms as for `--input`
     #[arg(value_name = "INPUT", conflicts_with = "input")]
     positional: Vec<String>,
 
@@ -39,15 +39,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
 
-    /// Folder for the outputs: .npy files, and .json for strings and nested tensors
+    /// Folder to write outputs to: .npy files, and .json for strings and nested tensors
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(short, long, requires = "output")]
     force: bool,
 
-    /// Return outputs each time the model gives some: each time a line of JSON, a table, or a folder 1, 2, …
+    /// Print outputs whenever the model returns some: each time a line of JSON, a table, or a folder 1, 2, …
     #[arg(long)]
     stream: bool,
 }
@@ -64,8 +64,8 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
                 .read_to_end(&mut bytes)
                 .map_err(|e| holdall::error::io(e, "reading").in_source(input::shown(path)))?;
             let text = String::from_utf8(bytes).map_err(|e| {
-                let e = crate::exit::INPUT_VALUE.broken("the inputs are not JSON").because(e);
-                e.with_hint("give one `.npy` file as `--input NAME=FILE`")
+                let e = crate::exit::INPUT_VALUE.broken("the inputs are not valid JSON").because(e);
+                e.with_hint("for an `.npy` file, use `--input NAME=FILE`")
                     .in_source(input::shown(path))
             })?;
             Some(text)
@@ -93,8 +93,8 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
         let given = give(session, args, &outputs, Some(count)).and_then(|()| session.finish());
         given.map_err(|e| {
             failed = Some(e);
-            // Never told: what stopped is in `failed`.
-            crate::exit::OUTPUT.broken("nobody takes the outputs")
+            // Never reported: the reason is in `failed`.
+            crate::exit::OUTPUT.broken("the output was closed")
         })
     });
     match (failed, ran) {

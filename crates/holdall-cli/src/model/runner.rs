@@ -1,4 +1,4 @@
-//! `holdall runner`: programs that run models, tried, and the runners in the box as such programs.
+//! `holdall runner`: tests programs that run models, and offers the built-in runners as such programs.
 
 use crate::exit::{Failure, Status};
 use crate::input;
@@ -24,8 +24,8 @@ use std::time::Duration;
   holdall runner check -- python3 -m holdall.runners.torchscript
   holdall runner check --package model.carton -- ./my-runner --fast
 
-A runner of your own is a program that speaks the frames of docs/spec/runner.md. `holdall run \
---runner-command COMMAND` starts it; so does a configuration file:
+A runner is a program that implements the protocol of docs/spec/runner.md. `holdall run \
+--runner-command COMMAND` starts it, and so does a configuration file:
 
   [runners.torchscript]
   command = [\"python3\", \"-m\", \"holdall.runners.torchscript\"]")]
@@ -40,15 +40,15 @@ enum Action {
     Serve(ServeArgs),
 }
 
-/// Test whether a program is a valid runner: its handshake, its answers to wrong inputs and broken frames, how it
-/// ends
+/// Test whether a program is a valid runner: its handshake, its responses to wrong inputs and invalid frames, and how
+/// it ends
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// A package whose model the runner can run; its self-tests are run too
+    /// A package whose model the runner can run; also runs its self-tests
     #[arg(long, value_name = "PACKAGE")]
     package: Option<PathBuf>,
 
-    /// Seconds allowed for each answer
+    /// Maximum seconds for each answer
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = super::seconds)]
     timeout: Duration,
 
@@ -57,11 +57,11 @@ struct CheckArgs {
     command: Vec<OsString>,
 }
 
-/// Be a built-in runner for the program that started this one, over standard input
+/// Act as a built-in runner for the program that started this one, over standard input
 #[derive(Debug, Args)]
 #[command(hide = true)]
 struct ServeArgs {
-    /// Its name, as onnx
+    /// The name of the runner, such as onnx
     runner: String,
 
     /// Run ONNX graphs with this library of ONNX Runtime
@@ -70,7 +70,7 @@ struct ServeArgs {
     onnxruntime: Option<PathBuf>,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(session: &Session, args: &RunnerArgs) -> Result<Status, Failure> {
     match &args.action {
         Action::Check(args) => tried(session, args),
@@ -87,7 +87,7 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     let is_quiet = session.global.quiet;
     let settings = Settings::default().with_timeout(args.timeout).with_log(move |line: LogLine| {
         if !is_quiet {
-            // There is no one to tell.
+            // If standard error cannot be written to, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{prefix} {}", printable(&line.text));
         }
     });
@@ -141,8 +141,8 @@ fn served(args: &ServeArgs) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// The same runners, with the engine for graphs in a process of its own, where that can be had: this program, started
-/// again.
+/// Returns the runners with the ONNX engine in a separate process, which is this program. Returns them unchanged if the
+/// path of this program is unknown.
 pub(super) fn apart(runners: Runners, engine: Option<&Path>) -> Runners {
     if !runners.names().contains(&"onnx") {
         return runners;

@@ -1,4 +1,4 @@
-//! Outputs: as JSON, as a table, as files.
+//! Outputs as JSON, as a table, or as files.
 
 use crate::exit::{Failure, OUTPUT_NAME};
 use crate::output::as_json;
@@ -14,10 +14,10 @@ use holdall::{DType, Result};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Elements that the table shows of a value.
+/// Number of elements of a value that the table shows.
 const SHOWN: usize = 6;
 
-/// Outputs as a JSON object: for each name dtype, shape and elements in lists.
+/// Returns the outputs as a JSON object: dtype, shape and elements in lists, by name.
 pub(super) fn json(outputs: &[(String, TensorValue)]) -> String {
     let one = |(name, value): &'_ (String, TensorValue)| {
         let mut data = String::new();
@@ -56,7 +56,7 @@ fn push_lists(shape: &[u64], elements: &mut dyn Iterator<Item = String>, out: &m
         return;
     };
     out.push('[');
-    // A shape of no elements can claim any number of empty lists.
+    // A shape without elements can have any number of empty lists.
     let size = if rest.contains(&0) { (*size).min(1 << 16) } else { *size };
     for at in 0..size {
         out.push_str(if at > 0 { "," } else { "" });
@@ -65,14 +65,14 @@ fn push_lists(shape: &[u64], elements: &mut dyn Iterator<Item = String>, out: &m
     out.push(']');
 }
 
-/// How what is not a number is written.
+/// How to write values that are not numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     Json,
     People,
 }
 
-/// The elements as texts, in C order.
+/// Returns the elements as text, in C order.
 fn texts(value: &TensorValue, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_> {
     fn all<const W: usize, T: ToString>(
         data: &[u8],
@@ -107,7 +107,7 @@ fn texts(value: &TensorValue, quoted: Quoted) -> Box<dyn Iterator<Item = String>
     }
 }
 
-/// A table of the outputs with their first elements.
+/// Prints a table of the outputs with their first elements.
 pub(super) fn table(session: &Session, outputs: &[(String, TensorValue)]) -> Result<(), Failure> {
     let columns = [
         Column::left("output"),
@@ -143,7 +143,7 @@ fn first(value: &TensorValue) -> String {
     shown.join(" ") + more
 }
 
-/// Writes each output to a file in a folder: `.npy`, or `.json` for texts and nested tensors.
+/// Writes each output to a file in a folder: `.npy`, or `.json` for strings and nested tensors. Returns the paths.
 pub(super) fn files(
     folder: &Path,
     outputs: &[(String, TensorValue)],
@@ -151,17 +151,17 @@ pub(super) fn files(
 ) -> Result<Vec<String>, Failure> {
     let failed =
         |e: std::io::Error, path: &Path| holdall::error::io(e, "writing").in_source(path.display());
-    // Before anything is made.
+    // Checked before anything is written.
     for (name, _) in outputs {
         let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
         if name.is_empty() || name.starts_with('.') || name.contains(odd) {
-            let e = format!("the output `{}` is not a name of a file", name.shown());
+            let e = format!("the output `{}` is not a valid file name", name.shown());
             return Err(OUTPUT_NAME.broken(e).into());
         }
     }
     let is_file = |path: &&Path| path.metadata().is_ok_and(|meta| !meta.is_dir());
     if let Some(file) = folder.ancestors().find(is_file) {
-        let e = holdall::error::EXISTS.broken("this is a file, where a folder goes");
+        let e = holdall::error::EXISTS.broken("expected a folder, found a file");
         let e = e.with_hint("name another folder for the outputs");
         return Err(e.in_source(file.display()).into());
     }
@@ -191,7 +191,7 @@ pub(super) fn files(
         };
         let mut file = opened.map_err(|e| match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                holdall::error::EXISTS.broken("it is there already").in_source(path.display())
+                holdall::error::EXISTS.broken("the file exists already").in_source(path.display())
             }
             _ => failed(e, &path),
         })?;
@@ -201,7 +201,7 @@ pub(super) fn files(
     Ok(written)
 }
 
-/// Holdall's name of a type.
+/// Returns Holdall's name of a type.
 fn short(ty: ValueType) -> &'static str {
     match ty {
         ValueType::Float32 => "f32",

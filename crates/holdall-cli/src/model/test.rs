@@ -19,20 +19,20 @@ use std::io::Write as _;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall test iris.carton                     exit status 0: all passed, 1: one failed
-  holdall test iris.carton --rtol 1e-3         compare less closely
+  holdall test iris.carton --rtol 1e-3         with a larger tolerance
   holdall test iris.carton --json | jq '.tests[].outputs[].max_abs'
 
-An output is close where |found - expected| <= atol + rtol * |expected|; integers and texts are \
-equal or not. A model's code runs with all your rights: test packages that you trust.")]
+An output is close if |found - expected| <= atol + rtol * |expected|; integers and strings must \
+be equal. A model's code runs with all your rights: test packages that you trust.")]
 pub(crate) struct TestArgs {
     #[command(flatten)]
     running: Running,
 
-    /// Relative tolerance [default: the package's, else 1e-5]
+    /// Relative tolerance [default: the package's, otherwise 1e-5]
     #[arg(long, value_name = "X", value_parser = tolerance, allow_hyphen_values = true)]
     rtol: Option<f64>,
 
-    /// Absolute tolerance [default: the package's, else 1e-8]
+    /// Absolute tolerance [default: the package's, otherwise 1e-8]
     #[arg(long, value_name = "X", value_parser = tolerance, allow_hyphen_values = true)]
     atol: Option<f64>,
 
@@ -43,10 +43,12 @@ pub(crate) struct TestArgs {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let found: Option<f64> = text.parse().ok();
-    found.filter(|x| *x >= 0.0).ok_or_else(|| "write a number from 0 on, as 1e-5".to_owned())
+    found
+        .filter(|x| *x >= 0.0)
+        .ok_or_else(|| "write a number from 0 on, for example 1e-5".to_owned())
 }
 
-/// Runs all of them.
+/// Runs all self-tests.
 pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure> {
     let package = args.running.open(session)?;
     let change =
@@ -123,7 +125,7 @@ fn describe(output: &OutputReport) -> String {
         None => far.unwrap_or_else(|| "equal".to_owned()),
         Some(first) => {
             let part = first.part.map_or(String::new(), |p| format!("tensor {p}, "));
-            // Texts and NaN are not any distance apart.
+            // Strings and NaN have no distance.
             let far = far.map_or(String::new(), |far| format!("; {far}"));
             format!(
                 "{} of {} too far; first at {part}{:?}: {}, expected {}{far}",

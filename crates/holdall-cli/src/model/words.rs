@@ -1,11 +1,11 @@
-//! A command in one argument, cut into its words.
+//! Splitting of a command in one argument into words.
 
 /// The words of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words(pub(super) Vec<String>);
 
-/// Cuts a text at white space that is in no quotes, `'…'` or `"…"`. A backslash takes the next character as it is,
-/// but not in single quotes.
+/// Splits a text at white space outside quotes (`'…'` or `"…"`). A backslash escapes the next character, except in
+/// single quotes.
 pub(super) fn split(text: &str) -> Result<Words, String> {
     let mut out: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -15,7 +15,7 @@ pub(super) fn split(text: &str) -> Result<Words, String> {
         match (c, quote) {
             (c, Some(q)) if c == q => quote = None,
             ('\\', None | Some('"')) => {
-                let next = chars.next().ok_or("there is nothing after the last backslash")?;
+                let next = chars.next().ok_or("a backslash at the end")?;
                 word.get_or_insert_default().push(next);
             }
             ('\'' | '"', None) => {
@@ -27,12 +27,12 @@ pub(super) fn split(text: &str) -> Result<Words, String> {
         }
     }
     if quote.is_some() {
-        return Err("a quote has no end".to_owned());
+        return Err("missing closing quote".to_owned());
     }
     out.extend(word);
     match out.first() {
         Some(program) if !program.is_empty() => Ok(Words(out)),
-        _ => Err("name a program, as `python3 -m my_runner`".to_owned()),
+        _ => Err("name a program, for example `python3 -m my_runner`".to_owned()),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Reports as JSON, with hints in words of the command.
+//! Reports as JSON, with the command's wording of hints.
 
 use super::remedy::advice;
 use holdall::plain::Plain;
 
-/// The text of a report, on one line.
+/// Formats a report as JSON, on one line.
 pub(crate) fn as_json(plain: &Plain<'_>) -> String {
     plain.to_json(advice)
 }

@@ -1,4 +1,4 @@
-//! How things are printed.
+//! Output.
 
 mod json;
 pub(crate) mod remedy;

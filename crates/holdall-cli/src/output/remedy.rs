@@ -1,14 +1,14 @@
-//! Remedies as options of the command.
+//! Remedies, as options of the command.
 
 use holdall::error::Shown as _;
 use holdall::{Error, NameCase, Remedy};
 
-/// What can be done about an error, in words of the command.
+/// Returns the advice for an error, in terms of the command.
 pub(crate) fn advice(e: &Error) -> Option<String> {
     e.advice(spelled)
 }
 
-/// A remedy in words of the command; `None` for what it has no words for.
+/// Describes a remedy in terms of the command; `None` if the command has no equivalent.
 pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
     let text = match remedy {
         Remedy::RaiseLimit { limit, at_least } => {
@@ -27,7 +27,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         }
         Remedy::RaiseTimeout => "allow more with `--timeout SECONDS`",
         Remedy::AllowHttp => "use https, or allow http with `--allow http`",
-        Remedy::AllowPrivateHosts => "if you mean this host, add `--allow private-hosts`",
+        Remedy::AllowPrivateHosts => "if you intend to use this host, add `--allow private-hosts`",
         Remedy::ListNames => "`holdall inspect` lists the names",
         Remedy::ListAttributes => {
             "`holdall inspect` lists the attributes of a file, with `-t NAME` those of a tensor"
@@ -36,59 +36,55 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::Overwrite => "add `--force` to replace it",
         Remedy::NameFormat => {
             let all: Vec<&str> = holdall::formats::writable().map(|format| format.id).collect();
-            return Some(format!("name the format by `--to`, one of {}", all.join(", ")));
+            return Some(format!("name the format with `--to`: one of {}", all.join(", ")));
         }
         Remedy::StoreRaw => "store it as it is: `--encoding raw --digest none`",
-        Remedy::DefaultEncoding => "leave `--encoding` out, or write zTensor, which has it",
-        Remedy::DefaultDigest => "leave `--digest` out, or write zTensor, which has it",
+        Remedy::DefaultEncoding => "omit `--encoding`, or write zTensor, which supports it",
+        Remedy::DefaultDigest => "omit `--digest`, or write zTensor, which supports it",
         Remedy::MakeDense => {
             "`--dense` writes sparse, quantized and described tensors as dense ones"
         }
-        Remedy::SkipUnknown => "`--skip-unknown` leaves it out",
-        Remedy::Salvage => "`holdall salvage` takes out what is sound",
-        Remedy::LeaveOut => "`--exclude` leaves tensors out",
+        Remedy::SkipUnknown => "`--skip-unknown` omits it",
+        Remedy::Salvage => "`holdall salvage` copies the undamaged tensors",
+        Remedy::LeaveOut => "`--exclude` omits tensors",
         Remedy::DropLogicalTypes => {
             "`--raw-types` writes the storage elements without logical types"
         }
-        Remedy::DropAttributes => "`--drop-attributes` leaves out what cannot be kept",
-        Remedy::RenameTensor => "`--rename` gives the tensor another name",
-        Remedy::CopyShared => "`--share copy` gives every tensor bytes of its own",
+        Remedy::DropAttributes => "`--drop-attributes` omits attributes that cannot be stored",
+        Remedy::RenameTensor => "`--rename` renames the tensor",
+        Remedy::CopyShared => "`--share copy` stores the bytes of every tensor separately",
         Remedy::InferSchema => {
             "remove the attribute with `holdall edit FILE unset metatensor.schema`, or add \
-             `--infer-schema` to `holdall convert`: then the schema is made from the tensors"
+             `--infer-schema` to `holdall convert`: the schema is then derived from the tensors"
         }
-        Remedy::FetchLinks => "`holdall fetch` gets what a package links to",
-        Remedy::FetchWhole => "`holdall fetch -o` writes a package with everything in it",
-        Remedy::FollowLinks => "`--follow-links` packs what such links lead to",
+        Remedy::FetchLinks => "`holdall fetch` downloads the files that a package links to",
+        Remedy::FetchWhole => "`holdall fetch -o` writes a complete package",
+        Remedy::FollowLinks => "`--follow-links` packs the targets of such links",
         Remedy::SetCache => "set `HOLDALL_CACHE` to a folder",
         Remedy::NameRunner => {
-            "if a model's files are in the folder, say what runs them: `--runner NAME \
-             --framework-version VERSION`, to run them or to `holdall pack` them"
+            "if the folder has a model's files, name the runner: `--runner NAME \
+             --framework-version VERSION`, for running or for `holdall pack`"
         }
         Remedy::BuildDataset => "if it has records, `holdall build` makes a dataset of them",
-        Remedy::OpenInside => {
-            "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it"
-        }
+        Remedy::OpenInside => "open a file in it as `ARCHIVE!/PATH`, or unpack it",
         Remedy::OpenIndex => {
-            "an index of several files is opened under a name that ends in `.index.json`, beside them"
+            "rename the index so that it ends in `.index.json`, in the folder of its files"
         }
         Remedy::NameFiles => {
-            "name the files themselves, without their index: `holdall convert FILE OUT --also FILE…`, `holdall inspect --together FILE…`"
+            "name the files instead of their index: `holdall convert FILE OUT --also FILE…`, `holdall inspect --together FILE…`"
         }
         Remedy::PackFile => {
-            "`holdall inspect` shows what is in it, `holdall pack` makes a package of it"
+            "`holdall inspect` shows its contents, `holdall pack` makes a package of it"
         }
         Remedy::NamePython => "name an interpreter with `--python` or the variable HOLDALL_PYTHON",
         Remedy::UseStreams => {
-            "for a pipe or a device give `-` and redirect: `holdall … - < PIPE`, `holdall … - > PIPE`"
+            "for a pipe or a device, use `-` and redirect: `holdall … - < PIPE`, `holdall … - > PIPE`"
         }
-        Remedy::NullIsAbsent => {
-            "`--null-absent` takes `null` for an optional member as its absence"
-        }
-        Remedy::ReadArray => "records in one array are read with `--form json`",
-        Remedy::NameGraph => "`--graph MODEL` names the ONNX model that the weights go into",
-        Remedy::DescribeLayout => "`--layouts FILE` takes a description of the layout",
-        // What only a program can do.
+        Remedy::NullIsAbsent => "`--null-absent` treats `null` for an optional member as absent",
+        Remedy::ReadArray => "for records in one array, use `--form json`",
+        Remedy::NameGraph => "name the ONNX model to write the weights into, with `--graph MODEL`",
+        Remedy::DescribeLayout => "describe the layout in a file, and add `--layouts FILE`",
+        // Available only to programs.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {
             return None;
         }
@@ -101,7 +97,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Every remedy has words of the command, or none because there is nothing that the command could do.
+    /// Every remedy has a wording of the command, except those that the command cannot offer.
     #[test]
     fn every_remedy_is_spelled() {
         let of_programs = ["copy_elements", "read_pairs", "declare_tensors", "give_schema"];
@@ -110,7 +106,7 @@ mod tests {
             match spelled(&remedy) {
                 None => assert!(of_programs.contains(&name), "{name}"),
                 Some(text) => {
-                    // A name to try instead is the same for everybody.
+                    // A suggested name has the same wording everywhere.
                     let same = text == remedy.to_string();
                     assert!(!same || name == "did_you_mean", "{name} is spelled as in Rust");
                     assert!(!of_programs.contains(&name) && !text.contains("with_"), "{text}");

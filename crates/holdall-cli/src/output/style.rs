@@ -1,4 +1,4 @@
-//! Colours: on a terminal, or when asked for.
+//! Colours, on a terminal or on request.
 
 use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
@@ -13,12 +13,12 @@ pub(crate) enum When {
 }
 
 impl When {
-    /// The choice of that name.
+    /// Returns the choice with this name.
     pub(crate) fn from_name(name: &str) -> Option<When> {
         When::from_str(name, false).ok()
     }
 
-    /// The same choice for `clap`'s own output.
+    /// Returns the same choice for `clap`'s own output.
     pub(crate) fn clap(self) -> clap::ColorChoice {
         match self {
             When::Auto => clap::ColorChoice::Auto,
@@ -28,18 +28,18 @@ impl When {
     }
 }
 
-/// What a piece of text is, which says how it looks.
+/// The meaning of a piece of text, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Style {
     #[default]
     Plain,
     /// A title.
     Title,
-    /// What the eye may skip: keys, units, defaults.
+    /// Less important text: keys, units, defaults.
     Dim,
     /// A dtype.
     Type,
-    /// A name that stands for several.
+    /// A name of a group of tensors.
     Group,
     Good,
     Warn,
@@ -64,17 +64,17 @@ impl Style {
     }
 }
 
-/// Whether colours are written.
+/// Whether colours are used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// No colours.
+    /// Returns a painter without colours.
     pub(crate) fn off() -> Paint {
         Paint(false)
     }
 
-    /// Colours on a terminal, unless the environment says otherwise or the user chose.
+    /// Returns a painter that uses colours on a terminal, unless the environment or the user decides otherwise.
     pub(crate) fn when(when: When, is_terminal: bool) -> Paint {
         let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
         Paint(match when {
@@ -88,7 +88,7 @@ impl Paint {
         })
     }
 
-    /// `text` in that style.
+    /// Returns `text` in this style.
     pub(crate) fn on<T: Display>(self, text: T, style: Style) -> Painted<T> {
         Painted { text, style: if self.0 { style } else { Style::Plain } }
     }

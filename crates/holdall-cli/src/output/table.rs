@@ -1,20 +1,19 @@
-//! Tables: columns aligned, cut to the width of a terminal. A pipe gets every column and every text
-//! whole; one that is much longer than others stands out rather than padding all rows.
+//! Tables with aligned columns, shortened to the width of a terminal. In a pipe, all columns and texts are complete; an
+//! unusually long text exceeds its column, rather than widening all rows.
 //!
-//! Rows are made twice, once to measure and once to write, so a table of any length takes no memory.
+//! Rows are generated twice, to measure and to write them, so that even long tables take little memory.
 
 use super::style::{Paint, Style};
 use super::text::{columns, cut_end, cut_middle};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
-/// A flexible column is not cut below this while others can still be left out.
+/// A column is not cut below this width while others can still be omitted.
 const FLEX_MIN: usize = 56;
 
-/// The widest that a column gets, wherever it goes: one long name must not pad a million rows. The
-/// last column pads nothing.
+/// Maximum width of a column, except the last: one long name must not widen a million rows.
 const WIDEST: usize = 80;
 
 /// A column.
@@ -24,35 +23,35 @@ pub(crate) struct Column {
     fit: Fit,
 }
 
-/// What becomes of a column when the terminal is too narrow.
+/// What to do with a column if the terminal is too narrow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// It stays as it is.
+    /// Keep it.
     Keep,
-    /// Its texts are cut, in the middle or at the end.
+    /// Cut its texts, in the middle or at the end.
     Cut { middle: bool },
-    /// It is left out, the lowest number first.
+    /// Omit it, the lowest number first.
     Drop(u8),
 }
 
 impl Column {
-    /// A column of text.
+    /// Creates a left-aligned column, for text.
     pub(crate) fn left(title: impl Into<Cow<'static, str>>) -> Column {
         Column { title: title.into(), right: false, fit: Fit::Keep }
     }
 
-    /// A column of numbers.
+    /// Creates a right-aligned column, for numbers.
     pub(crate) fn right(title: impl Into<Cow<'static, str>>) -> Column {
         Column { title: title.into(), right: true, fit: Fit::Keep }
     }
 
-    /// Cut in the middle when there is no room.
+    /// Allows to cut the column's texts in the middle.
     pub(crate) fn cut(mut self) -> Column {
         self.fit = Fit::Cut { middle: true };
         self
     }
 
-    /// Cut at the end when there is no room.
+    /// Allows to cut the column's texts at the end.
     pub(crate) fn cut_end(mut self) -> Column {
         self.fit = Fit::Cut { middle: false };
         self
@@ -62,19 +61,19 @@ impl Column {
         matches!(self.fit, Fit::Cut { .. })
     }
 
-    /// Left out when there is no room; lower numbers go first.
+    /// Allows to omit the column. Lower numbers are omitted first.
     pub(crate) fn dropped(mut self, order: u8) -> Column {
         self.fit = Fit::Drop(order);
         self
     }
 }
 
-/// The text of one row in one column.
+/// The content of a row in a column.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     text: Cow<'static, str>,
     style: Style,
-    /// Text that follows and is never cut.
+    /// Text after it that is never cut.
     suffix: Cow<'static, str>,
 }
 
@@ -87,7 +86,7 @@ impl Cell {
         Cell { text: text.into(), style, ..Cell::default() }
     }
 
-    /// The cell with text after it that is never cut.
+    /// Appends text that is never cut.
     pub(crate) fn with_suffix(mut self, suffix: impl Into<Cow<'static, str>>) -> Cell {
         self.suffix = suffix.into();
         self
@@ -98,9 +97,9 @@ impl Cell {
     }
 }
 
-/// Writes a table of `count` rows, indented by `indent`; `row` makes one, with a cell for each
-/// column. `width` is that of the terminal, if it is one. Gives the titles of the columns that had no
-/// room and were left out.
+/// Prints a table of `count` rows, indented by `indent`. `row` returns the cells of a row, one per column. `width` is
+/// the width of the terminal; `None` if the output is not a terminal. Returns the titles of the columns that were
+/// omitted.
 pub(crate) fn write(
     out: &mut dyn Write,
     all: &[Column],
@@ -119,7 +118,7 @@ pub(crate) fn write(
     let last = all.len().saturating_sub(1);
     let overflow = if width.is_some() { Overflow::Cut } else { Overflow::Keep };
     for (column, width) in all.iter().zip(&mut widths).take(last) {
-        // A terminal has room to give to what can be cut.
+        // On a terminal, columns that can be cut may be wider: they are shortened to fit.
         if overflow == Overflow::Keep || !column.is_cut() {
             *width = (*width).min(WIDEST);
         }
@@ -135,7 +134,7 @@ pub(crate) fn write(
     Ok(left_out.map(|(column, _)| column.title.clone()).filter(|title| !title.is_empty()).collect())
 }
 
-/// Which columns are shown, once `widths` are cut to what `room` allows.
+/// Returns which columns are shown, and reduces `widths` to fit into `room`.
 fn fit(all: &[Column], widths: &mut [usize], room: Option<usize>) -> Vec<bool> {
     let mut shown = vec![true; all.len()];
     let Some(room) = room else { return shown };
@@ -143,7 +142,7 @@ fn fit(all: &[Column], widths: &mut [usize], room: Option<usize>) -> Vec<bool> {
         let used = || shown.iter().zip(widths).filter(|(shown, _)| **shown);
         used().map(|(_, w)| w + GAP).sum::<usize>().saturating_sub(GAP)
     };
-    // Without what can be cut: then the columns that may go, one after the other.
+    // First, omit columns until those that can be cut have their minimum width.
     let flex_min = |widths: &[usize]| {
         let cut = |(c, w): (&Column, &usize)| if c.is_cut() { (*w).min(FLEX_MIN) } else { *w };
         all.iter().zip(widths).map(cut).collect::<Vec<_>>()
@@ -170,14 +169,14 @@ fn fit(all: &[Column], widths: &mut [usize], room: Option<usize>) -> Vec<bool> {
     shown
 }
 
-/// What becomes of a text that is wider than its column.
+/// What to do with a text that is wider than its column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Cut,
     Keep,
 }
 
-/// The columns as they are written.
+/// The layout of the columns.
 struct Fitted {
     shown: Vec<bool>,
     widths: Vec<usize>,
@@ -192,7 +191,7 @@ fn write_row(
     indent: usize,
     paint: Paint,
 ) -> io::Result<()> {
-    // Spaces are written before the next text only, so that lines do not end in them.
+    // Spaces are written only before the next text, so that lines do not end with spaces.
     let mut pending = indent;
     let columns_of = all.iter().zip(&fitted.shown).zip(&fitted.widths).zip(cells);
     for (((column, _), &width), cell) in columns_of.filter(|(((_, shown), _), _)| **shown) {
@@ -257,7 +256,7 @@ mod tests {
         };
         let mut out = Vec::new();
         write(&mut out, &all, 50, &row, 0, None, Paint::off()).unwrap();
-        // Whole in a pipe.
+        // Complete in a pipe.
         assert!(out.len() > 1 << 20 && out.len() < (1 << 20) + 51 * 100, "{}", out.len());
         out.clear();
         write(&mut out, &all, 50, &row, 0, Some(120), Paint::off()).unwrap();

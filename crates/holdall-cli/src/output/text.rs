@@ -1,4 +1,4 @@
-//! Names, numbers and sizes for people.
+//! Formatting of names, numbers and sizes.
 
 use holdall::{Attributes, Component, DType, Layout, LogicalType, TensorInfo, Value};
 use holdall_schema::KIND_ATTRIBUTE;
@@ -6,22 +6,23 @@ use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Between groups of three digits.
+/// The separator between groups of three digits.
 const THIN: char = '\u{202f}';
 
-/// A name from a file, safe to print: control characters and those that move or hide text are
-/// escaped, and so is the backslash, so that no two names look the same.
+/// Escapes a name from a file, so that it is safe to print: control characters, characters that reorder or hide text,
+/// and backslashes, so that different names look different.
 pub(crate) fn escape(name: &str) -> String {
     escaped(name, true)
 }
 
-/// Text that quotes from a file, safe to print: as [`escape`], with the backslashes that are there.
+/// Escapes text that quotes from a file, so that it is safe to print: like [`escape`], but leaves backslashes as they
+/// are.
 pub(crate) fn printable(text: &str) -> String {
     escaped(text, false)
 }
 
 fn escaped(text: &str, backslash: bool) -> String {
-    // Nearly every name is plain.
+    // Nearly all names need no escapes.
     if text.bytes().all(|b| (b' '..0x7f).contains(&b) && !(backslash && b == b'\\')) {
         return text.to_owned();
     }
@@ -42,19 +43,19 @@ fn escaped(text: &str, backslash: bool) -> String {
     out
 }
 
-/// Zero-width characters, and those that turn the direction of text.
+/// Zero-width characters, and those that change the direction of text.
 fn is_deceptive(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Columns that `text` takes in a terminal.
+/// Returns the width of `text` in a terminal, in columns.
 pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// `text` in at most `most` columns: the middle gives way, and more of it towards the start, because
-/// names differ at their ends.
+/// Shortens `text` to at most `most` columns. Removes characters from the middle, more from the first part, because
+/// names often differ at the end.
 pub(crate) fn cut_middle(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_owned();
@@ -67,7 +68,7 @@ pub(crate) fn cut_middle(text: &str, most: usize) -> String {
     format!("{}…{}", &text[..head_end], &text[tail_start.max(head_end)..])
 }
 
-/// `text` in at most `most` columns, cut at the end.
+/// Shortens `text` to at most `most` columns by cutting the end.
 pub(crate) fn cut_end(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_owned();
@@ -76,8 +77,8 @@ pub(crate) fn cut_end(text: &str, most: usize) -> String {
     format!("{}…", &text[..fitting(end, most.saturating_sub(1))])
 }
 
-/// `text` in lines of at most `most` columns: broken where a list of things has a ` · `, and cut at the end
-/// where a thing alone is wider.
+/// Breaks `text` into lines of at most `most` columns, at the separators ` · ` of a list. Items that are longer than a
+/// line are cut at the end.
 pub(crate) fn lines_of(text: &str, most: usize) -> Vec<String> {
     const BETWEEN: &str = " · ";
     let mut lines: Vec<String> = Vec::new();
@@ -93,7 +94,7 @@ pub(crate) fn lines_of(text: &str, most: usize) -> Vec<String> {
     lines.iter().map(|line| cut_end(line, most)).collect()
 }
 
-/// The last of these byte positions whose characters fit into `room` columns.
+/// Returns the last of these byte positions whose characters fit into `room` columns.
 fn fitting(ends: impl Iterator<Item = (usize, char)>, room: usize) -> usize {
     let (mut used, mut end) = (0, 0);
     for (at, c) in ends {
@@ -106,7 +107,7 @@ fn fitting(ends: impl Iterator<Item = (usize, char)>, room: usize) -> usize {
     end
 }
 
-/// A whole number with its digits in groups of three.
+/// A whole number, formatted with groups of three digits.
 pub(crate) struct Grouped(pub(crate) u64);
 
 impl Display for Grouped {
@@ -123,7 +124,7 @@ impl Display for Grouped {
     }
 }
 
-/// A number of bytes in three digits: `90.9 MB`.
+/// A number of bytes, formatted with three digits: `90.9 MB`.
 pub(crate) struct Size(pub(crate) u64);
 
 impl Display for Size {
@@ -149,7 +150,7 @@ impl Display for Size {
     }
 }
 
-/// A number of bytes, and exactly how many: `90.9 MB (90 868 376 bytes)`.
+/// Formats a number of bytes, approximately and exactly: `90.9 MB (90 868 376 bytes)`.
 pub(crate) fn exact_size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} byte{}", plural(bytes));
@@ -157,12 +158,12 @@ pub(crate) fn exact_size(bytes: u64) -> String {
     format!("{} ({} bytes)", Size(bytes), Grouped(bytes))
 }
 
-/// `s` when there is not exactly one.
+/// Returns `s`, unless `n` is 1.
 pub(crate) fn plural(n: u64) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-/// A count of things: `1 tensor`, `12 tensors`.
+/// Formats a number of things: `1 tensor`, `12 tensors`.
 pub(crate) fn count(n: u64, thing: &str) -> String {
     match thing.strip_suffix("try") {
         Some(stem) if n != 1 => format!("{} {stem}tries", Grouped(n)),
@@ -170,18 +171,18 @@ pub(crate) fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// `[512, 384]`, `[]` for a scalar.
+/// Formats a shape: `[512, 384]`, or `[]` for a scalar.
 pub(crate) fn shape(dims: &[u64]) -> String {
     format!("{dims:?}")
 }
 
-/// The type of a component's elements: the logical one where there is one.
+/// Returns the type of a component's elements: the logical type, or else the dtype.
 pub(crate) fn component_type(c: &Component) -> Cow<'static, str> {
     type_name(Some(c.dtype), c.logical_type.as_ref())
 }
 
-/// The type of a tensor's elements, found as [`TensorInfo::dtype`] is; of records and blobs, what their
-/// schema calls them: `Struct`, `utf-8`.
+/// Returns the type of a tensor's elements, determined like [`TensorInfo::dtype`]; for records and blobs, the name in
+/// their schema: `Struct`, `utf-8`.
 pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     if t.fault().is_some() {
         return "unreadable".into();
@@ -195,7 +196,7 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     type_name(t.dtype(), t.logical_type().as_ref())
 }
 
-/// What the kind among a tensor's attributes is called, or is the content of.
+/// Returns the name of a tensor's kind, or of its content, from the attribute with its schema.
 fn kind_name(t: &TensorInfo) -> Option<String> {
     let kind = t.attributes().get(KIND_ATTRIBUTE)?.as_text()?;
     let kind: serde_json::Value = serde_json::from_str(kind).ok()?;
@@ -206,7 +207,7 @@ fn kind_name(t: &TensorInfo) -> Option<String> {
     Some(content.map_or(name, str::to_owned))
 }
 
-/// What the elements of a tensor are called: one of them.
+/// Returns the singular noun for the elements of a tensor.
 pub(crate) fn element_noun(layout: &Layout) -> &'static str {
     match layout {
         Layout::Records => "record",
@@ -215,7 +216,7 @@ pub(crate) fn element_noun(layout: &Layout) -> &'static str {
     }
 }
 
-/// The name of a type: the logical one where there is one.
+/// Returns the name of a type: the logical type, or else the dtype.
 pub(crate) fn type_name(dtype: Option<DType>, logical: Option<&LogicalType>) -> Cow<'static, str> {
     match (logical, dtype) {
         (Some(logical), _) => escape(logical.as_str()).into(),
@@ -224,12 +225,12 @@ pub(crate) fn type_name(dtype: Option<DType>, logical: Option<&LogicalType>) -> 
     }
 }
 
-/// The largest power of two, up to 4096, that divides `offset`.
+/// Returns the largest power of two, up to 4096, that divides `offset`.
 pub(crate) fn alignment(offset: u64) -> u64 {
     1 << offset.trailing_zeros().min(12)
 }
 
-/// An attribute's value in one line: text as it is, everything else as JSON.
+/// Formats an attribute's value in one line: text as it is, everything else as JSON.
 pub(crate) fn value(v: &Value) -> String {
     match v {
         Value::Text(s) => escape(s),
@@ -237,12 +238,12 @@ pub(crate) fn value(v: &Value) -> String {
     }
 }
 
-/// `key  value` for each attribute.
+/// Returns the keys and formatted values of attributes.
 pub(crate) fn attributes(all: &Attributes) -> impl Iterator<Item = (String, String)> {
     all.iter().map(|(k, v)| (escape(k), value(v)))
 }
 
-/// The name of a format with the version of a file, which some have in their name.
+/// Returns the name of a format with a version, unless the name includes the version.
 pub(crate) fn versioned(name: &str, version: &str) -> String {
     match version.is_empty() || name.split(' ').next_back() == Some(version) {
         true => name.to_owned(),

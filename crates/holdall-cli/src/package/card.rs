@@ -1,4 +1,4 @@
-//! What a package is, on one page.
+//! Prints a summary of a package.
 
 use super::shape;
 use crate::exit::Failure;
@@ -14,14 +14,14 @@ use holdall::carton::{
 use holdall::plain::ToPlain as _;
 use std::io::Write as _;
 
-/// Columns of the keys.
+/// Width of the keys, in columns.
 const KEY: usize = 12;
-/// Lines of a description that are shown.
+/// Maximum number of lines of a description that are shown.
 const DESCRIPTION_LINES: usize = 40;
-/// Hex digits of a hash in the table of files.
+/// Number of hexadecimal digits of a hash in the table of files.
 const SHORT_HASH: usize = 16;
 
-/// Writes the card of a package.
+/// Prints the summary of a package.
 pub(crate) fn show(session: &Session, package: &Package) -> Result<(), Failure> {
     if session.json() {
         writeln!(session.out(), "{}", as_json(&package.to_plain()))?;
@@ -93,7 +93,7 @@ fn head(session: &Session, package: &Package) -> Result<(), Failure> {
     for (key, value) in lines {
         for (at, line) in lines_of(&value, room).into_iter().enumerate() {
             let key = if at == 0 { key.as_str() } else { "" };
-            // A long key of the author's own pushes its value, and is not run into it.
+            // A long key of the author is followed by at least one space.
             let key = paint.on(format!("{key:<width$} ", width = KEY - 1), Style::Dim);
             writeln!(out, "  {key}{line}")?;
         }
@@ -109,7 +109,7 @@ fn format_line(package: &Package) -> String {
     let linked = package.files().iter().filter(|f| f.place == FileLocation::Links).count() as u64;
     match linked {
         0 => format!("{form}, {files}, {}", exact_size(len)),
-        n => format!("{form}, {files}, {n} of them only linked to, {} here", exact_size(len)),
+        n => format!("{form}, {files}, {n} of them only linked, {} stored", exact_size(len)),
     }
 }
 
@@ -148,7 +148,7 @@ fn specs(session: &Session, title: &str, specs: &[ValueSpec]) -> Result<(), Fail
     Ok(())
 }
 
-/// Self-tests and examples.
+/// Prints self-tests and examples.
 fn runs(session: &Session, d: &Description) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
@@ -176,7 +176,7 @@ fn self_test(at: usize, test: &SelfTest) -> String {
     let mut line = format!("  {name}: {} → ", names(&test.inputs));
     match &test.expected {
         Some(expected) => line.push_str(&names(expected)),
-        None => line.push_str("whatever comes out"),
+        None => line.push_str("any outputs"),
     }
     let Tolerance { rtol, atol, .. } = test.tolerance;
     if test.tolerance != Tolerance::default() {
@@ -229,7 +229,7 @@ fn files(session: &Session, package: &Package) -> Result<(), Failure> {
 fn note(file: &PackageFile) -> String {
     match (&file.target, file.place) {
         (Some(target), _) => format!("→ {}", escape(target)),
-        (None, FileLocation::Links) => "linked to".to_owned(),
+        (None, FileLocation::Links) => "linked".to_owned(),
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What `holdall diff` says of two packages.
+//! `holdall diff` of two packages.
 
 use crate::exit::{Failure, Status};
 use crate::output::style::Style;
@@ -7,7 +7,7 @@ use crate::session::Session;
 use holdall::carton::{Difference, Package, package_diff};
 use std::io::Write as _;
 
-/// Columns of one side of a difference.
+/// Maximum width of each side of a difference, in columns.
 const SIDE: usize = 48;
 
 /// Compares two packages.

@@ -17,8 +17,8 @@ use std::path::PathBuf;
   holdall hash model.carton
   holdall hash *.carton --json
 
-The hash is that of the list of files and their hashes. It is read, not \
-computed from the files: `holdall verify` checks them against it.")]
+The hash is the hash of the list of files with their hashes. It is read, not \
+computed from the files; `holdall verify` checks the files.")]
 pub(crate) struct HashArgs {
     /// Packages
     #[arg(required = true, value_name = "PACKAGE")]

@@ -1,11 +1,11 @@
-//! A package as JSON.
+//! The JSON output for packages.
 
 use crate::output::as_json;
 use holdall::carton::{Package, PackageDiff, PackageReport, hex};
 use holdall::fields;
 use holdall::plain::ToPlain as _;
 
-/// What verifying a package came to.
+/// Returns the result of verifying a package.
 pub(super) fn report(package: &Package, report: &PackageReport) -> String {
     let verdict = report.verdict();
     let head = fields! {
@@ -19,7 +19,7 @@ pub(super) fn report(package: &Package, report: &PackageReport) -> String {
     as_json(&head.and(report.to_plain().without("sound").without("verdict")))
 }
 
-/// What is different between two packages.
+/// Returns the differences between two packages.
 pub(super) fn diff(a: &Package, b: &Package, diff: &PackageDiff) -> String {
     as_json(&fields!(a: a.name(), b: b.name()).and(diff.to_plain()))
 }

@@ -1,4 +1,4 @@
-//! Packages: what `inspect`, `verify` and `diff` say of them, and the commands that are about them alone.
+//! Packages: `inspect`, `verify` and `diff` of packages, and the commands that apply only to packages.
 
 mod card;
 pub(crate) mod diff;
@@ -19,7 +19,8 @@ use holdall::{File, Location};
 use std::io::Read as _;
 use std::path::Path;
 
-/// The package at `path`, where it is one: a folder, or a zip by its first bytes or its name.
+/// Opens the package at `path`. Returns `None` if it is not a package: a folder, or a zip by its first bytes or its
+/// name.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Failure> {
     if path.as_os_str() == "-" {
         let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
@@ -27,7 +28,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
         if !is_zip(&first) {
             return Ok(None);
         }
-        // Other formats are zips too.
+        // Other formats are zip files, too.
         return match Package::open_source(source, STDIN, &input::options(session)) {
             Ok(package) => Ok(Some(package)),
             Err(e) if e.code() == NO_PACKAGE.code => Ok(None),
@@ -40,12 +41,13 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
     }
 }
 
-/// The package that an open file is: one at an address, or inside another, is known by its bytes alone.
+/// Returns the package that an open file is. Remote packages and packages in archives are recognised by their content
+/// only.
 pub(crate) fn of_file(file: &File) -> Result<Option<Package>, Failure> {
     Ok(Package::of_file(file)?)
 }
 
-/// The package at `path`, or from standard input when it is `-`: nothing else will do.
+/// Opens the package at `path`, or from standard input if it is `-`. It is an error if it is not a package.
 pub(crate) fn expect(session: &Session, path: &Path) -> Result<Package, Failure> {
     let options = input::options(session);
     if path.as_os_str() != "-" {
@@ -55,7 +57,7 @@ pub(crate) fn expect(session: &Session, path: &Path) -> Result<Package, Failure>
     Ok(Package::open_source(source, STDIN, &options)?)
 }
 
-/// Whether a file of these first bytes is a zip.
+/// Returns `true` if a file that starts with these bytes is a zip.
 fn is_zip(first: &[u8]) -> bool {
     matches!(first, b"PK\x03\x04" | b"PK\x05\x06")
 }
@@ -82,13 +84,13 @@ fn is_package(path: &Path) -> bool {
     meta.is_file() && read(path).is_ok() && is_zip(&first) && !is_other(path)
 }
 
-/// Whether a zip is a file of tensors that is not a package: other formats are zips too.
+/// Returns `true` if a zip is a file of tensors in another format.
 fn is_other(path: &Path) -> bool {
     let id = holdall::carton::FORMAT.id;
     holdall::format_of(path).is_ok_and(|format| format.id != id)
 }
 
-/// A declared shape as people read it: `[batch, 3, *]`.
+/// Formats a declared shape: `[batch, 3, *]`.
 pub(crate) fn shape(shape: &ShapeSpec) -> String {
     crate::output::text::escape(&shape.to_string())
 }

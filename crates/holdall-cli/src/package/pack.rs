@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 /// Make a package from a folder or a model file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall pack model.onnx --name Doubler    all else is read from the file
+  holdall pack model.onnx --name Doubler    the rest is read from the file
   holdall pack folder -o model.carton       with `carton.toml` and `model/`
-  holdall pack folder --runner onnx         with the files of a model alone
+  holdall pack folder --runner onnx         with only a model's files
   holdall pack weights.zt --runner python --framework-version '>=3.10' \\
       --takes 'x: f32[n, 2]' --gives 'p: f32[n, 2]'
   holdall pack model.onnx --self-test 'one: x=[[0, 1]] -> p=p.npy' \\
@@ -37,12 +37,12 @@ use std::path::{Path, PathBuf};
   holdall pack model.onnx --from-toml card.toml --tensor x=x.npy
                                             self-tests as card.toml says
 
-The same files give the same package, byte for byte. Files are stored as they \
-are, so that they can be mapped where they lie:
+The same files result in the same package, byte for byte. Files are stored as they \
+are, so that they can be mapped into memory without unpacking:
 `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
-    /// An unpacked package, a folder with a model's files, or a model's file, with which the files that it names are packed; also at an address,
-    /// or in an archive
+    /// An unpacked package, a folder with a model's files, or a model's file, which is packed with the files that it
+    /// names; also an address or a file in an archive
     #[arg(value_name = "DIR|FILE")]
     from: PathBuf,
 
@@ -50,7 +50,7 @@ pub(crate) struct PackArgs {
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Take the description from this `carton.toml`
+    /// Read the description from this `carton.toml`
     #[arg(long, value_name = "FILE")]
     from_toml: Option<PathBuf>,
 
@@ -74,7 +74,7 @@ pub(crate) struct PackArgs {
     #[arg(long, value_name = "RUNNER")]
     runner: Option<String>,
 
-    /// Version of the runner's framework, as Cargo writes requirements, such as =1.12.1 or >=2
+    /// Version of the runner's framework, as a version requirement of Cargo, such as =1.12.1 or >=2
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
 
@@ -97,7 +97,7 @@ pub(crate) struct PackArgs {
     #[arg(long = "example", value_name = "CASE", value_parser = cases::case)]
     examples: Vec<cases::Case>,
 
-    /// File with a tensor that the self-tests and examples of a carton.toml name; may be given again
+    /// File with a tensor that self-tests and examples of a carton.toml name; may be given again
     #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = cases::pair)]
     tensors: Vec<(String, PathBuf)>,
 
@@ -113,7 +113,8 @@ pub(crate) struct PackArgs {
     #[arg(long)]
     follow_links: bool,
 
-    /// Also pack what is left out otherwise: `.env`, `.git`, `.venv`, caches, and what the folder's `.holdallignore` names
+    /// Also pack files that are otherwise omitted: `.env`, `.git`, `.venv`, caches, and those named by the folder's
+    /// `.holdallignore`
     #[arg(long)]
     all_files: bool,
 
@@ -129,7 +130,7 @@ enum Compress {
     Deflate,
 }
 
-/// Packs.
+/// Packs a model.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
     input::check_place(Operation::Pack, &args.from)?;
     let source = Source::new(session, &args.from)?;
@@ -172,18 +173,18 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     Ok(Status::Fine)
 }
 
-/// What is packed, in the file system.
+/// The files to pack, in the file system.
 struct Source {
-    /// The file or folder.
+    /// The path of the file or folder.
     path: PathBuf,
-    /// The package to write unless another is named.
+    /// The default path of the package to write.
     to: PathBuf,
-    /// Has copies of files that are elsewhere, until the package is written.
+    /// Temporary copies of remote files, kept until the package is written.
     _copies: Option<tempfile::TempDir>,
 }
 
 impl Source {
-    /// Finds what is packed. The files of a model at an address or in an archive are copied first.
+    /// Finds the files to pack. Those of a model at an address or in an archive are copied first.
     fn new(session: &Session, from: &Path) -> Result<Source, Failure> {
         let location = Location::new(from);
         if let Some(path) = location.as_path() {
@@ -196,7 +197,7 @@ impl Source {
             Err(_) => vec![location.clone()],
         };
         let io = |e, what| holdall::error::io(e, what).in_source(&location);
-        let copies = tempfile::tempdir().map_err(|e| io(e, "making a temporary folder"))?;
+        let copies = tempfile::tempdir().map_err(|e| io(e, "creating a temporary folder"))?;
         let base = files.first().and_then(|file| file.sibling("")).unwrap_or(location.clone());
         let base = base.to_path_buf();
         let mut path = copies.path().to_owned();
@@ -211,7 +212,7 @@ impl Source {
             };
             let target = copies.path().join(name);
             if let Some(folder) = target.parent() {
-                std::fs::create_dir_all(folder).map_err(|e| io(e, "making a folder"))?;
+                std::fs::create_dir_all(folder).map_err(|e| io(e, "creating a folder"))?;
             }
             let mut out = std::fs::File::create(&target).map_err(|e| io(e, "copying"))?;
             std::io::copy(&mut SourceReader::new(source), &mut out)
@@ -226,7 +227,7 @@ impl Source {
     }
 }
 
-/// What the options say of the package.
+/// Returns the recipe that the options describe.
 fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     let mut recipe = Recipe::new();
     recipe.name.clone_from(&args.name);
@@ -246,13 +247,13 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// An error about what the package lacks, with the options that say it.
+/// Adds a hint about options to an error about a missing runner.
 pub(crate) fn advised(e: Error) -> Error {
     if e.code() != RUNNER.code {
         return e;
     }
-    let hint = "say it as in `--runner python --framework-version '>=3.10'`; versions are written as \
-                Cargo writes requirements";
+    let hint = "for example, add `--runner python --framework-version '>=3.10'`; versions are written \
+                like Cargo's version requirements";
     e.with_hint(hint)
 }
 
@@ -260,7 +261,7 @@ fn file_name(path: &Path) -> Result<String, Failure> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some(name) => Ok(name.to_owned()),
         None => {
-            let e = ARGUMENTS.broken("the name of the file is not UTF-8, or there is none");
+            let e = ARGUMENTS.broken("the file has no name, or one that is not UTF-8");
             Err(e.in_source(path.display()).into())
         }
     }

@@ -18,14 +18,14 @@ use std::path::PathBuf;
   holdall unpack model.carton -o here --force    replaces the folder `here`
   holdall unpack model.carton --model -o weights only what is under model/
 
-The folder appears when all of it is written and every hash is right, or not \
+The folder appears once everything is written and every hash is right, or not \
 at all. It opens like the package: `holdall inspect model`.")]
 pub(crate) struct UnpackArgs {
     /// A package
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
 
-    /// The folder to make [default: in this folder, named after PACKAGE without its extension]
+    /// The folder to create [default: in the current folder, named after PACKAGE without its extension]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -38,7 +38,7 @@ pub(crate) struct UnpackArgs {
     force: bool,
 }
 
-/// Unpacks.
+/// Unpacks a package.
 pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failure> {
     let package = super::expect(session, &args.package)?;
     let to = match &args.output {
@@ -47,8 +47,9 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
             Some(_) => PathBuf::from(args.package.file_stem().unwrap_or_default()),
             None => {
                 let rule = &crate::exit::ARGUMENTS;
-                let e =
-                    rule.broken("the name of the package has no extension that could be left out");
+                let e = rule.broken(
+                    "the package's name has no extension, so there is no default folder name",
+                );
                 return Err(e.with_hint("name the folder with `-o`").into());
             }
         },

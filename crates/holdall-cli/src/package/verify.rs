@@ -1,4 +1,4 @@
-//! What `holdall verify` says of a package.
+//! `holdall verify` of a package.
 
 use crate::exit::{Failure, Status};
 use crate::output::style::Style;
@@ -8,7 +8,7 @@ use holdall::carton::{Package, PackageReport, PackageVerifyOptions, Strictness, 
 use holdall::verify::Verdict;
 use std::io::Write as _;
 
-/// Verifies the package and tells what came of it.
+/// Verifies the package and prints the result.
 pub(crate) fn run(
     session: &Session,
     package: &Package,
@@ -48,7 +48,7 @@ fn text(
     }
     let away = report.first_linked.as_ref().map(|first| {
         let files = count(report.linked, "file");
-        format!("{files} only linked to, and not read (the first: `{}`)", escape(first))
+        format!("{files} only linked, and not read (the first: `{}`)", escape(first))
     });
     if session.global.quiet {
         if report.verdict() == Verdict::Incomplete {
@@ -77,7 +77,7 @@ fn text(
     }
     if report.tensors > 0 {
         let tensors = count(report.tensors, "tensor");
-        lines.push(("tensors", format!("{tensors} as their rows say")));
+        lines.push(("tensors", format!("{tensors} as described in the index")));
     }
     if let Some(hash) = package.hash() {
         lines.push(("model hash", hex(&hash)));
@@ -89,7 +89,7 @@ fn text(
     if report.unhashed > 0 {
         let files = count(report.unhashed, "file");
         let key = paint.on(format!("{not:<14}"), Style::Warn);
-        writeln!(out, "  {key}{files} without a hash: changed bytes would not show")?;
+        writeln!(out, "  {key}{files} without a hash: changes cannot be detected")?;
     }
     if let Some(away) = away {
         writeln!(out, "  {}{away}", paint.on(format!("{not:<14}"), Style::Warn))?;

@@ -1,4 +1,4 @@
-//! The runs of a blob.
+//! Printing the runs of a blob.
 
 use super::RecordsArgs;
 use super::write::Output;
@@ -12,12 +12,12 @@ use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
 use holdall::{Blob, Result};
 use serde_json::{Value, json};
 
-/// Shows them.
+/// Prints the runs.
 pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<Status, Failure> {
     let members = [&args.columns, &args.conditions, &args.sort, &args.group];
     if members.iter().any(|given| !given.is_empty()) || args.files.is_some() {
         let e = ARGUMENTS.broken(
-            "a blob has no members for `--columns`, `--where`, `--sort`, `--group` and `--files`",
+            "`--columns`, `--where`, `--sort`, `--group` and `--files` require members, which a blob does not have",
         );
         return Err(e.in_tensor(blob.tensor().name()).into());
     }
@@ -28,7 +28,7 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     if let Some((form, out)) = args.columns_file() {
         if args.sample().is_some() {
             let e = ARGUMENTS
-                .broken("`--parquet` and `--arrow` write all runs of a blob, or a `--range`");
+                .broken("for a blob, `--parquet` and `--arrow` cannot be combined with `--sample`");
             return Err(e.in_tensor(blob.tensor().name()).into());
         }
         let runs = Columns::Blob(blob, args.range(blob.len()));
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     output.finish(session, &count(blob.len(), "entry"))
 }
 
-/// Runs of elements of one type.
+/// Runs whose elements have a numeric type.
 struct Elements {
     /// The schema of a tensor of `n` elements.
     schema: Schema,
@@ -82,7 +82,7 @@ impl Elements {
         Ok(Elements { schema, width: (dtype.bits() / 8).max(1), limits })
     }
 
-    /// The elements as a JSON array.
+    /// Formats the elements of a run as a JSON array.
     fn json(&self, bytes: &[u8]) -> Result<String> {
         let n = bytes.len() as u64 / self.width;
         let schema = self.schema.bind(&Symbols::from([("n".into(), n)]))?;

@@ -1,4 +1,4 @@
-//! `holdall records`: what is in the records and blobs of a file.
+//! `holdall records`: shows the records and blobs in a file.
 
 mod blob;
 mod numpy;
@@ -27,25 +27,25 @@ use write::Output;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("written").args(["files", "parquet", "arrow"]).multiple(true))]
 #[command(after_help = "Examples:
-  holdall records train.mt                                 the first of the one dataset there is
+  holdall records train.mt                                 the first records of the only dataset
   holdall records train.mt --path samples --range 500..510 --json
   holdall records train.mt --columns id,at.lat --csv       two columns of all records
   holdall records train.mt --where 'label=cat' --where 'stars>=4' --columns id,caption
-  holdall records train.mt --sample 5 --seed 1 --json      five by chance, the same ones each time
+  holdall records train.mt --sample 5 --seed 1 --json      five random ones, reproducible
   holdall records train.mt --where 'label in (cat, dog) and not stars<3' --sort=-stars,id
-  holdall records train.mt --group label                   how many records have which label
-  holdall records train.mt --csv --files out --file-member image    its bytes as files
+  holdall records train.mt --group label                   the number of records per label
+  holdall records train.mt --csv --files out --file-member image    save a member as files
   holdall records train.mt --where 'stars>=4' --parquet good.parquet
-  holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
+  holdall records old.mt --schema new.json --rename text=caption    with another schema
 
-A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=, \
-<, <=, > and >=; MEMBER in (VALUE, VALUE); MEMBER contains VALUE, of text and of arrays. A MEMBER alone \
-asks whether it is there, or true if it is a Boolean, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE \
-with such words in it is written in quotes, as JSON writes text. Several --where must all hold.
-With --schema records are made as they are read, as `holdall schema migrate` would write them, and what \
-the schema does not have is passed over.
---json writes a JSON value on each line, --csv a table with names in its first line, --parquet and --arrow files \
-of columns, which appear when they are whole.")]
+Any record can be read without reading those before it. Conditions are MEMBER=VALUE, !=, <, <=, > and >=; \
+MEMBER in (VALUE, VALUE); and MEMBER contains VALUE, for text and arrays. MEMBER alone is true if the member \
+is present (for a Boolean, if it is true), !MEMBER if it is not. Conditions are combined with `and`, `or`, `not` \
+and parentheses; a VALUE that contains such words is quoted like JSON text. All --where must hold.
+With --schema, records are converted while they are read, to the result of `holdall schema migrate`; members \
+that the schema does not have are ignored.
+--json prints one JSON value per line, --csv a table with names in its first line; --parquet and --arrow write \
+files of columns, which appear when they are complete.")]
 pub(crate) struct RecordsArgs {
     /// A file, or `-` for standard input
     #[arg(value_name = "FILE")]
@@ -70,11 +70,11 @@ pub(crate) struct RecordsArgs {
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',')]
     columns: Vec<String>,
 
-    /// Only records that satisfy this condition, such as 'stars>=4'; may be given again
+    /// Only records that match this condition, such as 'stars>=4'; may be given again
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
 
-    /// Sort by these members, such as id,-stars; `-` puts the greatest first
+    /// Sort by these members, such as id,-stars; `-` means descending
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
 
@@ -82,7 +82,7 @@ pub(crate) struct RecordsArgs {
     #[arg(long, conflicts_with_all = ["sort", "columns", "group", "files", "csv", "table"])]
     count: bool,
 
-    /// Print how many records have each combination of these members' values, the most frequent first
+    /// Print the number of records for each combination of these members' values, the most frequent first
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with_all = ["sort", "columns", "files"])]
     group: Vec<String>,
 
@@ -98,15 +98,15 @@ pub(crate) struct RecordsArgs {
     #[arg(long, value_name = "MEMBER", requires = "files")]
     file_names: Option<String>,
 
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(short, long, requires = "written")]
     force: bool,
 
-    /// Only N random records, in their order in the file
+    /// Only N random records, in the order of the file
     #[arg(long, value_name = "N")]
     sample: Option<u64>,
 
-    /// Random seed: the same number gives the same records
+    /// Random seed: the same seed selects the same records
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     seed: u64,
 
@@ -114,7 +114,7 @@ pub(crate) struct RecordsArgs {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// Draw a table, even of more records than fit on a screen
+    /// Print a table, even of more records than fit on a screen
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     table: bool,
 
@@ -127,13 +127,13 @@ pub(crate) struct RecordsArgs {
     arrow: Option<PathBuf>,
 }
 
-/// Records that are shown when nothing says how many.
+/// Default number of records that are shown.
 const SHOWN: u64 = 20;
 
-/// Columns of a table that were not asked for.
+/// Maximum number of columns of a table, unless they are named.
 const TABLE_COLUMNS: usize = 64;
 
-/// Shows them.
+/// Prints records.
 pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failure> {
     input::check_once([&args.file].into_iter().chain(&args.schema))?;
     let file = input::open(session, &args.file)?;
@@ -193,7 +193,7 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     output.finish(session, &count(records.len(), "record"))
 }
 
-/// Says how many there are.
+/// Prints the number of records.
 fn counted(session: &Session, count: u64) -> Result<Status, Failure> {
     match session.json() {
         true => writeln!(session.out(), "{}", as_json(&holdall::fields!(count: count)))?,
@@ -202,7 +202,7 @@ fn counted(session: &Session, count: u64) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// Shows how many records have which values.
+/// Prints the number of records per combination of values.
 fn groups(session: &Session, args: &RecordsArgs, groups: &[Group]) -> Result<Status, Failure> {
     let titles: Vec<String> = args.group.iter().map(|name| name.trim().to_owned()).collect();
     let titles = [titles, vec!["count".to_owned()]].concat();
@@ -218,7 +218,7 @@ fn groups(session: &Session, args: &RecordsArgs, groups: &[Group]) -> Result<Sta
     output.finish(session, &count(groups.len() as u64, "group"))
 }
 
-/// The file as it is under another schema.
+/// Returns the file viewed with another schema.
 fn under(
     session: &Session,
     args: &RecordsArgs,
@@ -234,13 +234,13 @@ fn under(
 }
 
 impl RecordsArgs {
-    /// The file of columns that was asked for.
+    /// Returns the form and path of the file of columns to write, if requested.
     fn columns_file(&self) -> Option<(RecordForm, &Path)> {
         let parquet = self.parquet.as_deref().map(|out| (RecordForm::Parquet, out));
         parquet.or(self.arrow.as_deref().map(|out| (RecordForm::Arrow, out)))
     }
 
-    /// What writes the files that were asked for.
+    /// Returns the writer of the members' files, if requested.
     fn export(&self, records: &Records) -> Result<Option<Export>, Failure> {
         let (Some(folder), Some(member)) = (&self.files, &self.file_member) else {
             return Ok(None);
@@ -252,7 +252,7 @@ impl RecordsArgs {
         Ok(Some(export))
     }
 
-    /// The places that were asked for, of `count` records or runs.
+    /// Returns the requested range of the `count` records or runs.
     fn range(&self, count: u64) -> Range<u64> {
         self.range.map_or(0..count, |rows| rows.range(&[count]))
     }
@@ -261,7 +261,7 @@ impl RecordsArgs {
         self.sample.map(|count| Sample { count, seed: self.seed })
     }
 
-    /// Whether all `count` of them were asked for.
+    /// Returns `true` if all `count` records or runs are requested.
     fn is_whole(&self, count: u64) -> bool {
         self.range(count) == (0..count) && self.sample.is_none()
     }

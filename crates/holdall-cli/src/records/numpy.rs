@@ -1,23 +1,23 @@
-//! Times and texts of NumPy's structured arrays, whose members are numbers, as people write them.
+//! Formatting of times and strings in NumPy's structured arrays, which records store as numbers.
 
 use holdall::npy::DESCR_KEYWORD;
 use holdall::schema::date_of;
 use serde_json::Value;
 
-/// What the numbers of a member are in NumPy.
+/// The meaning of a member's numbers in NumPy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// Characters, with zeros behind them.
+    /// Code points, padded with zeros at the end.
     Characters,
-    /// Bytes, the same.
+    /// Bytes, padded with zeros at the end.
     Bytes,
-    /// A time, in so many of a unit since 1970.
+    /// A time since 1970, as a multiple of a unit, with its factor.
     Time(i128, String),
-    /// The time between two.
+    /// A duration, likewise.
     Span(i128, String),
 }
 
-/// What each of these members of a schema, which is JSON, is in NumPy, where it is more than its numbers.
+/// Returns the meaning of each of these members of a JSON schema; `None` for plain numbers.
 pub(super) fn meanings(schema: &str, members: &[String]) -> Vec<Option<Meaning>> {
     let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     let of = |member: &String| {
@@ -29,14 +29,14 @@ pub(super) fn meanings(schema: &str, members: &[String]) -> Vec<Option<Meaning>>
 }
 
 impl Meaning {
-    /// Of a type by NumPy's name: `<U5`, `|S3`, `<M8[25us]`.
+    /// Parses NumPy's name of a type: `<U5`, `|S3`, `<M8[25us]`.
     fn from_descr(descr: &str) -> Option<Meaning> {
         let name = descr.trim_start_matches(['<', '>', '|', '=']);
         let unit = |of: &str| {
             let inside = of.strip_prefix('[')?.strip_suffix(']')?;
             let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
             let (count, unit) = inside.split_at_checked(digits)?;
-            // NumPy's fit into 31 bits.
+            // NumPy's factors fit into 31 bits.
             let count: u32 = if count.is_empty() { 1 } else { count.parse().ok()? };
             Some((i128::from(count), unit.to_owned()))
         };
@@ -49,7 +49,7 @@ impl Meaning {
         }
     }
 
-    /// What a member says, which is JSON, as text; nothing where it says nothing of the kind.
+    /// Formats a member's value, which is JSON; `None` if it does not have this meaning.
     pub(super) fn text(&self, json: &str) -> Option<String> {
         match self {
             Meaning::Characters => {
@@ -72,7 +72,7 @@ impl Meaning {
     }
 }
 
-/// Numbers of a list, without the zeros behind them.
+/// Returns the numbers of a list, without zeros at the end.
 fn codes(json: &str) -> Option<Vec<u32>> {
     let mut codes: Vec<u32> = serde_json::from_str(json).ok()?;
     let len = codes.iter().rposition(|code| *code != 0).map_or(0, |last| last + 1);
@@ -80,9 +80,9 @@ fn codes(json: &str) -> Option<Vec<u32>> {
     Some(codes)
 }
 
-/// So many of a unit since 1970, as NumPy writes it: no finer than the unit.
+/// Formats a time since 1970 like NumPy, with the precision of the unit.
 fn time(n: i128, unit: &str) -> Option<String> {
-    // How many of it are a second, and how many digits behind the point they take; how many seconds it is.
+    // Units per second, number of decimal digits, and seconds per unit.
     let (per_second, digits, seconds) = match unit {
         "Y" => return Some(year(1970 + n)),
         "M" => {
@@ -117,12 +117,12 @@ fn time(n: i128, unit: &str) -> Option<String> {
     Some(out)
 }
 
-/// Four characters at least, a sign among them.
+/// At least four characters, including a sign.
 fn year(n: i128) -> String {
     format!("{n:04}")
 }
 
-/// So many days since 1970; nothing where NumPy itself cannot count them.
+/// Formats days since 1970; `None` if they are out of NumPy's range.
 fn date(days: i128) -> Option<String> {
     let (own, month, day) = date_of(i64::try_from(days).ok()?);
     Some(format!("{}-{month:02}-{day:02}", year(own.into())))

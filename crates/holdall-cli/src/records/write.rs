@@ -1,4 +1,4 @@
-//! Records as lines of JSON, as CSV, as a table.
+//! Printing of records as lines of JSON, as CSV, or as a table.
 
 use super::numpy::{Meaning, meanings};
 use super::{RecordsArgs, SHOWN};
@@ -13,22 +13,22 @@ use holdall::records::{Columns, Export, Record};
 use serde_json::Value;
 use std::io::Write as _;
 
-/// Columns of text that a cell of a table takes.
+/// Maximum width of a table's cell, in columns of text.
 const WIDEST: usize = 40;
 
-/// Where records go.
+/// The output of records.
 pub(super) struct Output {
     form: OutputForm,
     titles: Vec<String>,
-    /// What the numbers of columns are, of a table.
+    /// The meanings of the columns' numbers, for a table.
     meanings: Vec<Option<Meaning>>,
-    /// The rows of a table, each after the place of its record.
+    /// The rows of a table, each with the index of its record.
     rows: Vec<(u64, Vec<String>)>,
     written: u64,
     most: u64,
-    /// Whether members were asked for, rather than whole records.
+    /// Whether certain members are requested, rather than whole records.
     has_columns: bool,
-    /// Whether there are more than were shown.
+    /// Whether there are more records than were shown.
     pub(super) more: bool,
 }
 
@@ -65,7 +65,7 @@ impl Output {
         }
     }
 
-    /// What members of records are in NumPy, by their schema: a table shows times and texts.
+    /// Sets the schema of the records, so that a table can show NumPy's times and strings.
     pub(super) fn with_schema(mut self, schema: Option<&str>) -> Output {
         if let (OutputForm::Table, Some(schema)) = (self.form, schema) {
             self.meanings = meanings(schema, &self.titles);
@@ -73,12 +73,12 @@ impl Output {
         self
     }
 
-    /// Whether no more is to be shown.
+    /// Returns `true` if no more records are to be shown.
     pub(super) fn is_full(&self) -> bool {
         self.written >= self.most
     }
 
-    /// Takes a record.
+    /// Adds a record.
     pub(super) fn record(
         &mut self,
         session: &Session,
@@ -92,7 +92,7 @@ impl Output {
         self.values(session, record.index(), values)
     }
 
-    /// Takes a record whose member goes into a file.
+    /// Adds a record, one member of which is written to a file.
     pub(super) fn exported(
         &mut self,
         session: &Session,
@@ -112,7 +112,7 @@ impl Output {
         self.values(session, record.index(), values)
     }
 
-    /// Takes values as JSON texts, one for each title.
+    /// Adds values as JSON text, one for each title.
     pub(super) fn values(
         &mut self,
         session: &Session,
@@ -151,13 +151,13 @@ impl Output {
         }
     }
 
-    /// Writes a line of JSON.
+    /// Prints a line of JSON.
     pub(super) fn line(&mut self, session: &Session, json: &str) -> Result<(), Failure> {
         self.written += 1;
         Ok(writeln!(session.out(), "{json}")?)
     }
 
-    /// Whether records are written as lines of JSON.
+    /// Returns `true` if records are printed as lines of JSON.
     pub(super) fn is_json(&self) -> bool {
         self.form == OutputForm::Json
     }
@@ -166,7 +166,7 @@ impl Output {
         csv_row(session, &self.titles)
     }
 
-    /// Writes what is left; `total` says how many there are in all, and of what.
+    /// Prints the rest. `total` is the total number of records, as text.
     pub(super) fn finish(self, session: &Session, total: &str) -> Result<Status, Failure> {
         match self.form {
             OutputForm::Json => {}
@@ -199,7 +199,7 @@ impl Output {
     }
 }
 
-/// A JSON text as a cell: text without quotes, NaN and infinities by name, nothing for nothing.
+/// Formats a JSON value as a cell: strings without quotes, NaN and infinities by name, missing values as empty text.
 fn cell(json: Option<String>) -> String {
     let Some(json) = json else { return String::new() };
     if !json.starts_with(['"', '{']) {

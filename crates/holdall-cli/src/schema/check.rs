@@ -22,15 +22,15 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema check point.json                   exit status 0: sound, 1: something was found
-  holdall schema check point.json points.ndjson     is every line a record of it
+  holdall schema check point.json points.ndjson     does every line fit the schema
   holdall schema check model.json points.csv --path points
-  holdall schema check model.json model.mt          does a file fit it
+  holdall schema check model.json model.mt          does a file fit the schema
   curl … | holdall schema check point.json -        lines from a pipe
 
 Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first \
 line (.csv, .tsv): `at.x` names a member of a member, `v[0]` an element. Of a tensor file, the \
-tensors are checked against the schema, and the records in it. Every record is looked at; what is wrong \
-is told with its line or its place, and its path in the record.")]
+tensors and the records in them are checked against the schema. All records are checked; errors are reported \
+with the line or the index of the record, and the path in it.")]
 pub(crate) struct CheckArgs {
     /// A schema (JSON), or `-` for standard input
     #[arg(value_name = "SCHEMA")]
@@ -60,13 +60,13 @@ pub(crate) struct CheckArgs {
     files: Files,
 }
 
-/// Checks.
+/// Checks a schema, and records.
 pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     input::check_once([&args.schema].into_iter().chain(&args.records))?;
     let name = input::shown(&args.schema);
     let report = match read::schema(session, &args.schema, Reading::ByContent) {
         Ok(schema) => check(session, args, schema)?,
-        // What is wrong with the schema is what was asked for.
+        // Errors of the schema are findings of this command.
         Err(Failure::Error(e)) if e.kind() == ErrorKind::Malformed => unsound(e),
         Err(e) => return Err(e),
     };
@@ -85,8 +85,10 @@ fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckR
         return Ok(unsound(e));
     }
     for pattern in records::unverified_patterns(&schema, &limits)? {
-        session
-            .warn(format_args!("not verified: the pattern `{}` is not compiled", escape(&pattern)));
+        session.warn(format_args!(
+            "not verified: the pattern `{}` is not supported",
+            escape(&pattern)
+        ));
     }
     let Some(path) = &args.records else { return Ok(CheckReport::default()) };
     let work = session.work("checking");
@@ -102,7 +104,7 @@ fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckR
     Ok(records::check_rows(rows, &schema, &options, &limits)?)
 }
 
-/// The report on a schema that is wrong.
+/// Returns the report for an invalid schema.
 fn unsound(e: Error) -> CheckReport {
     let mut report = CheckReport::default();
     report.add(FindingLocation::Whole, e);

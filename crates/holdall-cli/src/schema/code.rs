@@ -18,11 +18,11 @@ use std::path::PathBuf;
   holdall schema code model.json --path samples --lang typescript
   holdall schema code points.mt --lang wgsl --name Point > point.wgsl
 
-Rust gets `#[repr(C)]` structs with `#[derive(Record)]`, whose fields lie where the members do. Python gets \
-the dtype that `records.dtype` has. In both, what has no fixed bytes (text, lists, what may be absent, unions) \
-is named in comments. TypeScript gets types of the records' JSON, with everything in it. WGSL gets \
-a function for each member with fixed bytes, which reads it from a buffer of the records, and a struct \
-where records are of whole words.")]
+Rust code has `#[repr(C)]` structs with `#[derive(Record)]`, whose fields have the members' offsets. Python code \
+has the dtype of `records.dtype`. In both, members without a fixed size (text, lists, optional members, unions) \
+are mentioned in comments. TypeScript code has types for the records' JSON, including all members. WGSL code has \
+a function for each member of fixed size, which reads it from a buffer of the records, and a struct \
+if records consist of whole words.")]
 pub(crate) struct CodeArgs {
     /// A schema, `-` for a schema from standard input, or a file of records
     #[arg(value_name = "FILE")]
@@ -60,7 +60,7 @@ impl From<Language> for Lang {
     }
 }
 
-/// Writes it.
+/// Generates the code.
 pub(crate) fn run(session: &Session, args: &CodeArgs) -> Result<Status, Failure> {
     let limits = session.global.limits().of_schemas();
     let schema = read::schema(session, &args.file, Reading::ByContent)?;

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema diff v1.json v2.json                exit status 0: the same, 1: they differ
-  holdall schema diff v1.json v2.json --compatible   0 also where the new one reads old files
+  holdall schema diff v1.json v2.json --compatible   0 also if the new one can read old files
   holdall schema diff old.mt new.mt --path points    the records of two files
 
-Verdicts: compatible (old files are read as they are), needs-default, needs-converter, breaking. The \
+Verdicts: compatible (old files can be read unchanged), needs-default, needs-converter, breaking. The \
 version step is patch, minor or major.")]
 pub(crate) struct DiffArgs {
     /// A schema (JSON), a tensor file, or `-` for standard input
@@ -43,7 +43,7 @@ pub(crate) struct DiffArgs {
     compatible: bool,
 }
 
-/// Compares.
+/// Compares two schemas.
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.old, &args.new])?;
     let limits = session.global.limits().of_schemas();
@@ -128,7 +128,7 @@ fn style(verdict: Verdict) -> Style {
     }
 }
 
-/// `Int32 → Int64`, the values of an enum.
+/// Describes a change: `Int32 → Int64`, the values of an enum.
 fn difference(change: &Change) -> String {
     let mut parts = Vec::new();
     match (&change.old, &change.new) {
@@ -155,7 +155,7 @@ fn json(old: &Document, new: &Document, changes: &[Change]) -> String {
     as_json(&fields)
 }
 
-/// A change; a side or values that it does not have are left out.
+/// Returns the JSON of a change; missing sides and values are omitted.
 fn change_json(change: &Change) -> Plain<'_> {
     let mut out = fields! {
         path: change.path.to_string(),

@@ -1,4 +1,4 @@
-//! What two schemas do not say themselves: what was called what, and what makes what.
+//! Information that two schemas do not contain: renames and converters.
 
 use crate::exit::Failure;
 use clap::Args;
@@ -7,19 +7,19 @@ use holdall::records::{Conversion, Migration};
 /// Renames and converters.
 #[derive(Debug, Args)]
 pub(crate) struct Evolution {
-    /// The member (or tensor) NEW of the new schema is called OLD in the file, in the same struct; may be given
+    /// The member (or tensor) NEW of the new schema has the name OLD in the file, in the same struct; may be given
     /// again
     #[arg(long, value_name = "NEW=OLD", value_parser = rename, requires = "schema")]
     rename: Vec<(String, String)>,
 
-    /// A converter makes the member (or tensor) at PATH of the new schema, such as 'w=cast' or 'size=split(x)'; may
-    /// be given again
+    /// Compute the member (or tensor) at PATH of the new schema with a converter, such as 'w=cast' or 'size=split(x)';
+    /// may be given again
     #[arg(long, value_name = "PATH=NAME(ARGS)", value_parser = convert, requires = "schema")]
     convert: Vec<(String, String)>,
 }
 
 impl Evolution {
-    /// Tells a migration.
+    /// Adds the renames and converters to a migration.
     pub(crate) fn apply(&self, mut migration: Migration) -> Result<Migration, Failure> {
         for (new, old) in &self.rename {
             migration = migration.with_rename(new, old);

@@ -7,15 +7,15 @@ use clap::Args;
 use holdall::schema::Reading;
 use std::path::PathBuf;
 
-/// Print the JSON Schema that plain validators check a header's tensors with
+/// Print the JSON Schema with which plain validators can check a header's tensors
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema header model.json -o header.json   of a schema
-  holdall schema header old.mt                      of a file that does not have it
+  holdall schema header old.mt                      of a file without `header_schema`
 
-A schema describes records where a file's header has references to them. This one has the references in their place, \
-in standard keywords alone, so that any validator of JSON Schema checks `tensors` of a header with it. Metatensor files \
-that need it have it under `header_schema` (docs/spec/metatensor.md, 2.10).")]
+A schema describes records, but the header of a file has references to them. The printed schema describes the \
+references, with standard keywords only, so that any JSON Schema validator can check `tensors` of a header. Metatensor \
+files that need it store it under `header_schema` (docs/spec/metatensor.md, 2.10).")]
 pub(crate) struct HeaderArgs {
     /// The schema of a file (JSON), a tensor file, or `-` for standard input
     #[arg(value_name = "SCHEMA|FILE")]
@@ -30,7 +30,7 @@ pub(crate) struct HeaderArgs {
     force: bool,
 }
 
-/// Prints it.
+/// Prints the schema.
 pub(crate) fn run(session: &Session, args: &HeaderArgs) -> Result<Status, Failure> {
     let schema = read::schema(session, &args.source, Reading::File)?.header_schema()?;
     infer::put(session, &schema, args.output.as_deref(), args.force)?;

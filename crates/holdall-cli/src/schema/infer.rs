@@ -13,20 +13,20 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Make a schema from records, or from the tensors of a file
+/// Infer a schema from records, or from the tensors of a file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema infer points.ndjson                   the schema on standard output
-  holdall schema infer points.csv -o point.json        the same of a table, into a file
-  holdall schema infer points.ndjson --tight --enums 8 the narrowest kinds that hold what is there
+  holdall schema infer points.csv -o point.json        from a table, into a file
+  holdall schema infer points.ndjson --tight --enums 8 the narrowest types for the data
   holdall schema infer photos.csv --files images --file-member image     bytes of files
   holdall schema infer model.safetensors               objects from the dots in the tensors' names
 
-Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64, \
-text String, arrays of numbers that always have one length fixed ones, and members that are missing \
-or null anywhere optional. Read what you get before you build on it: records that come later may hold \
-more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor; \
-`convert --schema` takes one that you changed.")]
+All records are read. Integers become Int64 (Uint64 if they exceed it), other numbers Float64, text \
+String, arrays of numbers with a common length fixed arrays, and members that are ever missing or null \
+optional. Check the schema before you rely on it: later records may have values that did not occur yet. \
+For a tensor file, it is the schema that `convert` writes for Metatensor; to use an edited one, pass it \
+to `convert --schema`.")]
 pub(crate) struct InferArgs {
     /// Records (NDJSON, JSON, CSV, TSV), `-` for JSON lines from standard input, or a tensor file
     #[arg(value_name = "FILE")]
@@ -40,7 +40,7 @@ pub(crate) struct InferArgs {
     #[arg(short, long, requires = "output")]
     force: bool,
 
-    /// Use the narrowest number types that hold every value, and times for text in the form of times
+    /// Use the narrowest number types that hold all values, and time types for text that contains times
     #[arg(long)]
     tight: bool,
 
@@ -60,7 +60,7 @@ pub(crate) struct InferArgs {
     form: Option<RecordFormArg>,
 }
 
-/// Infers.
+/// Infers a schema.
 pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure> {
     let schema = match args.form.is_none()
         && records::is_binary(&args.file, &input::options(session))
@@ -88,7 +88,7 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// Writes a schema where it is wanted.
+/// Prints a schema, or writes it to a file.
 pub(super) fn put(
     session: &Session,
     schema: &Value,

@@ -15,22 +15,22 @@ use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, RowPresence, Symb
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Show which bytes each path of a schema, or of the records in a file, takes
+/// Show the bytes of each path of a schema, or of the records in a file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema layout point.json                      the members of a record
-  holdall schema layout points.mt --path 'points[].at'  what lies below one path of a file
+  holdall schema layout points.mt --path 'points[].at'  everything below one path of a file
   holdall schema layout model.json --symbols n=3,m=8    with numbers for the symbols in shapes
 
-Offsets count from the start of the record, in bytes; those with a `+` from the start of an \
-element in the heap. `[]` stands for any element of an array, and offsets are those of the first \
-one, or of the one that --path names. `bit 0.3`: there where bit 3 of byte 0 is 1.")]
+Offsets are in bytes from the start of the record; those with a `+` from the start of an element in \
+the heap. `[]` is any element of an array; offsets are those of the first element, or of the one that \
+--path names. `bit 0.3`: present if bit 3 of byte 0 is 1.")]
 pub(crate) struct LayoutArgs {
     /// A schema (JSON), a tensor file, or `-` for standard input
     #[arg(value_name = "SCHEMA|FILE")]
     source: PathBuf,
 
-    /// Only this path and what is below it, such as 'points[].at'
+    /// Only this path and those below it, such as 'points[].at'
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
@@ -38,8 +38,8 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = symbol)]
     symbols: Vec<(String, u64)>,
 
-    /// Read the schema as that of one `record`, or of a whole `file` [default: of a record, if the root has a kind
-    /// that a record can have]
+    /// Read the schema as that of one `record`, or of a whole `file` [default: of a record, if the kind of its root is
+    /// possible for a record]
     #[arg(long = "as", value_name = "WHAT", hide_possible_values = true)]
     reading: Option<As>,
 }
@@ -47,9 +47,9 @@ pub(crate) struct LayoutArgs {
 /// `--as`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum As {
-    /// That of one record.
+    /// The schema of one record.
     Record,
-    /// That of the `tensors` of a file.
+    /// The schema of the `tensors` of a file.
     File,
 }
 
@@ -60,7 +60,7 @@ fn symbol(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), number))
 }
 
-/// Prints it.
+/// Prints the layout.
 pub(crate) fn run(session: &Session, args: &LayoutArgs) -> Result<Status, Failure> {
     let only: Option<Path> = match &args.path {
         Some(path) => Some(path.parse()?),
@@ -106,7 +106,7 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
     if !layout.symbols.is_empty() {
         lines.push(("symbols", layout.symbols.iter().map(shown).collect::<Vec<_>>().join(", ")));
     }
-    // The record itself was told about.
+    // The record itself is described above.
     let rows: Vec<&OutlineRow> =
         layout.rows.iter().filter(|r| layout.record.is_none() || !r.path.is_root()).collect();
     lines.push(("paths", Grouped(rows.len() as u64).to_string()));

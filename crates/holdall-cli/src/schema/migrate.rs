@@ -21,26 +21,26 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   holdall schema migrate old.mt new.json -o new.mt                  members match by name
   holdall schema migrate old.mt new.json -o new.mt --rename text=caption
-  holdall schema migrate old.mt new.json -o new.mt --drop           leave out what is gone
+  holdall schema migrate old.mt new.json -o new.mt --drop           omit removed members
   holdall schema migrate model.mt whole.json -o new.mt --rename up.weight=w1 --drop
   holdall schema migrate model.mt half.json -o half.mt --convert 'encoder.w=cast'
-  holdall schema migrate old.mt new.json --dry-run                  what it would do
+  holdall schema migrate old.mt new.json --dry-run                  show the plan
 
-Converters make what does not follow by itself; `|` puts one after the other:
-  cast                  another type of number: floats are rounded to nearest, ties to even;
-                        what is beyond it is refused, by cast(saturate) the nearest there is
+Converters compute values that cannot be derived automatically; `|` chains several:
+  cast                  another number type: floats are rounded to nearest, ties to even;
+                        values out of range are refused; cast(saturate) clamps them
   round  scale(K)  offset(K)  clamp(MIN,MAX)         numbers
-  map(OLD=NEW,…)        numbers, texts, values of enums; *=NEW is for all others
+  map(OLD=NEW,…)        numbers, texts, values of enums; *=NEW for all others
   parse  text           text to a number, anything to text
   split(SEP)  join(SEP) text to a list of texts, and back; join(SEP,MEMBER,…) of a struct
-  member(NAME)          a member of the struct around, for a member that the file does not have
-  const(VALUE)          the same for all
-  reshape               a tensor of another shape of as many elements
+  member(NAME)          another member of the struct, for a member that the file does not have
+  const(VALUE)          the same value for all
+  reshape               a tensor with another shape and the same number of elements
 
-Numbers widen, values of enums and variants of unions match by name, and members and tensors that are \
-new take their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left \
-out unless --drop says so. Everything else in the file stays as it is. Records go through one by one:
-memory does not grow with the file.")]
+Numbers are widened, enum values and union variants match by name, and new members and tensors get their \
+default or are absent; `holdall schema diff` shows the changes beforehand. Nothing is left out without --drop. \
+Everything else in the file stays unchanged. Records are processed one by one, so memory use does not grow with \
+the file.")]
 pub(crate) struct MigrateArgs {
     /// The file, or `-` for standard input
     #[arg(value_name = "FILE")]
@@ -54,7 +54,7 @@ pub(crate) struct MigrateArgs {
     #[arg(short, long, value_name = "OUT", required_unless_present = "dry_run")]
     output: Option<PathBuf>,
 
-    /// Show what would be done, but write nothing
+    /// Show what would be done, without writing anything
     #[arg(long)]
     dry_run: bool,
 
@@ -65,7 +65,7 @@ pub(crate) struct MigrateArgs {
     #[command(flatten)]
     evolution: Evolution,
 
-    /// Leave out members and tensors that the new schema does not have
+    /// Omit members and tensors that the new schema does not have
     #[arg(long)]
     drop: bool,
 
@@ -81,7 +81,7 @@ pub(crate) struct MigrateArgs {
     writing: Writing,
 }
 
-/// Migrates.
+/// Migrates a file.
 pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failure> {
     input::check_once([&args.file, &args.schema])?;
     if let Some(output) = &args.output {
@@ -114,12 +114,12 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     Ok(Status::Fine)
 }
 
-/// An error about what would be left out, with the options that say what becomes of it.
+/// Adds a hint about options to an error about a member that would be left out.
 fn advised(e: Error) -> Error {
     if e.code() != DROPS_MEMBER.code {
         return e;
     }
-    e.with_hint("`--rename NEW=OLD` says where it is now, `--drop` leaves it out")
+    e.with_hint("`--rename NEW=OLD` gives its new name, `--drop` omits it")
 }
 
 fn tell(

@@ -1,5 +1,4 @@
-//! `holdall schema`: what a schema lays down, whether it is sound, how two differ, and one made from
-//! what is there.
+//! `holdall schema`: shows, checks, compares and infers schemas, generates code, and migrates files.
 
 mod check;
 mod code;
@@ -21,21 +20,21 @@ use clap::{Args, Subcommand};
 /// Work with schemas of records: show layouts, check, compare, infer, migrate
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall schema layout point.json                 where each member of a record lies
-  holdall schema check point.json points.ndjson    is the schema sound, do the records fit it
-  holdall schema diff old.json new.json            can the new schema read old files
-  holdall schema infer points.csv -o point.json    a schema of what is there
+  holdall schema layout point.json                 the offsets of a record's members
+  holdall schema check point.json points.ndjson    check the schema, and whether the records fit it
+  holdall schema diff old.json new.json            check whether the new schema can read old files
+  holdall schema infer points.csv -o point.json    infer a schema from data
   holdall schema code point.json --lang rust       structs that mirror the records
-  holdall schema header model.json                 what plain validators check a header with
+  holdall schema header model.json                 a schema for plain validators
 
 A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification \
-(docs/spec/metatensor.md) says what may stand in one.")]
+(docs/spec/metatensor.md) describes its keywords.")]
 pub(crate) struct SchemaArgs {
     #[command(subcommand)]
     action: Action,
 }
 
-/// What to do with schemas.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 enum Action {
     Layout(layout::LayoutArgs),
@@ -47,7 +46,7 @@ enum Action {
     Migrate(migrate::MigrateArgs),
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failure> {
     match &args.action {
         Action::Layout(args) => layout::run(session, args),

@@ -1,4 +1,4 @@
-//! What a migration would do.
+//! The plan of a migration.
 
 use crate::exit::Failure;
 use crate::output::as_json;
@@ -12,7 +12,7 @@ use holdall::schema::StepKind;
 use holdall::{File, fields};
 use std::io::Write as _;
 
-/// Shows it.
+/// Prints the plan.
 pub(super) fn show(
     session: &Session,
     file: &File,
@@ -57,7 +57,7 @@ pub(super) fn show(
     }
     let mut parts = vec![count(plan.tensors, "tensor")];
     if plan.unchanged > 0 {
-        parts.push(format!("{} of them as they are", plan.unchanged));
+        parts.push(format!("{} of them unchanged", plan.unchanged));
     }
     if plan.records > 0 {
         parts.push(count(plan.records, "record"));
@@ -67,7 +67,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// `caption → text`.
+/// Formats the path of a step: `caption → text`.
 fn path(step: &PlanStep) -> String {
     match (&step.from, &step.to) {
         (Some(from), Some(to)) if from != to && step.what == StepKind::Renamed => {
@@ -78,7 +78,7 @@ fn path(step: &PlanStep) -> String {
     }
 }
 
-/// `F32 [2] → BF16 [2], by cast, rounded to nearest, ties to even`.
+/// Describes a step: `F32 [2] → BF16 [2], by cast, rounded to nearest, ties to even`.
 fn describe(step: &PlanStep) -> String {
     let mut parts = Vec::new();
     match (&step.old, &step.new) {

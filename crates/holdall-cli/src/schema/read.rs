@@ -1,5 +1,4 @@
-//! Schemas as the user names them: JSON in a file or on standard input, or what a tensor file says of
-//! itself.
+//! Reads schemas: JSON in a file or on standard input, or the schema of a tensor file.
 
 use crate::exit::Failure;
 use crate::input;
@@ -10,7 +9,7 @@ use holdall::schema::{Document, Reading};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Opens a schema or a tensor file, told apart by content; `-` is standard input.
+/// Opens a schema or a tensor file, distinguished by content; `-` is standard input.
 pub(crate) fn given(
     session: &Session,
     path: &Path,
@@ -29,7 +28,7 @@ pub(crate) fn given(
     Ok(SchemaOrFile::of_bytes(bytes, input::STDIN, reading, &options, &limits)?)
 }
 
-/// A schema, or that of a tensor file.
+/// Reads a schema, or that of a tensor file.
 pub(crate) fn schema(
     session: &Session,
     path: &Path,

@@ -1,21 +1,21 @@
-//! Schemas as text for people.
+//! Formatting of schemas for people.
 
 use crate::output::as_json;
 use holdall::plain::Plain;
 use serde_json::Value;
 
-/// Columns of a line of a schema.
+/// Maximum width of a line, in columns.
 const WIDTH: usize = 96;
 
-/// A schema over several lines, its members in the order of their bytes.
+/// Formats a schema on several lines, with members in the order of their bytes.
 pub(super) fn pretty(schema: &Value) -> String {
     let mut out = String::new();
     write(schema, None, 0, 0, &mut out);
     out
 }
 
-/// Writes a value that starts after `used` columns of a line; `order` is that of its members, if it is
-/// the `properties` of a struct.
+/// Writes a value, after `used` columns of the line. If it is the `properties` of a struct, `order` is the order of its
+/// members.
 fn write(value: &Value, order: Option<&Value>, indent: usize, used: usize, out: &mut String) {
     let start = out.len();
     line(value, order, out);
@@ -55,7 +55,7 @@ fn write(value: &Value, order: Option<&Value>, indent: usize, used: usize, out: 
     out.push(if value.is_object() { '}' } else { ']' });
 }
 
-/// Writes a value on one line. The depth of a schema bounds the recursion.
+/// Writes a value on one line. The depth limit of schemas bounds the recursion.
 fn line(value: &Value, order: Option<&Value>, out: &mut String) {
     match value {
         Value::Object(_) => {
@@ -80,7 +80,7 @@ fn line(value: &Value, order: Option<&Value>, out: &mut String) {
     }
 }
 
-/// The members of an object as people read them, each with the order of its own.
+/// Returns the members of an object in a readable order, each with the order of its own members.
 fn members<'v>(
     value: &'v Value,
     order: Option<&'v Value>,

@@ -1,12 +1,12 @@
-//! What a table was taken for, in a line.
+//! A summary of how a table was interpreted.
 
 use holdall::schema::{Path, Segment};
 use serde_json::Value;
 
-/// Columns that are named.
+/// Maximum number of columns that are named.
 const SHOWN: usize = 16;
 
-/// What stands between the fields, and what the columns are for that are more than a plain value.
+/// Describes the delimiter, and the columns that are not plain values.
 pub(super) fn taken(delimiter: char, names: &[String], schema: &Value) -> String {
     let between = match delimiter {
         ',' => "commas",
@@ -36,7 +36,7 @@ pub(super) fn taken(delimiter: char, names: &[String], schema: &Value) -> String
 /// A member of the record.
 struct Member {
     name: String,
-    /// How many columns are for it, or for parts of it.
+    /// Number of columns of the member or its parts.
     columns: usize,
     is_whole: bool,
 }

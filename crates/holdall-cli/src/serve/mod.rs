@@ -27,18 +27,18 @@ use std::time::Duration;
 /// Serve files and folders to other machines, read-only: over QUIC (`holdall://…`) and HTTP, plain and over TLS
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall serve model.zt                            to this machine alone
+  holdall serve model.zt                            for this machine only
   holdall serve models --listen 0.0.0.0:4433 --token-file tokens --identity server.key
   holdall inspect 'holdall://TOKEN@host:4433/models/model.zt#sha256=…'
 
-Files are asked for by the name of what was given, and what is in it: `models/a/b.zt`. Nothing else can be read, \
-nor what begins with a dot. SIGINT and SIGTERM end the server once answers on their way are sent, at most 10 seconds later.")]
+A file in a served folder has the folder's name in its address: `models/a/b.zt`. Names that begin with a dot, and all other \
+files, cannot be read. SIGINT and SIGTERM stop the server once running responses are sent, or after 10 seconds.")]
 pub(crate) struct ServeArgs {
     /// Files and folders to serve
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Address to listen on: UDP for QUIC and TCP for HTTP, on the same port; port 0 picks a free one
+    /// Address to listen on: UDP for QUIC and TCP for HTTP, on the same port; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address)]
     listen: SocketAddr,
 
@@ -59,30 +59,29 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     plain_http: Option<PlainText>,
 
-    /// Let web pages of this origin read the served files over HTTP; '*' for all origins
+    /// Let web pages of this origin read the files over HTTP; '*' for all origins
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
 
-    /// How many clients may be connected at once, over QUIC and over HTTP each
+    /// Maximum number of connected clients, for QUIC and HTTP each
     #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::from_one)]
     clients: NonZero<usize>,
 
-    /// Bytes per second to one machine, such as 10MB [default: no limit]
+    /// Maximum bytes per second to one machine, such as 10MB [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
 
-    /// Bytes per second to all machines together [default: no limit]
+    /// Maximum bytes per second to all machines together [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate_of_all: Option<NonZeroU64>,
 
-    /// Read every file first and put its BLAKE3 hash into its address, so that clients can prove each range that
-    /// they get
+    /// Read every file first and add its BLAKE3 hash to its address, so that clients can verify each range that they
+    /// receive
     #[cfg(feature = "quic")]
     #[arg(long)]
     hash: bool,
 
-    /// Serve counts of clients, requests and bytes at http://ADDRESS/metrics, in Prometheus format, without
-    /// authentication
+    /// Serve metrics (clients, requests, bytes) at http://ADDRESS/metrics, in Prometheus format, without authentication
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<SocketAddr>,
 }
@@ -100,10 +99,10 @@ enum PlainText {
     Refuse,
 }
 
-/// The longest that answers on their way are waited for.
+/// How long to wait for running responses when the server is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
     args.paths.iter().try_for_each(|path| crate::input::check_place(Operation::Serve, path))?;
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
@@ -116,23 +115,24 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     bounds.clients = args.clients.get();
     (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
-        session.warn("without `--token-file` whoever reaches the address can read what is served");
+        session
+            .warn("without `--token-file`, everyone who can reach the address can read the files");
     }
     let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
     let service = service.with_log(log(session));
     #[cfg(feature = "quic")]
     if args.hash && args.only == Some(Only::Http) {
-        session.warn("`--hash` has no effect without QUIC: addresses of HTTP have no hash");
+        session.warn("`--hash` has no effect without QUIC: HTTP addresses have no hash");
     }
     let options = options(args)?;
-    // Before anything is announced.
+    // Before the addresses are printed.
     let ended = ended();
     let serving = Serving::start(&service, &options)?;
     announce(session, &*files, &serving)?;
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    session.note("ending");
+    session.note("stopping");
     serving.stop(GRACE);
     Ok(Status::Fine)
 }
@@ -167,7 +167,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     Ok(options)
 }
 
-/// Tells where the files are.
+/// Prints the addresses of the files.
 fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Result<(), Failure> {
     let all = files.list()?;
     if session.json() {
@@ -206,22 +206,22 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
     session.finish()
 }
 
-/// Addresses that are printed.
+/// Maximum number of addresses that are printed.
 const SHOWN: usize = 20;
 
-/// An IP address and a port.
+/// Parses an IP address and a port.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let wrong = "write an IP address and a port, for example 127.0.0.1:4433 or [::1]:4433";
     text.parse().map_err(|_| wrong.to_owned())
 }
 
-/// Bytes of a second.
+/// Parses bytes per second.
 fn rate(text: &str) -> Result<NonZeroU64, String> {
     let rate = crate::args::size(text.strip_suffix("/s").unwrap_or(text))?;
-    NonZeroU64::new(rate).ok_or_else(|| "the rate is at least 1 byte a second".to_owned())
+    NonZeroU64::new(rate).ok_or_else(|| "the minimum is 1 byte per second".to_owned())
 }
 
-/// A line on standard error for each request: who, how, what, bytes sent, how it ended.
+/// Returns a log that prints a line to standard error for each request: client, protocol, name, bytes sent, outcome.
 fn log(session: &Session) -> Log {
     let is_quiet = session.global.quiet;
     Arc::new(move |access: &Access<'_>| {
@@ -230,18 +230,18 @@ fn log(session: &Session) -> Log {
         }
         let name = if access.name.is_empty() { "-" } else { access.name };
         let Access { client, by, sent, done, .. } = access;
-        // There is no one to tell.
+        // If standard error cannot be written to, the request cannot be logged.
         let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
     })
 }
 
-/// What becomes true when a signal says that the process is to end. The second one ends it.
+/// Returns a flag that becomes `true` when a signal requests the process to end. A second signal ends it immediately.
 fn ended() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         use signal_hook::flag;
-        // Where it cannot be had, the signal does what it did.
+        // If the handler cannot be installed, the signal keeps its effect.
         let _ = flag::register_conditional_shutdown(signal, 130, Arc::clone(&ended));
         let _ = flag::register(signal, Arc::clone(&ended));
     }

@@ -1,4 +1,4 @@
-//! Who the server is, over QUIC and TLS.
+//! The certificate and key of the server, for QUIC and TLS.
 
 use clap::Args;
 use holdall::Result;
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct QuicArgs {
-    /// File with the certificate that the server makes for itself, and its key, so that addresses stay the same;
-    /// written if it does not exist
+    /// File for the server's self-signed certificate and its key, so that addresses stay the same after a restart;
+    /// created if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
     identity: Option<PathBuf>,
 
@@ -21,7 +21,7 @@ pub(super) struct QuicArgs {
     key: Option<PathBuf>,
 }
 
-/// What was asked for; nothing, where a certificate is made for this time alone.
+/// Returns the requested identity; `None` for a temporary self-signed one.
 pub(super) fn identity(args: &QuicArgs) -> Result<Option<Identity>> {
     Ok(match (&args.certificate, &args.key, &args.identity) {
         (Some(certificate), Some(key), _) => Some(read_certificate(certificate, key)?),

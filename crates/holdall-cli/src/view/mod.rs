@@ -21,18 +21,18 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall view model.safetensors                    opens the browser
-  holdall view old.zt new.zt                        and compares
+  holdall view old.zt new.zt                        compares two files
   holdall view llama/                               a model of several files
-  holdall view --no-open model.zt                   prints the address alone
+  holdall view --no-open model.zt                   prints only the address
 
-The page and these files, with those that belong to them, are served on this computer alone, under an address that \
-nobody can guess, until Ctrl-C. No other file can be had there.")]
+The page and these files, including the other files of their models, are served on this computer only, under an \
+address that cannot be guessed, until Ctrl-C. No other files are accessible.")]
 pub(crate) struct ViewArgs {
     /// The file, or folder of a model, to show, and optionally another to compare with it
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Print the address, but do not open a browser
+    /// Print the address without opening a browser
     #[arg(long)]
     no_open: bool,
 
@@ -40,12 +40,12 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// The folder with the viewer, if it is not beside the command
+    /// The folder with the viewer, if it is not next to the command
     #[arg(long, value_name = "FOLDER")]
     page: Option<PathBuf>,
 }
 
-/// Serves the page and the files until the process is ended.
+/// Serves the page and the files until the process ends.
 pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure> {
     let shown: Result<Vec<Shown>, Failure> = args.files.iter().map(|path| shown(path)).collect();
     let (shown, page) = (shown?, page(args.page.as_deref())?);
@@ -61,14 +61,14 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
     }
     session.finish()?;
     if !args.no_open {
-        session.note("Ctrl-C ends it.");
+        session.note("Press Ctrl-C to stop.");
         open(&address);
     }
     server.wait();
     Ok(Status::Fine)
 }
 
-/// The file that is shown for a path, with those that belong to it.
+/// Returns the file to show for a path, with the other files of its model.
 fn shown(path: &Path) -> Result<Shown, Failure> {
     crate::input::check_place(Operation::View, path)?;
     let about = std::fs::metadata(path)
@@ -77,24 +77,24 @@ fn shown(path: &Path) -> Result<Shown, Failure> {
         true if holdall::is_model_folder(path) => holdall::model_file(path)?,
         _ if about.is_file() => path.to_owned(),
         _ => {
-            let e = ARGUMENTS.broken("it is neither a file nor the folder of a model");
+            let e = ARGUMENTS.broken("expected a file or the folder of a model");
             return Err(e.in_source(path.display()).into());
         }
     };
-    // What cannot be opened is shown all the same: the page says what is wrong with it.
+    // Files that cannot be opened are shown, too: the page displays the error.
     let model = holdall::open(&entry);
     let all = model.iter().flat_map(|file| file.files());
     let all = all.filter_map(|file| file.location.as_path().map(Path::to_owned));
     Ok(Shown::new(&entry, &all.collect::<Vec<_>>()))
 }
 
-/// The folder that has the viewer: the one that was named, or the one that lies beside the command.
+/// Returns the folder with the viewer: the given one, or the one next to the command.
 fn page(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(folder) = named {
         return match is_page(folder) {
             true => Ok(folder.to_owned()),
             false => {
-                let e = NO_PAGE.broken("there is no viewer in it");
+                let e = NO_PAGE.broken("the folder does not contain the viewer");
                 Err(e.in_source(folder.display()).into())
             }
         };
@@ -104,14 +104,14 @@ fn page(named: Option<&Path>) -> Result<PathBuf, Failure> {
         [bin.join("viewer"), bin.join("../share/holdall/viewer"), bin.join("../viewer")]
     });
     let found = beside.into_iter().flatten().find(|folder| is_page(folder));
-    found.ok_or_else(|| NO_PAGE.broken("it is not beside the command").into())
+    found.ok_or_else(|| NO_PAGE.broken("the viewer is not next to the command").into())
 }
 
 fn is_page(folder: &Path) -> bool {
     site::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
-/// Opens the browser. Where there is none, the address was printed.
+/// Opens the browser. If there is none, the address was printed.
 fn open(address: &str) {
     let program = match () {
         () if cfg!(target_os = "macos") => "open",
@@ -122,7 +122,7 @@ fn open(address: &str) {
     command.arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
-        // So that it does not stay a zombie.
+        // Reap the process, so that it does not remain a zombie.
         std::thread::spawn(move || child.wait());
     }
 }

@@ -1,7 +1,7 @@
-//! What `view` serves: the page, and the files that were named, by ranges.
+//! The content that `view` serves: the page, and ranges of the named files.
 //!
-//! Everything is below a token that nobody can guess, and the server is asked under an address of this computer alone: a page
-//! of another site, or another name that leads here, gets nothing.
+//! All paths begin with a token that cannot be guessed, and requests must be for an address of this computer: pages of
+//! other sites, and other host names that resolve to this computer, have no access.
 
 use holdall::serve::http::encoded;
 use holdall::serve::rules::NO_FILE;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files of the page, and what they are.
+/// The files of the page, with their media types.
 pub(super) const PAGE: [(&str, &str); 4] = [
     ("open.html", "text/html; charset=utf-8"),
     ("viewer.css", "text/css; charset=utf-8"),
@@ -22,7 +22,7 @@ pub(super) const PAGE: [(&str, &str); 4] = [
     ("core.js", "text/javascript; charset=utf-8"),
 ];
 
-/// What browsers are told with each answer. The page may ask this server alone.
+/// Headers of every response. The page may send requests only to this server.
 pub(super) const HEADERS: [(&str, &str); 4] = [
     ("Cache-Control", "no-store"),
     (
@@ -34,7 +34,7 @@ pub(super) const HEADERS: [(&str, &str); 4] = [
     ("Referrer-Policy", "no-referrer"),
 ];
 
-/// The page and the files, as `TOKEN/open.html` and `TOKEN/0/NAME`. They are listed to nobody.
+/// The page and the files, as `TOKEN/open.html` and `TOKEN/0/NAME`. They cannot be listed.
 pub(super) struct Site {
     token: String,
     tokens: Tokens,
@@ -42,16 +42,16 @@ pub(super) struct Site {
     shown: Vec<Shown>,
 }
 
-/// A file that is shown, and those that belong to it.
+/// A file to show, with the other files of its model.
 pub(super) struct Shown {
-    /// Its name.
+    /// The file's name.
     entry: String,
-    /// Where each is, by its path from the folder of the first.
+    /// The path of each file, by its path relative to the folder of the shown file.
     files: BTreeMap<String, PathBuf>,
 }
 
 impl Shown {
-    /// The file at a path, and others of the same model.
+    /// Creates an entry for the file at a path, and for others of the same model.
     pub(super) fn new(entry: &Path, others: &[PathBuf]) -> Shown {
         let folder = entry.parent().unwrap_or(Path::new(""));
         let name = |path: &Path| {
@@ -72,13 +72,13 @@ impl Site {
         Ok(Site { token, tokens, page: page.to_owned(), shown })
     }
 
-    /// Where the page shows the files, on a server at that address.
+    /// Returns the address of the page that shows the files, on a server at `at`.
     pub(super) fn address(&self, at: SocketAddr) -> String {
         let token = &self.token;
         let mut out = format!("http://{at}/{token}/open.html#");
         for (number, Shown { entry, .. }) in self.shown.iter().enumerate() {
             let key = if number == 0 { "url" } else { "&with" };
-            // Behind `#` it is escaped once more.
+            // Escaped a second time, because it is in the fragment.
             let name = encoded(entry).replace('%', "%25");
             out.push_str(&format!("{key}=/{token}/{number}/{name}"));
         }
@@ -88,7 +88,7 @@ impl Site {
 
 impl FileCatalog for Site {
     fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
-        let none = || NO_FILE.broken("nothing of that name is shown");
+        let none = || NO_FILE.broken("no file of this name is shown");
         let below = name.split_once('/').filter(|(token, _)| self.tokens.admit(token));
         let (_, path) = below.ok_or_else(none)?;
         if let Some((own, kind)) = PAGE.into_iter().find(|(own, _)| *own == path) {
@@ -100,7 +100,7 @@ impl FileCatalog for Site {
     }
 
     fn list(&self) -> Result<Vec<Entry>> {
-        Err(NO_FILE.broken("what is shown is not listed"))
+        Err(NO_FILE.broken("listing is disabled"))
     }
 }
 
@@ -132,7 +132,7 @@ impl ServedFile for OfPage {
     }
 }
 
-/// 128 bits that nobody can guess: hashes under a secret that the system gave.
+/// Returns 128 unpredictable bits: hashes under a secret from the operating system.
 fn token() -> String {
     let secret = RandomState::new();
     format!("{:016x}{:016x}", secret.hash_one(1), secret.hash_one(2))

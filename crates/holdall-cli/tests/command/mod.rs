@@ -1,4 +1,4 @@
-//! Running the real binary.
+//! Runs the `holdall` binary.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a run printed, and how it ended.
+/// The output and exit status of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: i32,
@@ -16,20 +16,20 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The run, which must have ended with this status.
+    /// Asserts the exit status and returns the run.
     #[track_caller]
     pub(crate) fn ends_with(self, status: i32) -> Ran {
         assert_eq!(self.status, status, "{self:#?}");
         self
     }
 
-    /// The JSON on standard output.
+    /// Parses standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
     }
 
-    /// The one JSON object on standard error.
+    /// Parses standard error as a single JSON object.
     #[track_caller]
     pub(crate) fn error(&self) -> serde_json::Value {
         let all: serde_json::Value =
@@ -38,7 +38,8 @@ impl Ran {
     }
 }
 
-/// The binary, away from whatever the environment says about colours and authorities, which take longer to read than most files here.
+/// Returns a command for the binary, without environment variables that set colors or certificate authorities (loading
+/// authorities takes longer than reading most files of the tests).
 pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdall"));
     for name in ["NO_COLOR", "CLICOLOR_FORCE", "SSL_CERT_FILE"] {
@@ -60,7 +61,7 @@ pub(crate) fn holdall_with(args: impl IntoIterator<Item = impl AsRef<OsStr>>, st
     let mut child = command.spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
     let bytes = stdin.to_vec();
-    // It may stop before it has read everything.
+    // The command may exit before it has read everything.
     let writer = std::thread::spawn(move || pipe.write_all(&bytes));
     let out = child.wait_with_output().unwrap();
     let _ = writer.join().unwrap();
@@ -76,17 +77,17 @@ pub(crate) fn ran(out: std::process::Output) -> Ran {
     }
 }
 
-/// The corpus.
+/// Returns the path of the corpus.
 pub(crate) fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
 }
 
-/// A file of the corpus that is accepted, as an argument.
+/// Returns the path of an accepted file of the corpus, as an argument.
 pub(crate) fn accept(name: &str) -> String {
     corpus().join("accept").join(name).to_str().unwrap().to_owned()
 }
 
-/// Files in folders of `corpus/<kind>` that are not descriptions of others, sorted.
+/// Returns the files in the folders of `corpus/<kind>`, without the JSON descriptions, sorted.
 pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(corpus().join(kind))
         .unwrap()
@@ -99,7 +100,8 @@ pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     out
 }
 
-/// Accepted files of other writers that come with a description by somebody else, and those.
+/// Returns the accepted files written by other programs that have an independently written description, with that
+/// description.
 pub(crate) fn golden() -> Vec<(PathBuf, serde_json::Value)> {
     let described = |path: PathBuf| {
         let text = std::fs::read(format!("{}.expect.json", path.display())).ok()?;
@@ -110,7 +112,7 @@ pub(crate) fn golden() -> Vec<(PathBuf, serde_json::Value)> {
     all
 }
 
-/// A folder for the files of a test.
+/// A temporary folder for the files of a test.
 pub(crate) struct Folder(pub(crate) tempfile::TempDir);
 
 impl Folder {

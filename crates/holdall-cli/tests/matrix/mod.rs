@@ -1,9 +1,10 @@
-//! The matrix: every operation over every place, format, layout and damage. Each cell ends in the right result, compared with what these
-//! files know or read by themselves, or in a named refusal that leaves its target as it was. A cell that ends well with anything else is
-//! silent. What is refused of a sound model is what the table of operations says, which `docs/matrix.md` shows.
+//! The matrix: every operation on every place, format, layout and damage. Each cell must end with the right result,
+//! compared with the data that these tests wrote or read independently, or with a refusal that has a code and leaves
+//! the target as it was. A cell that succeeds with any other result is silently wrong. Which refusals of sound models
+//! are allowed is in the table of operations, which `docs/matrix.md` shows.
 //!
-//! A run tries a sample of the cells, the same each time; all of them with `HOLDALL_WHOLE` set, as in `cargo xtask whole`. With
-//! `HOLDALL_MATRIX` it tries those whose names contain that text.
+//! A run tries a sample of the cells, the same each time, or all of them if `HOLDALL_WHOLE` is set, as in `cargo xtask
+//! whole`. With `HOLDALL_MATRIX`, it tries the cells whose names contain that text.
 
 mod operations;
 mod places;
@@ -19,10 +20,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// One cell in so many is tried.
+/// One out of this number of cells is tried.
 const SAMPLE: usize = 113;
 
-/// Returns a number that looks like chance, the same for the same cell.
+/// Returns a pseudo-random number that depends only on the cell.
 fn mixed(cell: usize) -> usize {
     let x = (cell as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +31,8 @@ fn mixed(cell: usize) -> usize {
     (x ^ (x >> 31)) as usize >> 8
 }
 
-/// What the table of operations says of a cell: the first refusal, of the place or of the layout; the codes of those that may be.
+/// Returns what the table of operations allows for a cell: the refusal that is required, of the place or else of the
+/// layout, and the codes of refusals that are allowed.
 fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec<&'static str>) {
     let row = operation.row().row();
     let layout = row.layout(placed.source.kind.layout());
@@ -42,7 +44,7 @@ fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec
             _ => {}
         }
     }
-    // What the table of formats says: some cannot be edited, and none but two have records.
+    // From the table of formats: some formats cannot be edited, and only two have records.
     let is_change = matches!(
         operation.row(),
         holdall::operations::Operation::Edit | holdall::operations::Operation::Compact
@@ -53,7 +55,7 @@ fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec
         Kind::Records | Kind::Blob if operation == Operation::ConvertDense => {
             some.push("convert/cannot-hold");
         }
-        // Those need `--component`.
+        // Tensors of these kinds need `--component`.
         Kind::Records | Kind::Blob if matches!(operation, Operation::Extract | Operation::Rows) => {
             some.push("extract/which-component");
         }
@@ -62,11 +64,11 @@ fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec
     (refusal, some)
 }
 
-/// Whether that outcome is acceptable; says why not.
+/// Returns an error with the reason if the outcome is not acceptable.
 fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(), String> {
     let (refusal, some) = expected(operation, placed);
     let is_invalid = placed.expected.values().any(|wanted| *wanted == Wanted::Invalid);
-    // What reads all of it, whatever is left of that.
+    // Operations that read everything that remains of the file.
     let may_be_less = matches!(
         operation,
         Operation::Scan
@@ -77,18 +79,18 @@ fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(),
             | Operation::Component
             | Operation::Records
     );
-    // A zip that lost its directory may have all its entries.
+    // A zip without its directory may still contain all entries.
     let may_be_less = may_be_less || operation == Operation::Salvage;
-    // Records and blobs have no statistics, and are left out of comparisons here; what only a checksum of more bytes covers is not
-    // compared where nothing is written.
+    // Records and blobs have no statistics, and `diff` does not compare them here. A checksum that also covers other
+    // bytes is not compared unless the operation writes.
     let is_passed_over = matches!(operation, Operation::Stats | Operation::Diff)
         && (placed.is_covered
             || matches!(&placed.damage, Damage::Bit(tensor, _) if tensor == "set"));
-    // All files of a folder are packed as they are.
+    // All files of a folder are packed unchanged.
     let may_be_less =
         may_be_less || operation == Operation::Pack && placed.place.kind() == PlaceKind::Folder;
     let is_sound = placed.damage == Damage::None;
-    // A part of a model by itself: salvage names the parts that it did not take.
+    // A single part of a model: salvage names the missing parts.
     if operation == Operation::Salvage && placed.place.kind() == PlaceKind::Shard && is_sound {
         return match outcome {
             Outcome::Found => Ok(()),
@@ -100,37 +102,38 @@ fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(),
         (Outcome::Refused(code), Some(refusal)) if code == refusal || !is_sound => Ok(()),
         (_, Some(refusal)) => Err(format!("{outcome:?} instead of {refusal}")),
         (Outcome::Refused(code), None) if some.contains(&&**code) => Ok(()),
-        // A bit of a component with a digest is changed, or components make no tensor, and the operation read it.
+        // A bit of a component with a digest was changed, or the components do not form a tensor, and the operation
+        // read them.
         (Outcome::Right, None)
             if (placed.is_told || is_invalid) && operation.reads_all() && !is_passed_over =>
         {
-            Err("the changed bit was not told of".to_owned())
+            Err("the changed bit was not reported".to_owned())
         }
         (Outcome::Right, None)
             if matches!(placed.damage, Damage::Part | Damage::Cut) && !may_be_less =>
         {
-            Err("a missing part was not told of".to_owned())
+            Err("a missing part was not reported".to_owned())
         }
         (Outcome::Found | Outcome::Refused(_), None) if is_sound => {
-            Err(format!("{outcome:?} of what is sound"))
+            Err(format!("{outcome:?} of a sound model"))
         }
         _ => Ok(()),
     }
 }
 
-/// A source at a place; its cells are all its damages with all operations.
+/// A source at a place; its cells are all combinations of damages and operations.
 struct Row {
     source: usize,
     place: ModelLocation,
 }
 
-/// Tries the cells of the matrix on several threads.
+/// Tries the cells of the matrix in several threads.
 struct Matrix {
     is_whole: bool,
-    /// What the names of cells have to contain.
+    /// The text that the names of the cells must contain.
     only: String,
     rows: Vec<Row>,
-    /// Models that were written, by source: as one file, and as shards.
+    /// Models that have been written, by source: as one file, and as shards.
     sound: Vec<[OnceLock<Sound>; 2]>,
     next: AtomicUsize,
     tried: AtomicUsize,
@@ -155,7 +158,7 @@ impl Matrix {
         }
     }
 
-    /// Tries rows until none is left.
+    /// Tries rows until there are no more.
     fn run(&self) {
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +174,7 @@ impl Matrix {
             };
             for (d, damage) in sound.damages(row.place).iter().enumerate() {
                 for (o, operation) in OPERATIONS.into_iter().enumerate() {
-                    // Only texts are built of, and nothing else can be done with them.
+                    // Lines are used only by `build`, and `build` uses only lines.
                     if (operation == Operation::Build) != (source.kind == Kind::Lines) {
                         continue;
                     }
@@ -206,7 +209,7 @@ impl Matrix {
         operation: Operation,
         io: &str,
     ) -> Result<(), String> {
-        // Where it is refused at once, damages make no difference.
+        // If the operation refuses the place, damage makes no difference.
         let is_refused = matches!(operation.row().row().support(place.kind()), Support::No(..));
         if is_refused && *damage != Damage::None {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is done with a model, and whether it came out right.
+//! Runs an operation on a model and checks its result.
 
 use crate::command::{Ran, command, holdall};
 use crate::matrix::places::{Damage, ModelLocation, Placed, Wanted, below};
@@ -15,7 +15,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// An operation, with its options.
+/// An operation with its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Inspect,
@@ -68,7 +68,7 @@ pub(crate) const OPERATIONS: [Operation; 22] = [
 ];
 
 impl Operation {
-    /// Returns its row in the table.
+    /// Returns the operation's row in the table of operations.
     pub(crate) fn row(self) -> operations::Operation {
         match self {
             Operation::Inspect => operations::Operation::Inspect,
@@ -96,7 +96,7 @@ impl Operation {
         }
     }
 
-    /// Returns whether it reads every element of the model.
+    /// Returns whether the operation reads every element of the model.
     pub(crate) fn reads_all(self) -> bool {
         matches!(
             self,
@@ -111,18 +111,18 @@ impl Operation {
     }
 }
 
-/// What a cell came to.
+/// The outcome of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Right,
-    /// An error of this code; nothing was written.
+    /// The operation failed with an error of this code and wrote nothing.
     Refused(String),
-    /// The operation has a verdict, and it is that something is wrong.
+    /// The operation succeeded and reported that the model is damaged.
     Found,
     Silent(String),
 }
 
-/// A process that is ended with this.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -132,7 +132,7 @@ impl Drop for Running {
     }
 }
 
-/// Compares tensors; those that are not known here may be anything, but have to be there.
+/// Compares tensors; tensors whose values are unknown must exist but may have any value.
 fn same(found: &Tensors, wanted: &BTreeMap<String, Wanted>) -> Outcome {
     let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<BTreeSet<_>>();
     let (own, all) = (names(&mut found.keys()), names(&mut wanted.keys()));
@@ -145,7 +145,7 @@ fn same(found: &Tensors, wanted: &BTreeMap<String, Wanted>) -> Outcome {
                 return Outcome::Silent(format!("{name}: {tensor:?} instead of {wanted:?}"));
             }
             Wanted::Invalid => {
-                return Outcome::Silent(format!("{name}: {tensor:?} of what is invalid"));
+                return Outcome::Silent(format!("{name}: {tensor:?} of an invalid tensor"));
             }
             _ => {}
         }
@@ -158,7 +158,7 @@ impl Placed {
         self.folder.path().join(format!("out.{extension}")).to_str().unwrap().to_owned()
     }
 
-    /// The tensor that operations on one are tried with: the damaged one.
+    /// Returns the tensor for operations on a single tensor: the damaged one, or else the last.
     fn chosen(&self) -> &str {
         match &self.damage {
             Damage::Bit(tensor, _) if self.expected.contains_key(tensor) => tensor,
@@ -170,7 +170,7 @@ impl Placed {
         &self.stored.iter().find(|stored| stored.name == name).unwrap().form
     }
 
-    /// The role of the component that is extracted: the damaged one.
+    /// Returns the role of the component to extract: the damaged one, or else the first.
     fn role(&self) -> String {
         match &self.damage {
             Damage::Bit(_, role) => role.clone(),
@@ -182,7 +182,7 @@ impl Placed {
         }
     }
 
-    /// The tensors that the model has now.
+    /// Reads the model's current tensors.
     fn now(&self) -> Result<Tensors, String> {
         let dense = |stored: BTreeMap<String, crate::matrix::tensors::Stored>| -> Option<Tensors> {
             stored.into_iter().map(|(name, s)| Some((name, s.dense()?))).collect()
@@ -192,7 +192,7 @@ impl Placed {
             if self.source.to == "safetensors" {
                 return Ok(tensors_of(&bytes));
             }
-            // What has digests is opened too, so that they are compared.
+            // A file with digests is opened by the command, which compares them.
             if self.source.to == "ztensor@1.2"
                 && !self.is_told
                 && let Some(tensors) = ztensor(&bytes).and_then(dense)
@@ -213,7 +213,7 @@ impl Placed {
         }
     }
 
-    /// What is known of the tensors, without those that are no elements.
+    /// Returns the expected tensors, without those that have no elements.
     fn elements(&self) -> BTreeMap<String, Wanted> {
         let opaque = |name: &String| {
             self.stored.iter().any(|stored| stored.name == name && stored.is_opaque())
@@ -222,7 +222,7 @@ impl Placed {
         kept.map(|(name, wanted)| (name.clone(), wanted.clone())).collect()
     }
 
-    /// Does it, and says what came of it.
+    /// Runs the operation and returns its outcome.
     pub(crate) fn does(&self, operation: Operation, io: &str) -> Outcome {
         let before = self.snapshot();
         let outcome = match operation {
@@ -260,7 +260,7 @@ impl Placed {
         let (npy, raw, zt) = (self.out("npy"), self.out("raw"), self.out("zt"));
         let (st, carton) = (self.out("safetensors"), self.out("carton"));
         let (name, role) = (self.chosen(), self.role());
-        // Named by a tensor that every model has, where there is one.
+        // The bias, which nearly every model has.
         let bias = self.expected.keys().find(|name| *name == "b.bias");
         let bias = bias.or(self.expected.keys().next()).unwrap();
         let rename = format!("{bias}=z.bias");
@@ -341,7 +341,7 @@ impl Placed {
                 let mut is_unreadable = false;
                 for (name, wanted) in &self.expected {
                     let Some(tensor) = all.get(&**name) else { return wrong(name) };
-                    // What cannot be read is named.
+                    // A tensor that cannot be read is reported.
                     if tensor["fault"].is_object() {
                         is_unreadable = true;
                         continue;
@@ -359,7 +359,7 @@ impl Placed {
                         return wrong("other statistics");
                     }
                     if *wanted == Wanted::Invalid && operation == Operation::Stats {
-                        return wrong("statistics of what is invalid");
+                        return wrong("statistics of an invalid tensor");
                     }
                 }
                 match ran.status {
@@ -381,7 +381,7 @@ impl Placed {
                 let (header, found) = npy(&read("npy"));
                 let tensor = match &self.expected[name] {
                     Wanted::Tensor(tensor) => tensor,
-                    Wanted::Invalid => return wrong("elements of what is invalid"),
+                    Wanted::Invalid => return wrong("elements of an invalid tensor"),
                     Wanted::Unknown => return Outcome::Right,
                 };
                 let (count, wanted) = match operation {
@@ -429,7 +429,7 @@ impl Placed {
                 let invalid = self.expected.values().any(|wanted| *wanted == Wanted::Invalid);
                 match self.now() {
                     Ok(found) => same(&found, &wanted),
-                    // The damage is still told of.
+                    // The damage is still reported.
                     Err(_) if self.is_told || invalid => Outcome::Found,
                     Err(e) => Outcome::Silent(format!("it no longer opens: {e}")),
                 }
@@ -441,7 +441,7 @@ impl Placed {
         }
     }
 
-    /// Compares `out.zt` with what is known; of a salvaged one tensors may be missing.
+    /// Compares `out.zt` with the expected tensors; after a salvage, tensors may be missing.
     fn is_written(&self, may_lack: bool, ran: &Ran) -> Outcome {
         let path = self.out("zt");
         let bytes = std::fs::read(&path).unwrap();
@@ -475,7 +475,7 @@ impl Placed {
                 tensors
             }
             None => {
-                // Compressed: by what Holdall reads.
+                // Compressed files are read by Holdall.
                 let back = self.out("back.safetensors");
                 holdall(["convert", &path, &back, "--no-sync", "--drop-attributes", "--dense"])
                     .ends_with(0);
@@ -484,7 +484,7 @@ impl Placed {
         };
         let is_less = may_lack && (found.len() < expected.len() || ran.status != 0);
         if may_lack {
-            // What is cut short is taken in part, which is said.
+            // A truncated tensor may be salvaged in part, which is reported.
             let is_whole = |name: &String, wanted: &Wanted| match (found.get(name), wanted) {
                 (None, _) => false,
                 (Some(found), Wanted::Tensor(wanted)) => {
@@ -507,7 +507,8 @@ impl Placed {
         }
     }
 
-    /// The package is sound and has the files as they are; that one cannot be read was said.
+    /// Checks that the package is sound and has the model's files unchanged, and that a model that cannot be read was
+    /// reported.
     fn is_packed(&self, ran: &Ran) -> Outcome {
         let package = self.out("carton");
         if holdall(["verify", &package]).status != 0 {
@@ -547,7 +548,7 @@ impl Placed {
         }
     }
 
-    /// The library loads it, as its users do.
+    /// Loads the model with the library, as users do.
     fn loaded(&self, io: &str) -> Outcome {
         let mut options = holdall::OpenOptions::new()
             .with_policy(server::policy())
@@ -597,7 +598,7 @@ impl Placed {
         }
     }
 
-    /// Records are built of lines.
+    /// Builds records from the lines.
     fn built(&self, io: &str) -> Outcome {
         let (schema, zt) = (self.out("schema.json"), self.out("zt"));
         let member = json!({"type": "integer", "TypeDef:Int32": true});
@@ -613,7 +614,7 @@ impl Placed {
             return refused;
         }
         let built = ztensor(&std::fs::read(&zt).unwrap()).unwrap();
-        // Each record is as long as its members, or longer.
+        // Each record is at least as long as its members.
         let is_right = |data: &[u8]| {
             let rows: Vec<&[u8]> = data.chunks(data.len() / LINES.len()).collect();
             rows.len() == LINES.len()
@@ -648,7 +649,7 @@ impl Placed {
         })
     }
 
-    /// The path under which a server has the file, or a file of the folder.
+    /// Returns the path at which a server has the file or a file of the folder.
     fn name_of_one(&self) -> String {
         let own = Path::new(&self.argument);
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -661,7 +662,7 @@ impl Placed {
         }
     }
 
-    /// Starts a server of the model, and asks it for a file of that.
+    /// Starts a server for the model and requests a file from it.
     fn fetched(&self, args: &[&str], request: impl Fn(&str) -> (String, String)) -> Outcome {
         let mut command = command([args, &[&*self.argument]].concat());
         if self.place == ModelLocation::Stdin || self.place == ModelLocation::Pipe {
@@ -700,7 +701,7 @@ impl Placed {
     }
 }
 
-/// Returns the error of a run that failed without a verdict.
+/// Returns the refusal if a run failed with an error rather than with a finding.
 fn refusal(ran: &Ran) -> Option<Outcome> {
     if ran.status == 0 || ran.err.is_empty() {
         return None;

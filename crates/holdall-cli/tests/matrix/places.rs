@@ -1,4 +1,4 @@
-//! Where the model is, and what is wrong with it.
+//! The places that a model can be at, and the ways it can be damaged.
 
 use crate::archives::tar;
 use crate::command::{Ran, command, holdall, holdall_with, ran};
@@ -12,29 +12,29 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-/// Where the model is.
+/// The place of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ModelLocation {
     File,
-    /// A folder that has the file alone.
+    /// A folder that contains only the file.
     Folder,
-    /// An index of shards, and its folder.
+    /// An index of shards, and the folder of that index.
     Index,
     IndexFolder,
-    /// The second of those shards.
+    /// The second shard.
     Shard,
     Tar,
-    /// An archive in an archive.
+    /// An archive inside an archive.
     Nested,
     Package,
-    /// Standard input that is a file.
+    /// Standard input from a file.
     Stdin,
-    /// Standard input that is a pipe.
+    /// Standard input from a pipe.
     Pipe,
     Address,
-    /// A server that answers no ranges.
+    /// A server that does not support range requests.
     Whole,
-    /// An index at an address.
+    /// The address of an index.
     AddressIndex,
     Store,
 }
@@ -57,7 +57,7 @@ pub(crate) const PLACES: [ModelLocation; 14] = [
 ];
 
 impl ModelLocation {
-    /// Returns the kind of place that the table of operations has a column for.
+    /// Returns the corresponding column of the table of operations.
     pub(crate) fn kind(self) -> PlaceKind {
         match self {
             ModelLocation::File => PlaceKind::File,
@@ -85,23 +85,23 @@ impl ModelLocation {
     }
 }
 
-/// What is wrong with the model.
+/// The damage to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Damage {
     None,
-    /// One bit of this component of this tensor.
+    /// One bit is flipped, in the component with this tensor name and role.
     Bit(String, String),
-    /// The file, or the last of several, ends too early.
+    /// The file, or the last of several files, is truncated.
     Cut,
-    /// The first shard is not there.
+    /// The first shard is missing.
     Part,
 }
 
-/// A model that was written once, to be copied.
+/// An undamaged model, which is written once and then copied.
 pub(crate) struct Sound {
     folder: tempfile::TempDir,
     files: Vec<PathBuf>,
-    /// Where components lie: number of the file, tensor, role, offset, length, and whether the bytes are those of the model.
+    /// The position of each component.
     components: Vec<Found>,
 }
 
@@ -113,7 +113,7 @@ struct Found {
     offset: usize,
     len: usize,
     is_raw: bool,
-    /// Whether it has a digest of its own, and not only one with other bytes.
+    /// Whether the component has its own digest, rather than one that also covers other bytes.
     has_digest: bool,
 }
 
@@ -121,7 +121,7 @@ fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Returns where `part` is in `bytes`, if that is one place.
+/// Returns the offset of `part` in `bytes` if it occurs exactly once.
 fn only_place(bytes: &[u8], part: &[u8]) -> Option<usize> {
     let mut all = bytes.windows(part.len().max(1)).enumerate().filter(|(_, own)| *own == part);
     let (at, _) = all.next()?;
@@ -139,7 +139,7 @@ impl Sound {
                 continue;
             }
             let bytes = std::fs::read(path).unwrap();
-            // Components of another file have no place in this one.
+            // Components that are in other files are skipped.
             let shown = holdall(["inspect", "--json", &text(path)]);
             if shown.status != 0 {
                 continue;
@@ -159,7 +159,7 @@ impl Sound {
                     let Some((offset, len)) = known.or(stated).filter(|(_, len)| *len > 0) else {
                         continue;
                     };
-                    // Parts of a split file list all tensors.
+                    // Each part of a split file lists the tensors of all parts.
                     let is_here = offset + len <= bytes.len();
                     let is_double = known.is_none() && source.has_shards() && is_sharded;
                     if is_here && !is_double {
@@ -175,7 +175,7 @@ impl Sound {
         Sound { folder, files, components }
     }
 
-    /// Returns what can be wrong with it.
+    /// Returns the damages that are possible for the model.
     pub(crate) fn damages(&self, place: ModelLocation) -> Vec<Damage> {
         let mut all = vec![Damage::None];
         for found in &self.components {
@@ -192,45 +192,45 @@ impl Sound {
         all
     }
 
-    /// Returns the shards, without their index.
+    /// Returns the numbers of the files that are shards, without the index.
     fn shards(&self) -> Vec<usize> {
         let has = |at: &usize| self.components.iter().any(|found| found.file == *at);
         (0..self.files.len()).filter(has).collect()
     }
 }
 
-/// What a tensor has to be read as.
+/// The expected result of reading a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Wanted {
     Tensor(Tensor),
-    /// Nothing: its components do not make one.
+    /// An error: the components do not form a tensor.
     Invalid,
-    /// What is not known here: its bytes are compressed, or not elements.
+    /// Any value: the bytes are compressed or are not elements.
     Unknown,
 }
 
-/// A model as it lies in a folder of its own.
+/// A model in a temporary folder, ready for an operation.
 pub(crate) struct Placed {
     pub(crate) source: Source,
     pub(crate) place: ModelLocation,
     pub(crate) damage: Damage,
     pub(crate) folder: tempfile::TempDir,
-    /// The argument that names it.
+    /// The command's argument for the model.
     pub(crate) argument: String,
     stdin: Option<PathBuf>,
     pub(crate) server: Option<Server>,
     bucket: Option<Arc<Mutex<Bucket>>>,
-    /// The tensors as they are stored, of the shard if it is one, with the bit that is changed.
+    /// The stored tensors, with the flipped bit; if the place is a shard, only those of that shard.
     pub(crate) stored: Vec<Stored>,
     pub(crate) expected: BTreeMap<String, Wanted>,
-    /// Whether a digest tells of the changed bit.
+    /// Whether a digest reveals the flipped bit.
     pub(crate) is_told: bool,
-    /// Whether that is a digest of other bytes too, which is compared where a model is written or verified.
+    /// Whether that digest also covers other bytes, so that it is compared only when a model is written or verified.
     pub(crate) is_covered: bool,
 }
 
 impl Placed {
-    /// Puts the model there; nothing where there is no such thing.
+    /// Copies the model to the place. Returns `None` if the combination is impossible.
     pub(crate) fn new(
         source: &Source,
         sound: &Sound,
@@ -257,7 +257,7 @@ impl Placed {
                 let found = found.unwrap();
                 is_covered = !found.has_digest;
                 let mut bytes = std::fs::read(&files[found.file]).unwrap();
-                // The lowest bit of an element in the middle, so that it stays a number near it.
+                // The lowest bit of an element in the middle, so that the value changes only slightly.
                 let at = found.len / 2 / 8 * 8;
                 bytes[found.offset + at] ^= 1;
                 std::fs::write(&files[found.file], bytes).unwrap();
@@ -276,7 +276,7 @@ impl Placed {
         }
         let is_alone = place == ModelLocation::Shard;
         if is_alone {
-            // The other tensors are in the other shard.
+            // Keep only the tensors of this shard.
             let own = |stored: &Stored| {
                 let mut all = sound.components.iter();
                 all.any(|found| found.file == shards[1] && found.tensor == stored.name)
@@ -295,7 +295,7 @@ impl Placed {
             None => Wanted::Invalid,
         };
         if source.kind == Kind::Fortran && place == ModelLocation::Folder {
-            // The folder is a model of arrays, which their files name.
+            // In a folder of arrays, tensors are named after the files.
             stored.iter_mut().for_each(|stored| stored.name = "model");
         }
         let expected = stored.iter().map(|s| (s.name.to_owned(), wanted(s))).collect();
@@ -304,7 +304,7 @@ impl Placed {
         let name = format!("model.{}", source.extension);
         let (mut stdin, mut server, mut bucket) = (None, None, None);
         let index = match source.to {
-            // The first part of a split file.
+            // The first part of a split file serves as its index.
             "gguf" => files.first(),
             "ztensor2" => files.iter().find(|p| !shards.iter().any(|at| files[*at] == **p)),
             _ => files.iter().find(|path| path.extension().is_some_and(|e| e == "json")),
@@ -382,7 +382,7 @@ impl Placed {
         })
     }
 
-    /// Runs the command on it.
+    /// Runs the command on the model.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         if let Some(server) = &self.server {
@@ -407,7 +407,7 @@ impl Placed {
         ran(command.output().unwrap())
     }
 
-    /// Returns every file below the folder and every object, with its bytes.
+    /// Returns every file in the folder and every object in the store, with its bytes.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = BTreeMap::new();
         below(self.folder.path(), &mut all);
@@ -418,14 +418,14 @@ impl Placed {
         all
     }
 
-    /// Returns the file, where it is one on the disk.
+    /// Returns the path of the file if the model is a single file on the disk.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         let name = format!("model/model.{}", self.source.extension);
         Some(self.folder.path().join(name)).filter(|path| path.exists())
     }
 }
 
-/// Reads every file below a folder.
+/// Reads every file in a folder, recursively.
 pub(crate) fn below(folder: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

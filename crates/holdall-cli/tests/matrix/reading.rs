@@ -1,10 +1,10 @@
-//! Files read by hand: safetensors, `.npy`, zTensor 1.2.
+//! Readers that are independent of Holdall: for safetensors, `.npy` and zTensor 1.2.
 
 use crate::matrix::tensors::{LayoutForm, Stored, Tensor, Tensors, half};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Returns a safetensors file of tensors.
+/// Returns a safetensors file with these tensors.
 pub(crate) fn safetensors(tensors: &Tensors) -> Vec<u8> {
     let (mut header, mut data) = (Map::new(), Vec::new());
     for (name, tensor) in tensors {
@@ -34,7 +34,7 @@ pub(crate) fn tensors_of(bytes: &[u8]) -> Tensors {
     entries.map(one).collect()
 }
 
-/// Returns the header and the elements of an `.npy` file, which must be in C order.
+/// Returns the header and the elements of an `.npy` file in C order.
 pub(crate) fn npy(bytes: &[u8]) -> (String, Vec<u8>) {
     assert_eq!(&bytes[..6], b"\x93NUMPY");
     let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
@@ -43,7 +43,7 @@ pub(crate) fn npy(bytes: &[u8]) -> (String, Vec<u8>) {
     (header, bytes[start..].to_vec())
 }
 
-/// Reads an item of CBOR. Tags are left out, and bytes are text.
+/// Parses a CBOR item. Tags are ignored, and byte strings become text.
 fn cbor(bytes: &mut &[u8]) -> Value {
     let first = bytes[0];
     *bytes = &bytes[1..];
@@ -84,7 +84,7 @@ fn cbor(bytes: &mut &[u8]) -> Value {
     }
 }
 
-/// Returns the tensors of a file of zTensor 1.2 as they are stored, by name, or nothing if a component is compressed.
+/// Returns the stored tensors of a zTensor 1.2 file by name, or `None` if a component is compressed.
 pub(crate) fn ztensor(bytes: &[u8]) -> Option<BTreeMap<String, Stored>> {
     let end = bytes.len() - 16;
     let len = u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize;

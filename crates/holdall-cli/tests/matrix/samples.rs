@@ -1,4 +1,4 @@
-//! The models of the matrix: one for each layout, and the formats that each is written in.
+//! The models of the matrix: one per layout, with the formats that each is written in.
 
 use crate::command::{accept, holdall};
 use crate::matrix::reading::safetensors;
@@ -12,7 +12,7 @@ use holdall::{
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 
-/// What the tensors of a model are.
+/// The kind of a model's tensors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Dense,
@@ -21,28 +21,28 @@ pub(crate) enum Kind {
     Group,
     Blocks,
     Strided,
-    /// An array of NumPy's in column-major order, alone in its file.
+    /// A NumPy array in column-major order, alone in its file.
     Fortran,
-    /// PyTorch's sparse tensors, one by coordinates and one by rows.
+    /// PyTorch's sparse tensors: one in COO and one in CSR format.
     Sparse,
-    /// PyTorch's quantized tensors, one with a scale for all and one with a scale for each row.
+    /// PyTorch's quantized tensors: one with a single scale and one with a scale per row.
     Codes,
     Records,
     Blob,
-    /// Lines of JSON, of which a file of records is built.
+    /// Lines of JSON, from which a file of records is built.
     Lines,
 }
 
-/// A model in a format.
+/// A model in one format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) kind: Kind,
     pub(crate) extension: &'static str,
-    /// The format, with its version.
+    /// The format and its version.
     pub(crate) to: &'static str,
-    /// Options of `convert`.
+    /// Additional options of `convert`.
     pub(crate) more: &'static [&'static str],
-    /// Whether its files have a digest of every component.
+    /// Whether every component has a digest in this format.
     pub(crate) digests: bool,
 }
 
@@ -95,15 +95,15 @@ pub(crate) static SOURCES: &[Source] = &[
     source(Kind::Lines, "ndjson", "ndjson", &[], false),
 ];
 
-/// How many records a dataset has.
+/// The number of records in a dataset.
 const RECORDS: u64 = 5;
-/// The lines of a text, each of two members.
+/// The lines of a text file, each with two members.
 pub(crate) const LINES: [(i32, i32); 4] = [(1, -2), (30, 4), (-500, 60), (7, 80_000)];
-/// The runs of a blob.
+/// The blob's runs of bytes.
 const RUNS: [&[u8]; 3] = [b"the first run", b"", b"and the third, which is longer"];
 
 impl Kind {
-    /// Returns the tensors of the model.
+    /// Returns the model's tensors.
     pub(crate) fn tensors(self) -> Vec<Stored> {
         let some = |count: usize, first: usize| -> Vec<u8> {
             let one = |at: usize| (first + at) as f32 / 8.0 - 3.0;
@@ -184,7 +184,7 @@ impl Kind {
                 return vec![Stored::new("data", &[2, 3, 5], form, &[("data", some(30, 200))])];
             }
             Kind::Sparse => {
-                // Where the file of the corpus has them.
+                // At their offsets in the file of the corpus.
                 let file = std::fs::read(accept("pytorch/torch_sparse.pt")).unwrap();
                 let part = |offset: usize, len: usize| file[offset..offset + len].to_vec();
                 let coo = [("coords", part(1152, 48)), ("values", part(1280, 12))];
@@ -199,7 +199,7 @@ impl Kind {
                 ];
             }
             Kind::Codes => {
-                // What is in the file of the corpus.
+                // The values in the file of the corpus.
                 let q: [i8; 24] = [
                     -12, -5, -4, -13, 2, -3, -7, -13, 7, 15, 21, 2, 4, -13, 0, 0, -5, 6, 6, 20, 2,
                     12, -11, 30,
@@ -238,7 +238,7 @@ impl Kind {
         }
     }
 
-    /// Returns the values of the records or runs, as `holdall records --json` shows them.
+    /// Returns the values of the records or runs, in the form that `holdall records --json` prints.
     pub(crate) fn records(self) -> Option<Vec<Json>> {
         match self {
             Kind::Records => Some((0..RECORDS).map(records_files::value).collect()),
@@ -249,7 +249,7 @@ impl Kind {
         }
     }
 
-    /// Returns its column in the table of operations.
+    /// Returns the corresponding column of the table of operations.
     pub(crate) fn layout(self) -> LayoutKind {
         match self {
             Kind::Dense | Kind::Codes | Kind::Lines => LayoutKind::Dense,
@@ -262,7 +262,7 @@ impl Kind {
     }
 }
 
-/// Returns the tensor for a writer.
+/// Returns the writer's description of the tensor.
 fn spec(kind: Kind, stored: &Stored) -> TensorSpec {
     if matches!(stored.form, LayoutForm::Records | LayoutForm::Blob) {
         return kind.made().spec;
@@ -330,12 +330,12 @@ fn fortran(stored: &Stored) -> Vec<u8> {
 }
 
 impl Source {
-    /// Returns whether models of the format may be several files.
+    /// Returns whether a model in this format can be split into several files.
     pub(crate) fn has_shards(&self) -> bool {
         matches!(self.to, "safetensors" | "gguf" | "ztensor2")
     }
 
-    /// Writes the model as one file, or as shards in a folder, with two tensors at most in each. Returns the files.
+    /// Writes the model as one file, or as shards in a folder with at most two tensors each. Returns the files.
     pub(crate) fn write(&self, folder: &Path, is_sharded: bool) -> Vec<PathBuf> {
         let home = folder.join("model");
         std::fs::create_dir(&home).unwrap();
@@ -357,7 +357,7 @@ impl Source {
             }
             Kind::Sparse => corpus("pytorch/torch_sparse.pt"),
             Kind::Codes => corpus("pytorch/torch_quantized.pt"),
-            // What is converted is row by row.
+            // Converting would make it row-major, so the library writes it.
             Kind::Strided => write(self.kind, self.to, &target),
             Kind::Dense => {
                 let named = |s: Stored| (s.name.to_owned(), s.dense().unwrap());

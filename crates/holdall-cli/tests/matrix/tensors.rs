@@ -1,14 +1,14 @@
-//! Tensors as the matrix knows them: what is stored, and what it means, worked out here and not by Holdall.
+//! The tensors of the matrix: their stored form, and their values as decoded by this module, independently of Holdall.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A tensor, row by row.
+/// A dense tensor in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tensor {
     pub(crate) shape: Vec<u64>,
     pub(crate) dtype: String,
-    /// Little-endian elements.
+    /// The elements, little-endian.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -20,13 +20,13 @@ impl Tensor {
         Tensor { shape: shape.to_vec(), dtype: "F32".to_owned(), bytes: bytes_of(elements) }
     }
 
-    /// Returns the elements of rows of the first dimension.
+    /// Returns the elements of a range of rows.
     pub(crate) fn rows(&self, from: u64, to: u64) -> &[u8] {
         let row = self.bytes.len() / self.shape[0] as usize;
         &self.bytes[from as usize * row..to as usize * row]
     }
 
-    /// Returns the least and the greatest element.
+    /// Returns the smallest and the largest element.
     pub(crate) fn range(&self) -> (f64, f64) {
         let numbers = self.numbers();
         let ends = (f64::INFINITY, f64::NEG_INFINITY);
@@ -55,22 +55,22 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks(8).map(|x| u64::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// How components make a tensor.
+/// How a tensor is represented by its components.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LayoutForm {
     Dense,
     Csr,
     Coo,
-    /// Quantized elements of so many bits, with a scale and a zero point for so many of them.
+    /// Quantized elements of `bits` bits, with a scale and a zero point per group of `size` elements.
     Group {
         bits: u32,
         size: usize,
     },
     /// ggml's Q8_0.
     Q8,
-    /// Elements apart by so many in each dimension.
+    /// Elements with these strides, one per dimension.
     Strided(Vec<u64>),
-    /// Codes of this type of safetensors, whose scales are attributes.
+    /// Quantized values in this safetensors dtype, with scales in the attributes.
     Codes(&'static str),
     /// Records, whose values are those of the sample.
     Records,
@@ -78,15 +78,15 @@ pub(crate) enum LayoutForm {
     Blob,
 }
 
-/// A tensor as its components are stored.
+/// A tensor in its stored form.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) name: &'static str,
     pub(crate) shape: Vec<u64>,
     pub(crate) form: LayoutForm,
-    /// Roles and bytes.
+    /// The components' roles and bytes.
     pub(crate) parts: Vec<(String, Vec<u8>)>,
-    /// What has to be kept beside them.
+    /// The attributes that operations must keep.
     pub(crate) attributes: Map<String, Value>,
 }
 
@@ -113,7 +113,7 @@ impl Stored {
         found.map(|(_, bytes)| &**bytes)
     }
 
-    /// Returns whether its bytes are not elements.
+    /// Returns whether the tensor's bytes are not elements.
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self.form, LayoutForm::Records | LayoutForm::Blob)
     }
@@ -122,7 +122,7 @@ impl Stored {
         self.shape.iter().product::<u64>() as usize
     }
 
-    /// Returns the dense tensor, or nothing if the components do not make one.
+    /// Returns the dense tensor, or `None` if the components do not form one.
     pub(crate) fn dense(&self) -> Option<Tensor> {
         let at = |position: &[u64]| -> Option<usize> {
             let inside = position.iter().zip(&self.shape).all(|(p, n)| p < n);
@@ -201,7 +201,7 @@ impl Stored {
     }
 }
 
-/// Returns the value of a half-precision float that is finite.
+/// Converts a finite half-precision float.
 pub(crate) fn half(bits: u16) -> f32 {
     let (sign, exponent, fraction) = (bits >> 15, (bits >> 10) & 31, bits & 1023);
     assert_ne!(exponent, 31, "{bits:#x}");

@@ -3,7 +3,8 @@
 use super::{sound_and_altered, write};
 use crate::command::holdall;
 
-/// Strictly, what the specification demands and packages can be read without is a finding of its own rule; else a warning.
+/// A requirement of the specification that packages can be read without is a finding of its own rule in strict mode,
+/// and a warning otherwise.
 #[test]
 fn what_the_specification_demands_is_found_strictly() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +99,7 @@ fn a_package_whose_files_are_not_what_it_says_is_not_compared() {
     }
 }
 
-/// A file of a package is held against its hash wherever the package is, and whatever takes the file.
+/// A file of a package is compared with its hash wherever the package is, and whichever command reads the file.
 #[test]
 fn a_package_inside_an_archive_is_held_against_its_hashes() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,7 +142,7 @@ fn a_package_inside_an_archive_is_held_against_its_hashes() {
                     || ran.out.contains("file/digest");
                 assert_eq!(says, status == 1, "{args:?} {ran:?}");
             }
-            // A scan looks at what is there, whatever it should be.
+            // A scan reads the files whether or not they match their hashes.
             holdall(["scan", &file]).ends_with(0);
         }
     }
@@ -167,7 +168,7 @@ fn what_is_compressed_is_held_to_limits() {
         let no = holdall([&["unpack", &package, "-o", &at("no")][..], &limits].concat());
         assert!(no.ends_with(4).err.contains("p.carton!/model/w.bin"));
         holdall(["verify", &package]).ends_with(0);
-        // A bit of the compressed bytes: the file is named whatever is found.
+        // One bit of the compressed data is flipped: the file is named whatever the error is.
         let mut bytes = std::fs::read(&package).unwrap();
         let name = b"model/w.bin";
         let first = bytes.windows(name.len()).position(|w| w == name).unwrap();

@@ -1,4 +1,4 @@
-//! Packages at the command line: made, looked at, verified, unpacked, compared, and killed.
+//! Packages on the command line: packed, inspected, verified, unpacked, compared, and killed meanwhile.
 #![cfg(feature = "carton")]
 
 mod hashes;
@@ -11,12 +11,12 @@ mod unpack;
 use crate::command::holdall;
 use std::path::Path;
 
-/// A field of bytes of a protocol buffer.
+/// Returns a length-delimited field of a protocol buffer.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
 }
 
-/// An ONNX graph that declares `x` of that type and shape `[n, 2]`, and says nothing else.
+/// Returns an ONNX graph that only declares an input `x` of this type and of shape `[n, 2]`.
 fn onnx(element: u8) -> Vec<u8> {
     let dims = [field(1, &field(2, b"n")), field(1, &[0x08, 2])].concat();
     let tensor = [vec![0x08, element], field(2, &dims)].concat();
@@ -47,7 +47,7 @@ required_framework_version = "=1.0.0"
 runner_compat_version = 1
 "#;
 
-/// An `.npy` file of ones.
+/// Returns an `.npy` file of ones.
 fn npy(shape: &str, count: usize) -> Vec<u8> {
     let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
     let head = format!("{head:<117}\n");
@@ -63,13 +63,13 @@ fn write(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Names of what is not whole in a folder.
+/// Returns the names of incomplete files in a folder.
 fn left(folder: &Path) -> Vec<String> {
     let names = folder.read_dir().unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.ends_with(".part")).collect()
 }
 
-/// A package of one safetensors file, sound, and the same with another last element.
+/// Writes a sound package of one safetensors file, and a copy in which the last element differs.
 fn sound_and_altered(dir: &Path) -> (String, String) {
     let header = r#"{"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
     let len = (header.len() as u64).to_le_bytes();

@@ -20,7 +20,7 @@ fn a_model_file_says_what_runs_it() {
     assert_eq!(card["inputs"][0]["dtype"], "float32");
     let text = holdall(["inspect", package]).ends_with(0).out;
     assert!(text.contains("[n, 2]") && text.contains("model/m.onnx"), "{text}");
-    // Types that packages do not have.
+    // Element types that packages do not have.
     let model = write(dir.path(), "half.onnx", onnx(10));
     let made = holdall(["pack", &model]).ends_with(0);
     assert!(made.err.contains("float16"), "{made:?}");
@@ -60,7 +60,7 @@ fn self_tests_and_examples_are_given_by_options() {
         (&"a rose, red".into(), &"@misc/rose.png".into())
     );
     assert_eq!(example["outputs"]["label"], "@tensor_data/example_0.outputs.label");
-    // In the type that is declared.
+    // With the declared type.
     let tensor = holdall(["inspect", &at("a.carton"), "-t", "self_test_1.inputs.x", "--json"])
         .ends_with(0)
         .json();
@@ -96,7 +96,7 @@ fn what_cannot_be_packed_is_misuse() {
     pack(&model, "=1.0.0").ends_with(0);
 }
 
-/// A folder without `carton.toml` is not one that the command guesses about: it says what to do.
+/// For a folder without `carton.toml`, the command does not guess, and its error has a hint.
 #[test]
 fn a_folder_of_model_files_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,9 +113,9 @@ fn a_folder_of_model_files_says_what_to_do() {
         let e = holdall([&command[..], &["--json"]].concat()).ends_with(1).error();
         assert_eq!(e["code"], "carton/missing-file", "{command:?}");
         let hint = e["hint"].as_str().unwrap();
-        assert!(hint.contains("say what runs them: `--runner NAME --framework-version"), "{hint}");
+        assert!(hint.contains("name the runner: `--runner NAME --framework-version"), "{hint}");
     }
-    // As it says.
+    // Following the hint helps.
     holdall(["pack", folder, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
     holdall(["verify", "--strict", &format!("{folder}.carton")]).ends_with(0);
 }
@@ -136,7 +136,7 @@ fn a_folder_without_a_model_is_not_packed() {
     }
 }
 
-/// What the command takes for a description is what it reads.
+/// Texts given as options are read back from the package unchanged.
 #[test]
 fn what_is_packed_is_strictly_sound() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn what_is_packed_is_strictly_sound() {
     let packed = holdall([&args[..], &more].concat()).ends_with(0);
     let package = dir.path().join("m.carton");
     let package = package.to_str().unwrap();
-    // No platform has such a name, which is told at once.
+    // No platform has such a name, which is reported at once.
     assert!(packed.err.contains("(and 1 more) [carton/platform]"), "{packed:?}");
     let report = holdall(["verify", "--strict", package, "--json"]).ends_with(1).json();
     let found = &report["findings"];
@@ -166,7 +166,8 @@ fn what_is_packed_is_strictly_sound() {
     holdall(["verify", "--strict", package]).ends_with(0);
 }
 
-/// Packages have no booleans: a graph's are declared as numbers, which the runner takes and gives.
+/// Packages have no boolean type: the booleans of a graph are declared as numbers, which the runner accepts and
+/// returns.
 #[cfg(feature = "run-onnx")]
 #[test]
 fn booleans_of_a_graph_are_declared_as_numbers() {
@@ -209,7 +210,7 @@ fn a_damaged_model_is_packed_with_a_warning() {
     write(&folder, "model.safetensors", half);
     let said = pack(folder.to_str().unwrap());
     assert!(said.contains("package/unread"), "{said}");
-    // An index is nothing without its files, and these cannot be known.
+    // An index alone is refused: it is only a part of a model.
     let index = write(
         &folder,
         "model.safetensors.index.json",
@@ -220,7 +221,7 @@ fn a_damaged_model_is_packed_with_a_warning() {
         ["pack", &index, "-o", &to, "--json", "--runner", "noop", "--framework-version", "1"];
     assert_eq!(holdall(args).error()["code"], "package/part");
     assert!(!Path::new(&to).exists());
-    // Neither is said of what is sound, or no file of tensors.
+    // Neither message appears for a sound file or for a file that is not a tensor file.
     for (name, bytes) in [("sound.safetensors", &sound[..]), ("m.bin2", half)] {
         assert_eq!(pack(&write(dir.path(), name, bytes)), "", "{name}");
     }
@@ -250,22 +251,22 @@ fn a_package_is_not_written_among_what_is_packed() {
         }
     }
     assert!(!Path::new(&at("folder/o.carton")).exists());
-    // Nor over the one file that is packed.
+    // The single file that is packed is not overwritten either.
     let e = pack(&[&model, "-o", &model, "-f"]).ends_with(2).error();
     assert_eq!(e["code"], "package/output-inside");
     assert_eq!(std::fs::read(&model).unwrap(), b"weights");
-    // Where it goes by itself is beside the folder, also from within.
+    // By default, the package is written next to the folder, also if the folder is the current one.
     pack(&[&at("folder")]).ends_with(0);
     pack(&[&at("folder"), "-f"]).ends_with(0);
     pack(&[&at("folder/deep/.."), "-f"]).ends_with(0);
     let mut within = command(["pack", ".", "-f", "--json"]);
     let within = within.args(version).current_dir(at("folder")).output().unwrap();
     assert!(within.status.success(), "{within:?}");
-    // A package of one name with the folder and more is not in it.
+    // A path that merely begins with the folder's name is not inside the folder.
     pack(&[&at("folder"), "-o", &at("folder.more")]).ends_with(0);
 }
 
-/// A card says what is new; the graph, and the folder's own `carton.toml`, say the rest.
+/// A card may contain only new fields; the rest comes from the graph and from the folder's own `carton.toml`.
 #[test]
 fn a_card_may_say_only_what_is_new() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,13 +291,13 @@ fn a_card_may_say_only_what_is_new() {
         assert!(with.contains(line), "`{line}` is not in\n{with}");
     }
     assert!(with.contains("threads = 2"), "{with}");
-    // Over what a folder says of itself.
+    // The card takes precedence over the folder's description.
     holdall(["pack", xor, "-o", &at("c.carton"), "--from-toml", &card]).ends_with(0);
     let own = std::fs::read_to_string(format!("{xor}/carton.toml")).unwrap();
     let again = text(&at("c.carton"));
     assert!(again.contains("[[self_test]]") == own.contains("[[self_test]]"), "{again}");
     assert!(again.contains("license = \"MIT\"\n"), "{again}");
-    // What it does say must be right, and something must say the rest.
+    // The fields of the card must be valid, and the missing ones must come from elsewhere.
     let wrong = write(dir.path(), "wrong.toml", "spec_version = 2\n");
     let error = holdall(["pack", &model, "-o", &at("d.carton"), "--from-toml", &wrong, "--json"]);
     assert_eq!(error.ends_with(4).error()["code"], "carton/version");

@@ -49,7 +49,7 @@ fn a_package_goes_round() {
     assert_eq!(hashes[0], hashes[1]);
     let tensor = holdall(["inspect", &at("a.carton"), "-t", "x"]).ends_with(0).out;
     assert!(tensor.contains("[3, 2], 6 elements"), "{tensor}");
-    // Another name, and another file.
+    // A different package name and a different file.
     holdall(["diff", &at("a.carton"), &at("a")]).ends_with(0);
     write(dir.path(), "a/model/w.bin", [8; 1000]);
     holdall(["verify", &at("a")]).ends_with(1);
@@ -59,7 +59,7 @@ fn a_package_goes_round() {
     let diff = holdall(["diff", &at("a.carton"), &at("d.carton"), "--json"]).ends_with(1).json();
     assert_eq!(diff["fields"][0]["name"], "model_name");
     assert_eq!(diff["files"][0]["name"], "model/w.bin");
-    // Tensors that do not fit what is declared are odd, and bad for those who want to know.
+    // Tensors that do not match the declared inputs cause a warning, and an error in strict mode.
     let odd = format!("x={}", write(dir.path(), "odd.npy", npy("(3, 1)", 3)));
     let odd = pack("odd.carton", &odd).ends_with(0);
     assert!(odd.err.contains("carton/self-test"), "{odd:?}");
@@ -97,7 +97,7 @@ fn standard_input_may_be_a_package() {
     }
 }
 
-/// One package in another is known by its bytes, and looked at as one: all its files, not its tensors alone.
+/// A package inside a package is recognized by its contents and treated as a package, with all its files.
 #[test]
 fn a_package_inside_a_package_is_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn a_file_of_another_format_is_no_package() {
     }
 }
 
-/// Examples are short enough for the narrowest usual terminal; the sentences below them fill it.
+/// Examples fit the narrowest usual terminal; the sentences below them use its full width.
 #[test]
 fn examples_are_not_wrapped() {
     for name in ["pack", "unpack", "hash"] {
@@ -168,7 +168,7 @@ fn a_folder_whose_description_is_linked_says_what_to_do() {
     }
 }
 
-/// Tensors of texts and of tensors have a layout that is known; they have no numbers.
+/// Tensors of texts and of tensors have a known layout; they have no numbers.
 #[test]
 fn texts_and_nested_tensors_are_shown_as_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn texts_and_nested_tensors_are_shown_as_what_they_are() {
     assert!(all.contains("a nested tensor of\n  0  x  f32 [3, 2]  "), "{all}");
     assert!(all.contains("\n  1  x  f32 [3, 2]  "), "{all}");
     for text in [texts, all] {
-        assert!(!text.contains("not known"), "{text}");
+        assert!(!text.contains("unknown layout"), "{text}");
     }
     for (name, code) in [("words", "file/unknown-layout"), ("all", "file/unknown-layout")] {
         let out = at("t.npy");

@@ -31,7 +31,7 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
         }
     }
     assert!(seen[0] > 0, "{seen:?}");
-    // What killed ones left goes with the next.
+    // Files left by killed runs are removed by the next run.
     holdall(["unpack", &package, "-o", &to, "--force"]).ends_with(0);
     assert_eq!(left(dir.path()), [""; 0]);
 }
@@ -63,7 +63,7 @@ fn what_a_killed_unpack_left_goes_with_the_next_write_of_any_kind() {
 #[test]
 fn a_sound_package_can_be_unpacked() {
     let dir = tempfile::tempdir().unwrap();
-    // Names like those that unpacking uses itself, and as long as names can be.
+    // Names like those that unpacking uses itself, and names of the maximum length.
     let long = "x".repeat(255);
     for name in ["mode", ".holdall-mode", ".holdall-abcdef.part", &long, &format!("{long}/{long}")]
     {
@@ -93,12 +93,12 @@ fn a_file_where_a_folder_should_be_is_not_replaced() {
     let args = ["unpack", package.to_str().unwrap(), "-o", &model, "-f", "--json"];
     let e = holdall(args).ends_with(2).error();
     assert_eq!(e["code"], "package/place");
-    // Not to add what was given.
+    // The hint does not suggest an option that is already given.
     assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
     assert_eq!(std::fs::read(&model).unwrap(), b"weights");
 }
 
-/// The folder that a package is in is not replaced by what is in the package: it would go with the rest.
+/// Unpacking does not replace the folder that contains the package, because that would delete the package.
 #[test]
 fn a_package_is_not_unpacked_over_itself() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,10 +128,10 @@ fn a_package_is_not_unpacked_over_itself() {
         assert!(Path::new(&at("here/inner/other")).exists());
     }
     holdall(["verify", package]).ends_with(0);
-    // Beside it is another folder, though its name begins as that of the package does.
+    // A neighboring folder whose name begins with that of the package can be written.
     holdall(["unpack", package, "-o", &at("here/inner/p")]).ends_with(0);
     holdall(["unpack", package, "-o", &at("here/inner/p"), "-f"]).ends_with(0);
-    // And an unpacked one is not made of itself.
+    // An unpacked package is not packed onto itself.
     let itself = ["unpack", &at("here/inner/p"), "-o", &at("here/inner/p"), "-f", "--model"];
     holdall(itself).ends_with(2);
     holdall(["verify", &at("here/inner/p")]).ends_with(0);

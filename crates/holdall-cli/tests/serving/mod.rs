@@ -1,4 +1,4 @@
-//! `holdall serve` as a process of its own.
+//! Runs `holdall serve` as a separate process.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use crate::command::command;
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server that ends with this.
+/// A server that is stopped when this is dropped.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) told: serde_json::Value,
@@ -44,7 +44,7 @@ impl Serving {
         );
     }
 
-    /// Exit status and log, once it has ended.
+    /// Returns the exit status and the log, after the server has ended.
     pub(crate) fn ended(mut self) -> (i32, String) {
         let until = Instant::now() + Duration::from_secs(15);
         while self.child.try_wait().unwrap().is_none() {

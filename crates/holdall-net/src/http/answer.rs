@@ -1,4 +1,4 @@
-//! What is answered, but for the bytes of files.
+//! HTTP responses, independent of the HTTP version.
 
 use super::request::{Request, ResponseRange, part};
 use super::server::HttpOptions;
@@ -13,35 +13,35 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An answer, in whichever version of HTTP it goes out: its head, and what follows.
+/// A response, independent of the HTTP version: its status and headers, and its body.
 pub(super) struct Answer {
     pub(super) status: u16,
     headers: Vec<(&'static str, String)>,
     body: Body,
-    /// The broken rule that the request was refused for.
+    /// The code of the rule that the request broke, if it was refused.
     pub(super) refused: Option<&'static str>,
 }
 
-/// What follows a head.
+/// The body of a response.
 enum Body {
     Text(String),
     File(Arc<dyn ServedFile>, Range<u64>),
 }
 
-/// How a server answers.
+/// Builds responses to requests.
 pub(super) struct Responder<'a> {
     pub(super) service: &'a Service,
     pub(super) options: &'a HttpOptions,
-    /// Whether only this machine reaches the server.
+    /// Whether the server listens on a loopback address only.
     pub(super) is_loopback: bool,
 }
 
 impl Responder<'_> {
-    /// The answer to a request, or to bytes that are not one.
+    /// Returns the response to a request, or to bytes that are not a valid request (`None`).
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
             Some(request) => self.respond(request),
-            None => Answer::text(400, "the request is not understood here\n"),
+            None => Answer::text(400, "invalid request\n"),
         };
         for (name, value) in &self.options.headers {
             answer.add(name, value);
@@ -58,9 +58,10 @@ impl Responder<'_> {
     }
 
     fn respond(&self, request: &Request<'_>) -> Answer {
-        // A page of a stranger's whose name leads to this machine has the name in its requests.
+        // DNS rebinding: a foreign web page whose host name resolves to this machine sends that host name. Only hosts
+        // that mean this machine itself are accepted.
         if self.is_loopback && !request.header("host").is_none_or(is_own) {
-            return Answer::text(421, "this server has another name\n");
+            return Answer::text(421, "wrong host\n");
         }
         match request.method {
             "GET" | "HEAD" => {}
@@ -76,13 +77,13 @@ impl Responder<'_> {
                 return answer;
             }
             _ => {
-                let mut answer = Answer::text(405, "files are only read here\n");
+                let mut answer = Answer::text(405, "method not allowed: use GET or HEAD\n");
                 answer.add("Allow", METHODS);
                 return answer;
             }
         }
         if !request.tokens().iter().any(|token| self.service.tokens.admit(token)) {
-            let mut answer = Answer::text(401, "a token is asked for\n");
+            let mut answer = Answer::text(401, "missing or invalid token\n");
             answer.add("WWW-Authenticate", "Bearer");
             answer.refused = Some(TOKEN.code);
             return answer;
@@ -107,7 +108,7 @@ impl Responder<'_> {
             text.push_str(if count > 0 { ",\n" } else { "\n" });
             text.push_str("{\"name\":");
             write_string(&entry.name, &mut text);
-            // A text takes it.
+            // Writing to a `String` cannot fail.
             let _ = write!(text, ",\"bytes\":{}}}", entry.len);
             count += 1;
         }
@@ -171,7 +172,7 @@ impl Responder<'_> {
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Whether a host is one that only this machine has: an IP address, or `localhost`.
+/// Returns `true` if a host name cannot belong to a foreign site: an IP address, or `localhost`.
 fn is_own(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
@@ -193,9 +194,9 @@ impl Answer {
         Answer { status, headers: vec![kind], body: Body::Text(text.into()), refused: None }
     }
 
-    /// What a client is told that speaks plain text, where that is refused.
+    /// Returns the response to a client that does not use TLS, if plain text is refused.
     pub(super) fn plain() -> Answer {
-        let text = "this server speaks HTTP over TLS alone: ask for https://\n";
+        let text = "this server accepts HTTPS only: use https://\n";
         Answer { refused: Some(PLAIN.code), ..Answer::text(400, text) }
     }
 
@@ -203,16 +204,16 @@ impl Answer {
         self.headers.push((name, value.to_owned()));
     }
 
-    /// The headers about the body, and others.
+    /// Returns all headers, including `Content-Length`.
     pub(super) fn headers(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
         let own = self.headers.iter().map(|(name, value)| (*name, Cow::Borrowed(value.as_str())));
-        // Neither of these two has a body, nor says how long one would be.
+        // Responses with status 204 and 304 have no body, and no `Content-Length` either.
         let len = (!matches!(self.status, 204 | 304)).then(|| self.len().to_string());
         let len = len.map(|len| ("Content-Length", Cow::Owned(len)));
         own.chain(len).chain([("X-Content-Type-Options", Cow::Borrowed("nosniff"))])
     }
 
-    /// Bytes of the body.
+    /// Returns the length of the body in bytes.
     pub(super) fn len(&self) -> u64 {
         match &self.body {
             Body::Text(text) => text.len() as u64,
@@ -220,7 +221,8 @@ impl Answer {
         }
     }
 
-    /// Reads the body from `at` on, into memory that ends inside it.
+    /// Reads `out.len()` bytes of the body, starting at offset `at`. `at + out.len()` must not exceed the length of the
+    /// body.
     pub(super) fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
         let end = at + out.len() as u64;
         match &self.body {

@@ -1,4 +1,4 @@
-//! What a client begins with: TLS or plain text, HTTP/1.1 or HTTP/2.
+//! The start of a connection: detects TLS or plain text, and HTTP/1.1 or HTTP/2.
 
 use super::answer::Answer;
 use super::server::{LOOK, PARTING, PlainHttp, Shared, Unsent, is_passing, part_with};
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// What is spoken over TLS, the dearest first.
+/// The protocols offered over TLS (ALPN), most preferred first.
 pub(super) const PROTOCOLS: &[&[u8]] = &[HTTP2, b"http/1.1"];
 const HTTP2: &[u8] = b"h2";
 
-/// What every connection of HTTP/2 begins with, and no other.
+/// The first bytes of every HTTP/2 connection. No HTTP/1.1 request starts with them.
 const PREFACE: &[u8] = b"PRI";
-/// No settings, and the end: no stream was looked at, `INADEQUATE_SECURITY` (RFC 9113, 6.8 and 7).
+/// An empty SETTINGS frame and a GOAWAY frame: no stream was processed, `INADEQUATE_SECURITY` (RFC 9113, 6.8 and 7).
 const INADEQUATE: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
     \0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0c";
-/// The first byte of TLS: a record of the handshake.
+/// The first byte of a TLS connection: the type of a handshake record.
 const HANDSHAKE: u8 = 22;
-/// How long one who has sent a byte or two is left to send more.
+/// How long to wait for more bytes from a client that has sent only a part of [`PREFACE`].
 const PAUSE: Duration = Duration::from_millis(10);
 
 enum First {
@@ -48,7 +48,7 @@ pub(super) fn serve(shared: &Shared, stream: TcpStream, visit: &Visit) -> io::Re
     }
 }
 
-/// What the first bytes are of, which are left where they are; nothing, where none come.
+/// Detects the protocol from the first bytes, without consuming them. Returns `None` if the client sends none in time.
 fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
     let until = Instant::now() + shared.service.bounds.patience;
     stream.set_read_timeout(Some(LOOK))?;
@@ -69,7 +69,7 @@ fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
     Ok(None)
 }
 
-/// Tells a client of HTTP/2 that plain text is not spoken here. What it asks is not looked at.
+/// Tells an HTTP/2 client that plain text is refused, without reading its requests.
 fn refuse(mut stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     stream.set_write_timeout(Some(LOOK))?;
     let told = stream.write_all(INADEQUATE).map_err(Unsent::Client);
@@ -77,7 +77,7 @@ fn refuse(mut stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     part_with(stream, LOOK)
 }
 
-/// HTTP/2 without TLS.
+/// Serves HTTP/2 without TLS.
 fn plain(shared: &Shared, stream: TcpStream, visit: &Visit) -> io::Result<()> {
     let end = stream.try_clone()?;
     let answering = done(async { Ok(http2::serve(shared, waiting(stream)?, visit).await) })?;
@@ -86,7 +86,7 @@ fn plain(shared: &Shared, stream: TcpStream, visit: &Visit) -> io::Result<()> {
     Ok(())
 }
 
-/// TLS, and in it whichever was agreed on.
+/// Serves a client over TLS, in the HTTP version that the handshake selected.
 fn secure(
     shared: &Shared,
     stream: TcpStream,
@@ -117,32 +117,33 @@ fn secure(
     }
 }
 
-/// What came of TLS.
+/// The state after a TLS handshake.
 enum Begun<A> {
     Ended,
     Http1(Box<StreamOwned<ServerConnection, TcpStream>>),
     Http2(A),
 }
 
-/// What `doing` comes to, which this thread does.
+/// Runs a future to completion on this thread.
 fn done<T>(doing: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     wait::wait(&wait::shared().map_err(io::Error::other)?, doing)
 }
 
-/// A socket that is waited for with others.
+/// Turns a blocking socket into one of tokio's.
 fn waiting(stream: TcpStream) -> io::Result<tokio::net::TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     tokio::net::TcpStream::from_std(stream)
 }
 
-/// Ends a connection that was waited for.
+/// Closes a connection that was used asynchronously.
 fn part(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     part_with(stream, PARTING)
 }
 
-/// What comes of something that a client has to do; nothing, where it takes longer than its patience, or the server ends.
+/// Waits for something the client has to do. Returns `None` if that takes longer than
+/// [`ServerLimits::patience`](crate::ServerLimits::patience), or if the server is stopped.
 pub(super) async fn in_time<T>(shared: &Shared, doing: impl Future<Output = T>) -> Option<T> {
     let until = Instant::now() + shared.service.bounds.patience;
     let mut doing = pin!(doing);

@@ -1,4 +1,4 @@
-//! HTTP/1.1: one request after the other, and an answer to each.
+//! HTTP/1.1: one request after the other, each with its response.
 
 use super::answer::Answer;
 use super::request::{HEAD_MAX, Request};
@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
-/// Serves a client until it has no more requests, or is not to be understood.
+/// Serves a client until it sends no more requests, or an invalid one.
 pub(super) fn serve(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     prepare(shared, stream)?;
     converse(shared, &mut &*stream, visit)?;
@@ -16,7 +16,7 @@ pub(super) fn serve(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::R
     stream.shutdown(Shutdown::Both)
 }
 
-/// The same, over TLS.
+/// Serves a client over TLS, like [`serve`].
 #[cfg(feature = "http2")]
 pub(super) fn serve_secure(
     shared: &Shared,
@@ -30,13 +30,13 @@ pub(super) fn serve_secure(
     part_with(&stream.sock, LOOK)
 }
 
-/// Tells a client that there are enough of them.
+/// Sends 503: the server has its maximum number of clients.
 pub(super) fn refuse(stream: &TcpStream) -> io::Result<()> {
-    let answer = Answer::text(503, "there are as many clients as this server takes\n");
+    let answer = Answer::text(503, "too many clients\n");
     tell(stream, &answer)
 }
 
-/// Tells a client that plain text is not spoken here. What it asks is not looked at.
+/// Tells a client that plain text is refused, without reading its request.
 pub(super) fn refuse_plain(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     prepare(shared, stream)?;
     let answer = Answer::plain();
@@ -73,8 +73,8 @@ fn converse(shared: &Shared, stream: &mut (impl Read + Write), visit: &Visit) ->
     Ok(())
 }
 
-/// The length of the next head, once it is in `held`; nothing, where none comes. One that is too long is as long as may
-/// be, and none.
+/// Reads until `held` contains a whole request head and returns its length; `None` if no request arrives. If no head
+/// ends within [`HEAD_MAX`] bytes, returns the number of bytes read: parsing them fails.
 fn next(shared: &Shared, stream: &mut impl Read, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let until = Instant::now() + shared.service.bounds.patience;
     let mut part = [0; 4096];
@@ -95,7 +95,7 @@ fn next(shared: &Shared, stream: &mut impl Read, held: &mut Vec<u8>) -> io::Resu
     }
 }
 
-/// Answers one request; whether another may follow.
+/// Answers one request. Returns whether another may follow on this connection.
 fn reply(
     shared: &Shared,
     stream: &mut impl Write,
@@ -114,12 +114,12 @@ fn reply(
     match done {
         Ok(()) => Ok(goes_on),
         Err(Unsent::Client(e)) => Err(e),
-        // What is missing of the answer is how the client finds out.
+        // The status line was sent already: the client learns of the error from the missing bytes.
         Err(Unsent::File(_)) => Ok(false),
     }
 }
 
-/// Sends an answer; `sent` counts bytes of its body.
+/// Sends a response. `sent` counts the bytes of its body.
 fn send(
     stream: &mut impl Write,
     visit: &Visit,
@@ -130,7 +130,7 @@ fn send(
 ) -> Result<(), Unsent> {
     stream.write_all(head(answer, goes_on).as_bytes())?;
     let len = if is_head { 0 } else { answer.len() };
-    // One piece after the other goes through it.
+    // The buffer is reused for each piece.
     let mut memory = vec![0; visit.piece().min(len) as usize];
     while *sent < len {
         let count = (memory.len() as u64).min(visit.piece()).min(len - *sent);
@@ -144,7 +144,7 @@ fn send(
     Ok(stream.flush()?)
 }
 
-/// What comes before the body.
+/// Returns the status line and headers of a response.
 fn head(answer: &Answer, goes_on: bool) -> String {
     let words = match answer.status {
         200 => "OK",

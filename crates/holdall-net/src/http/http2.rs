@@ -1,7 +1,7 @@
-//! HTTP/2, by `h2`: many requests at once.
+//! HTTP/2, with `h2`: many requests at once.
 //!
-//! The thread of a client drives its connection and all answers on it, so a file that is slow holds nobody else up. Of a body
-//! no more is read than the client has room for.
+//! One thread per client drives its connection and all responses on it, so a slow file delays only that client. No more
+//! of a body is read than the client's flow-control window has room for.
 
 use super::answer::Answer;
 use super::begin::in_time;
@@ -22,37 +22,38 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-/// Requests that a client may have sent, for each that is answered; and in any case, because clients begin with as many before they
-/// hear of it.
+/// Requests that a client may have sent, per request that is being answered. Clients start with up to 100 requests,
+/// before they receive the server's settings, so at least [`WAITING_MIN`] are accepted.
 const WAITING: usize = 4;
 const WAITING_MIN: usize = 100;
-/// Bytes of an answer that may have been read and not sent; the fewest where there are many clients are [`PIECE_MIN`].
+/// Maximum bytes of a response that are read and not yet sent. The minimum, with many clients, is [`PIECE_MIN`].
 const BUFFER: u64 = 64 << 10;
-/// A client that has room for fewer bytes than so many is waited for a little: it may be about to have more, and if it is not,
-/// it shall not have a frame for each byte.
+/// If the client has room for fewer than [`FEW`] bytes, wait [`LITTLE`] for more room: otherwise a client that frees
+/// room byte by byte would receive one frame per byte.
 const FEW: usize = 1 << 10;
 const LITTLE: Duration = Duration::from_millis(5);
-/// How long what was answered last is taken to be on its way.
+/// How long the last response is assumed to be in transit.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 struct Peer<'a> {
     shared: &'a Shared,
     visit: &'a Visit,
-    /// Answers at once.
+    /// Limits the number of requests that are answered at once.
     turns: Semaphore,
 }
 
-/// How a connection continues, besides its answers.
+/// The state of a connection besides its responses.
 struct Course<'a> {
     look: Interval,
-    /// When the last answer was given, or the connection made.
+    /// When the last response was finished, or the connection was made.
     since: Instant,
-    /// When the client was told that no more is taken.
+    /// When the client was told that no more requests are accepted.
     parting: Option<Instant>,
     answering: Option<BusyGuard<'a>>,
 }
 
-/// Serves a client until it leaves, or asks nothing for too long. What this gives is kept until the connection has ended.
+/// Serves a client until it disconnects, or sends no request for too long. The caller keeps the returned guard until
+/// the connection is closed.
 pub(super) async fn serve<'a>(
     shared: &'a Shared,
     io: impl AsyncRead + AsyncWrite + Unpin,
@@ -72,7 +73,7 @@ pub(super) async fn serve<'a>(
 }
 
 impl<'a> Peer<'a> {
-    /// Answers requests, at most so many of them begun at once.
+    /// Accepts and answers requests, at most `most` at a time.
     async fn drive<T: AsyncRead + AsyncWrite + Unpin>(
         &self,
         connection: &mut Connection<T, Bytes>,
@@ -87,7 +88,7 @@ impl<'a> Peer<'a> {
                     return Poll::Ready(());
                 }
                 if answers.len() >= most {
-                    // Who takes back what it has asked for, and asks anew, waits.
+                    // A client that resets its streams and opens new ones has to wait.
                     return connection.poll_closed(context).map(|_| ());
                 }
                 match ready!(connection.poll_accept(context)) {
@@ -133,7 +134,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// Sends a body; `sent` counts its bytes.
+    /// Sends a body. `sent` counts its bytes.
     async fn send(
         &self,
         stream: &mut SendStream<Bytes>,
@@ -158,7 +159,8 @@ impl<'a> Peer<'a> {
         Ok(())
     }
 
-    /// Bytes that the client has room for now: at least one, at most so many.
+    /// Waits until the client has room for at least one byte, and returns how many bytes may be sent now, at most
+    /// `most`.
     async fn room(&self, stream: &mut SendStream<Bytes>, most: usize) -> io::Result<usize> {
         stream.reserve_capacity(most);
         let patience = self.shared.service.bounds.patience;
@@ -174,7 +176,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Waits until the client has room for so many bytes.
+/// Waits until the client has room for at least `least` bytes.
 async fn has_room(stream: &mut SendStream<Bytes>, least: usize) -> io::Result<()> {
     poll_fn(|context| {
         while stream.capacity() < least {
@@ -196,7 +198,7 @@ impl Course<'_> {
         Course { look, since: Instant::now(), parting: None, answering: None }
     }
 
-    /// Looks after a connection, now and then; whether it is over.
+    /// Checks a connection for idleness and shutdown, every [`LOOK`]. Returns `true` if it is to be closed.
     fn is_over<T: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         shared: &Shared,
@@ -230,7 +232,7 @@ impl Course<'_> {
     }
 }
 
-/// The request of a stream; `None` if it is not one that is served.
+/// Returns the request of a stream; `None` if it is not valid.
 fn read(parts: &http::request::Parts) -> Option<Request<'_>> {
     let host = parts.uri.authority().map(|authority| ("host", authority.as_str()));
     let mut headers: Vec<(&str, &str)> = host.into_iter().collect();
@@ -240,7 +242,7 @@ fn read(parts: &http::request::Parts) -> Option<Request<'_>> {
     Request::new(parts.method.as_str(), parts.uri.path_and_query()?.as_str(), headers)
 }
 
-/// What comes before a body.
+/// Returns the status and headers of a response.
 fn head(answer: &Answer) -> Response<()> {
     let mut head = Response::new(());
     let status = StatusCode::from_u16(answer.status);
@@ -254,7 +256,7 @@ fn head(answer: &Answer) -> Response<()> {
     head
 }
 
-/// Tells how an answer ended, also where it is given up in the middle.
+/// Logs how a request ended, even if its future is dropped in the middle.
 struct Telling<'a> {
     visit: &'a Visit,
     name: String,

@@ -1,9 +1,10 @@
 //! The same files over HTTP: `GET` and `HEAD`, with ranges.
 //!
-//! What is asked and answered is the same in each version: `request`, `answer`. `http1` and `http2` are how it goes over a connection.
-//! Without the feature `http2` that is HTTP/1.1 in plain text, for loopback or behind a proxy; with it TLS too, and HTTP/2 in
-//! both. A thread serves each client, as many as the [`Bounds`](crate::Bounds) say; what comes from it is held to 16 KiB a
-//! request, and to its patience.
+//! Requests and responses are the same in each version of HTTP (modules `request` and `answer`); `http1` and `http2`
+//! transfer them over a connection. Without the feature `http2`, the server speaks HTTP/1.1 in plain text only, for
+//! loopback or behind a proxy; with it, TLS too, and HTTP/2 over both. Each client has a thread, and
+//! [`ServerLimits`](crate::ServerLimits) limits the number of clients. A request head has at most 16 KiB, and must
+//! arrive within [`ServerLimits::patience`](crate::ServerLimits::patience).
 
 mod answer;
 #[cfg(feature = "http2")]

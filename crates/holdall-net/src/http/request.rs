@@ -1,25 +1,26 @@
-//! What a client asks, and how HTTP/1.1 spells it.
+//! Requests of HTTP clients, and parsing of HTTP/1.1 heads.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// The most bytes of a request's head.
+/// Maximum length of a request's head, in bytes.
 pub(super) const HEAD_MAX: usize = 16 << 10;
 
 /// The head of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
-    /// What is asked for, as it came.
+    /// The request target, as it was sent.
     pub(super) target: &'a str,
     headers: Vec<(&'a str, &'a str)>,
-    /// Whether the client means to ask again on this connection.
+    /// Whether the client keeps the connection open for further requests.
     pub(super) goes_on: bool,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a head of HTTP/1.1, with the empty line at its end; `None` if it is not one, or a body follows it.
+    /// Parses an HTTP/1.1 request head, including the empty line at its end. Returns `None` if it is invalid or
+    /// announces a body.
     pub(super) fn parse(head: &'a [u8]) -> Option<Request<'a>> {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
@@ -47,7 +48,7 @@ impl<'a> Request<'a> {
         Some(request)
     }
 
-    /// A request, however its head was spelled; nothing where it is for no path, or a body follows it.
+    /// Creates a request of any HTTP version. Returns `None` if its target is not a path, or if it has a body.
     pub(super) fn new(
         method: &'a str,
         target: &'a str,
@@ -61,19 +62,20 @@ impl<'a> Request<'a> {
         is_one.then_some(request)
     }
 
-    /// The first header of that name.
+    /// Returns the value of the first header with this name.
     pub(super) fn header(&self, name: &str) -> Option<&'a str> {
         let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| *value)
     }
 
-    /// The name of the file that is asked for.
+    /// Returns the decoded name of the requested file.
     pub(super) fn name(&self) -> Option<String> {
         let path = self.target.split(['?', '#']).next()?;
         decoded(path.strip_prefix('/')?)
     }
 
-    /// What proves who asks: `Bearer TOKEN`, or `Basic` with the token as a name or a password.
+    /// Returns the tokens the client sent: that of `Bearer TOKEN`, or the user name and the password of `Basic`. A
+    /// client that sent none has the empty token.
     pub(super) fn tokens(&self) -> Vec<String> {
         let Some((scheme, given)) = self.header("authorization").and_then(|a| a.split_once(' '))
         else {
@@ -88,30 +90,30 @@ impl<'a> Request<'a> {
         vec![name.to_owned(), password.to_owned()]
     }
 
-    /// Whether the header of that name lists this validator, or any.
+    /// Returns whether the header lists this validator, or `*`; `None` if the request has no such header.
     pub(super) fn lists(&self, header: &str, etag: &str) -> Option<bool> {
         let all = self.header(header)?;
         Some(all.trim() == "*" || all.split(',').any(|one| one.trim() == etag))
     }
 }
 
-/// What of a file of `len` bytes is asked for.
+/// The part of a file that is requested.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ResponseRange {
-    /// All of it.
+    /// The whole file.
     Whole,
     Range(Range<u64>),
-    /// Nothing that it has.
+    /// A range that the file does not have.
     Outside,
 }
 
-/// Reads a `Range` header. An invalid one counts as absent, as does one of several ranges.
+/// Parses a `Range` header for a file of `len` bytes. Invalid headers and headers with several ranges are ignored.
 pub(super) fn part(header: Option<&str>, len: u64) -> ResponseRange {
     let read = |text: &str| -> Option<ResponseRange> {
         let (first, last) = text.strip_prefix("bytes=")?.trim().split_once('-')?;
         let number = |text: &str| -> Option<u64> {
             let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            // One that is too large for us is larger than any file.
+            // A number that overflows is past the end of any file.
             is_number.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let range = match (first, last) {
@@ -134,7 +136,7 @@ pub(super) fn part(header: Option<&str>, len: u64) -> ResponseRange {
     header.and_then(read).unwrap_or(ResponseRange::Whole)
 }
 
-/// A text whose `%41` are made `A`; `None` if that is not UTF-8.
+/// Decodes percent-encoding: `%41` becomes `A`. Returns `None` if an escape is invalid or the result is not UTF-8.
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -151,14 +153,14 @@ pub fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A name as it stands in an address: all but letters, digits, `/` and a few marks as `%41`.
+/// Percent-encodes a name for use in an address: all but ASCII letters and digits, `/`, `-`, `.`, `_` and `~`.
 pub fn encoded(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // A text takes it.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! The server, and what its clients have in common.
+//! The HTTP server, and the state that its clients share.
 
 use super::answer::{Answer, Responder};
 use super::http1;
@@ -18,40 +18,41 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How files are served over HTTP.
+/// Options of an [`HttpServer`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// Which pages in browsers may read what is served: those of this origin, or of all (`*`); none without.
+    /// The origin whose web pages may read the files (CORS); `*` for every origin. By default, no other origin may.
     pub cors: Option<String>,
-    /// Headers that every answer has besides its own: names and values.
+    /// Headers added to every response, as names and values.
     pub headers: Vec<(&'static str, &'static str)>,
-    /// Whom clients that speak TLS meet; without one TLS is not spoken.
+    /// The certificate and key for TLS. Without them, the server does not accept TLS.
     #[cfg(feature = "http2")]
     pub identity: Option<Arc<Identity>>,
-    /// What becomes of clients that do not speak TLS.
+    /// Whether clients that do not use TLS are served.
     pub plain: PlainHttp,
 }
 
-/// What becomes of clients that speak HTTP in plain text, where anyone on the way reads what they send, their token included.
+/// What happens to clients that use plain HTTP, where anyone on the network can read what they send, including their
+/// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PlainHttp {
-    /// They are served.
+    /// Serve them (the default).
     #[default]
     Allow,
-    /// They are told that TLS is spoken here, whatever they ask.
+    /// Refuse every request with an error that says to use TLS.
     Refuse,
 }
 
-/// Serves files over HTTP, on threads of its own, until it is stopped or dropped.
+/// Serves files over HTTP, on its own threads, until it is stopped or dropped.
 pub struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     listener: Option<JoinHandle<()>>,
 }
 
-/// What clients of a server have in common.
+/// The state that all clients of a server share.
 pub(super) struct Shared {
     pub(super) service: Service,
     options: HttpOptions,
@@ -60,26 +61,27 @@ pub(super) struct Shared {
     pub(super) plain: PlainHttp,
     is_loopback: bool,
     is_ending: AtomicBool,
-    /// What is answered now and must be sent before the server ends.
+    /// Number of responses that must be sent before the server ends.
     answering: AtomicUsize,
 }
 
-/// While something is answered.
+/// Counts as one running response until it is dropped.
 pub(super) struct BusyGuard<'a>(&'a AtomicUsize);
 
-/// The longest that bytes of a client are still read after the last answer.
+/// How long to read from a client after the last response.
 pub(super) const PARTING: Duration = Duration::from_secs(2);
-/// How often who waits for a client looks whether the server ends.
+/// How often a thread that waits for a client checks whether the server is to end.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 impl HttpServer {
-    /// Serves at `listen`.
+    /// Starts a server at the address `listen`. Port 0 chooses a free port.
     ///
     /// # Errors
-    /// `net/listen`, `net/identity`.
+    /// `net/listen` if the address cannot be used, or no thread can be started; `net/identity` if the certificate or
+    /// key is invalid.
     pub fn start(service: Service, listen: SocketAddr, options: HttpOptions) -> Result<HttpServer> {
         let failed =
-            |e: io::Error| LISTEN.broken(format!("nobody can listen at {listen} (TCP)")).because(e);
+            |e: io::Error| LISTEN.broken(format!("cannot listen at {listen} (TCP)")).because(e);
         #[cfg(feature = "http2")]
         let tls = match &options.identity {
             Some(identity) => Some(Arc::new(identity.tls(super::begin::PROTOCOLS)?)),
@@ -103,12 +105,12 @@ impl HttpServer {
         Ok(HttpServer { address, shared, listener: Some(thread.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// Returns the address the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long, and ends.
+    /// Accepts no more clients and requests, waits at most `patience` for running responses, and stops.
     pub fn stop(mut self, patience: Duration) {
         self.end();
         let until = Instant::now() + patience;
@@ -127,7 +129,7 @@ impl HttpServer {
     fn end(&mut self) {
         self.shared.is_ending.store(true, Ordering::Release);
         if let Some(listener) = self.listener.take() {
-            // It waits for a client: this is one. Where none can be, it ends with the process.
+            // The thread waits for a client, so connect as one. If that fails, the thread ends with the process.
             if TcpStream::connect_timeout(&self.address, LOOK).is_ok() {
                 let _ = listener.join();
             }
@@ -153,7 +155,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(stream) = stream else {
-            // No more files may be open, for example: later there may be.
+            // For example, because too many files are open: try again later.
             std::thread::sleep(LOOK);
             continue;
         };
@@ -173,13 +175,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 PlainHttp::Refuse => http1::refuse_plain(&own, &stream, &visit),
             };
         };
-        // Where there are no more threads, the client is gone with what would have served it.
+        // If no thread can be started, the client's connection is dropped with the closure.
         let _ = std::thread::Builder::new().name("holdall-http".to_owned()).spawn(serve);
     }
 }
 
-/// Ends a connection after the last answer. A client that still sends gets the answer nevertheless: closing with bytes unread would
-/// take it back. Who is silent for so long is done.
+/// Closes a connection after the last response. Reads what the client still sends, for at most [`PARTING`]: a socket
+/// that is closed with unread bytes would reset the connection, and the client would lose the response. Stops once the
+/// client is silent for `silence`.
 pub(super) fn part_with(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(silence))?;
     stream.shutdown(Shutdown::Write)?;
@@ -199,13 +202,13 @@ impl Shared {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Something is answered until what this gives is dropped.
+    /// Counts a response as running until the returned guard is dropped.
     pub(super) fn answering(&self) -> BusyGuard<'_> {
         self.answering.fetch_add(1, Ordering::AcqRel);
         BusyGuard(&self.answering)
     }
 
-    /// The answer to a request, or to bytes that are not one.
+    /// Returns the response to a request, or to bytes that are not a valid request (`None`).
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let Shared { service, options, is_loopback, .. } = self;
         Responder { service, options, is_loopback: *is_loopback }.answer(request)
@@ -218,7 +221,7 @@ impl Drop for BusyGuard<'_> {
     }
 }
 
-/// Why an answer was not sent whole.
+/// Why a response could not be sent completely.
 pub(super) enum Unsent {
     Client(io::Error),
     File(Error),
@@ -231,7 +234,7 @@ impl From<io::Error> for Unsent {
 }
 
 impl Answer {
-    /// How it ended.
+    /// Returns how the request ended.
     pub(super) fn done(&self, sending: &Result<(), Unsent>) -> RequestOutcome {
         match (sending, self.refused) {
             (Err(Unsent::File(e)), _) => RequestOutcome::Refused(e.code()),

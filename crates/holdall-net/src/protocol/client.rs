@@ -1,4 +1,4 @@
-//! The client's end.
+//! The client's side of the protocol.
 
 use super::frame::{
     ClientFrame, FileId, Frames, INDEX_MAX, PATH_MAX, Refusal, ServerFrame, VERSION,
@@ -14,20 +14,20 @@ use holdall_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a server has said on the control stream.
+/// The client's side of a control stream: opens files, and decodes what the server sends.
 #[derive(Debug)]
 pub struct Client {
     frames: Frames,
     is_welcome: bool,
-    /// The number of the next file.
+    /// The number of the next file to open.
     next: u32,
-    /// Files that were asked for.
+    /// Files that were requested, and for which the server has not answered yet.
     waiting: BTreeMap<u32, Waiting>,
-    /// The file whose index is coming.
+    /// The file whose index is being received.
     coming: Option<Coming>,
 }
 
-/// A file that was asked for: what it is known as, and its hash.
+/// A requested file: the id of the version the client knows, and the expected BLAKE3 hash of the file.
 #[derive(Debug)]
 struct Waiting {
     known: Option<FileId>,
@@ -44,36 +44,36 @@ struct Coming {
     bytes: Vec<u8>,
 }
 
-/// What a server said.
+/// A message from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerMessage {
-    /// It takes this client, and answers so many of its requests at once.
+    /// The server accepts the client.
     Welcome {
-        /// So many.
+        /// Maximum number of requests that the server answers at once.
         requests: u32,
     },
     /// A file is open.
     Opened {
-        /// Its number.
+        /// The file's number.
         file: u32,
-        /// What tells it from others.
+        /// The id of this version of the file.
         id: FileId,
-        /// Bytes in all.
+        /// The file's length in bytes.
         len: u64,
-        /// Its index, where the client did not know it: where bytes are, and they.
+        /// The file's index, as `(offset, bytes)`; empty if the client knows this version.
         index: Vec<(u64, Bytes)>,
     },
-    /// A file is not opened.
+    /// A file could not be opened.
     Refused {
-        /// Its number.
+        /// The file's number.
         file: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
 }
 
 impl Client {
-    /// A client, and the first bytes of its control stream.
+    /// Creates a client, and returns it with the first bytes to send on its control stream.
     pub fn new(token: &str) -> (Client, Vec<u8>) {
         let client = Client {
             frames: Frames::default(),
@@ -85,10 +85,12 @@ impl Client {
         (client, ClientFrame::Hello { version: VERSION, token: token.to_owned() }.encode())
     }
 
-    /// The number of a file, and what is sent on the control stream to open it. With its hash, what comes of it is proven.
+    /// Returns a number for the file and the frame to send on the control stream, to open the file. `known` is the id
+    /// of the version that the client knows already: the server then sends no index. If `root` is given, the server
+    /// sends proofs, and everything it sends is checked against this hash.
     ///
     /// # Errors
-    /// `net/address`, for a name that is too long.
+    /// `net/address` if the name is longer than [`PATH_MAX`] bytes.
     pub fn open(
         &mut self,
         path: &str,
@@ -97,7 +99,9 @@ impl Client {
     ) -> Result<(u32, Vec<u8>)> {
         if path.len() > PATH_MAX {
             let len = path.len();
-            return Err(ADDRESS.broken(format!("the path has {len} bytes, of {PATH_MAX} at most")));
+            return Err(
+                ADDRESS.broken(format!("the path has {len} bytes, the maximum is {PATH_MAX}"))
+            );
         }
         let file = self.next;
         self.next = self.next.wrapping_add(1);
@@ -106,10 +110,10 @@ impl Client {
         Ok((file, ClientFrame::Open { file, known, is_proven, path }.encode()))
     }
 
-    /// What these bytes of the control stream say.
+    /// Decodes the next bytes of the control stream, cut anywhere, and returns the complete messages.
     ///
     /// # Errors
-    /// What the connection ends for: `net/frame`, `net/version`, `net/proof`.
+    /// `net/frame`, `net/version` or `net/proof`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerMessage>> {
         let mut all = Vec::new();
         loop {
@@ -128,12 +132,14 @@ impl Client {
             let Some((kind, said)) = taken else { return Ok(all) };
             let frame = ServerFrame::decode(kind, &said)?;
             if self.is_welcome == matches!(frame, ServerFrame::Welcome { .. }) {
-                return Err(FRAME.broken("a server says welcome once, before all else"));
+                return Err(FRAME.broken("expected one welcome frame, before all others"));
             }
             match frame {
                 ServerFrame::Welcome { version, requests } => {
                     if version != VERSION {
-                        let e = format!("the server speaks version {version}, this is {VERSION}");
+                        let e = format!(
+                            "the server uses version {version}, this client version {VERSION}"
+                        );
                         return Err(VERSION_RULE.broken(e));
                     }
                     self.is_welcome = true;
@@ -156,7 +162,7 @@ impl Client {
                     all.push(ServerMessage::Refused { file, refusal });
                 }
                 ServerFrame::Answer { .. } => {
-                    return Err(FRAME.broken("an answer is on the stream of its request"));
+                    return Err(FRAME.broken("unexpected response on the control stream"));
                 }
             }
         }
@@ -165,40 +171,40 @@ impl Client {
     fn asked(&mut self, file: u32) -> Result<Waiting> {
         match self.waiting.remove(&file) {
             Some(waiting) => Ok(waiting),
-            None => Err(FRAME.broken(format!("file {file} was not asked for"))),
+            None => Err(FRAME.broken(format!("file {file} was not requested"))),
         }
     }
 
-    /// What closes a file.
+    /// Returns the frame that closes a file.
     pub fn close(file: u32) -> Vec<u8> {
         ClientFrame::Close { file }.encode()
     }
 
-    /// What makes the answer on a stream more urgent, or less.
+    /// Returns the frame that changes the priority of the response on a stream.
     pub fn priority(stream: u64, priority: i32) -> Vec<u8> {
         ClientFrame::Priority { stream, priority }.encode()
     }
 }
 
-/// Whether an index may be one: rising ranges inside the file.
+/// Checks that an index has ascending ranges inside the file, of at most [`INDEX_MAX`] bytes.
 fn check_index(index: &[Range<u64>], len: u64) -> Result<()> {
     let is_rising = index.windows(2).all(|w| w[0].end <= w[1].start);
     let is_inside = index.iter().all(|r| !r.is_empty() && r.end <= len);
     match total(index).filter(|total| is_rising && is_inside && *total <= INDEX_MAX) {
         Some(_) => Ok(()),
         None => Err(FRAME.broken(format!(
-            "an index is in rising ranges of its file, of at most {INDEX_MAX} bytes"
+            "the ranges of an index are not in ascending order inside the file, or have more than {INDEX_MAX} bytes"
         ))),
     }
 }
 
-/// Whether the end of the file is proven with its index, so that it is as long as the server says.
+/// Checks that the index includes the last byte of the file, so that its proof also proves the file's length.
 fn has_end(index: &[Range<u64>], len: u64, root: Root) -> Result<()> {
     match index.last() {
         None if len == 0 && is_of_nothing(root) => Ok(()),
         None if len == 0 => Err(unproven(0..0)),
         Some(last) if last.end == len => Ok(()),
-        _ => Err(FRAME.broken("the index of a proven file has the last byte of the file in it")),
+        _ => Err(FRAME.broken("the index of a file with proofs does not include its last byte")),
     }
 }
 
@@ -214,23 +220,24 @@ impl Coming {
     }
 }
 
-/// An answer on its way in, over as many streams as it takes: what came stays, and the next stream is asked for the
-/// rest.
+/// A response that is being received, over one or more streams. When a stream fails, the next one requests only what is
+/// still missing.
 #[derive(Debug)]
 pub struct PendingResponse {
     intake: Intake,
     frames: Frames,
-    /// Whether this stream says that bytes follow.
+    /// Whether the current stream has announced its bytes.
     is_answered: bool,
 }
 
 impl PendingResponse {
-    /// Of these ranges, of which nothing came.
+    /// Creates a response for these ranges, of which nothing was received yet.
     pub fn new(ranges: Vec<Range<u64>>) -> PendingResponse {
         PendingResponse::with_intake(Intake::new(ranges, None))
     }
 
-    /// The same of a file of `len` bytes and this hash, from a server that was asked for proofs when it was opened.
+    /// Creates a response whose ranges come with proofs, for a file of `len` bytes with the hash `root`. The file must
+    /// have been opened with that hash.
     pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> PendingResponse {
         PendingResponse::with_intake(Intake::new(ranges, Some((len, root))))
     }
@@ -239,7 +246,7 @@ impl PendingResponse {
         PendingResponse { intake, frames: Frames::default(), is_answered: false }
     }
 
-    /// The request for what is missing, on a new stream; nothing, where nothing is.
+    /// Returns the frame that requests the missing ranges on a new stream; `None` if nothing is missing.
     pub fn request(&mut self, file: u32, priority: i32) -> Option<Vec<u8>> {
         if self.is_whole() {
             return None;
@@ -251,25 +258,26 @@ impl PendingResponse {
         Some(ClientFrame::Request { file, priority, ranges }.encode())
     }
 
-    /// What did not come.
+    /// Returns the ranges that were not received yet.
     pub fn missing(&self) -> Vec<Range<u64>> {
         self.intake.missing()
     }
 
-    /// Whether all came.
+    /// Returns `true` if all ranges were received.
     pub fn is_whole(&self) -> bool {
         self.intake.is_whole()
     }
 
-    /// Bytes that came, over all streams.
+    /// Returns the number of bytes received so far, over all streams.
     pub fn bytes_received(&self) -> u64 {
         self.intake.bytes_received()
     }
 
-    /// Takes bytes of the stream, and hands out those of the file.
+    /// Decodes the next bytes of the stream, and passes the file's bytes to `each`.
     ///
     /// # Errors
-    /// `net/frame`; `net/answer` for bytes that were not asked for; `net/proof`; what the server refuses the request for.
+    /// `net/frame` if the bytes are not valid; `net/answer` if they were not requested; `net/proof` if they do not
+    /// match the hash; the server's refusal; an error from `each`.
     pub fn push(
         &mut self,
         mut input: &[u8],
@@ -283,23 +291,22 @@ impl PendingResponse {
                 ServerFrame::Answer { len } => {
                     let due = self.intake.due();
                     if len != due {
-                        return Err(ANSWER.broken(format!(
-                            "the server announces {len} bytes, {due} were asked for"
-                        )));
+                        return Err(ANSWER
+                            .broken(format!("the server announces {len} bytes, expected {due}")));
                     }
                     self.is_answered = true;
                 }
-                _ => return Err(FRAME.broken("expected an answer or an error")),
+                _ => return Err(FRAME.broken("expected a response or a refusal")),
             }
         }
         self.intake.take(&mut input, each)?;
         if input.is_empty() { Ok(()) } else { Err(too_many()) }
     }
 
-    /// The stream has ended, as streams do.
+    /// Checks that the response is complete. To be called when the stream has ended regularly.
     ///
     /// # Errors
-    /// `net/answer`, where bytes are missing.
+    /// `net/answer` if bytes are missing.
     pub fn finish(&self) -> Result<()> {
         match self.is_whole() && self.is_answered {
             true => Ok(()),
@@ -310,20 +317,20 @@ impl PendingResponse {
     #[cold]
     fn too_few(&self) -> Error {
         let missing = total(&self.missing()).unwrap_or(u64::MAX);
-        ANSWER.broken(format!("the server ended with {missing} bytes still to come"))
+        ANSWER.broken(format!("the response ended with {missing} bytes missing"))
     }
 }
 
 #[cold]
 fn too_many() -> Error {
-    ANSWER.broken("the server sent more bytes than were asked for")
+    ANSWER.broken("the server sent more bytes than were requested")
 }
 
-/// The error of a connection or stream that the other side ended with that number.
+/// Returns the error for a stream or connection that the other side closed with this number.
 #[cfg(feature = "quic")]
 pub(crate) fn ended(number: u64, text: &str) -> Error {
     match super::RefusalReason::from_number(number) {
-        Some(why) if text.is_empty() => why.rule().broken("the server ended the answer"),
+        Some(why) if text.is_empty() => why.rule().broken("the server ended the response"),
         Some(why) => Refusal { why, text: text.to_owned() }.error(),
         None => FAILED.broken(format!("the server ended the connection with number {number}")),
     }

@@ -1,11 +1,11 @@
-//! Frames: how messages are encoded. Section 2 of `docs/spec/stream.md`.
+//! Frames: the encoding of messages. Section 2 of `docs/spec/stream.md`.
 //!
 //! ```text
 //! 0    1    kind
-//! 1    4    length of what follows, u32
-//! 5         what the kind says
+//! 1    4    length of the content, u32
+//! 5         content
 //! ```
-//! Numbers are little-endian; a range is its first byte and its length, u64 each; a text takes the rest of its frame.
+//! Numbers are little-endian. A range is its offset and its length, u64 each. A text extends to the end of its frame.
 
 use crate::rules::{BUSY, CHANGED, FAILED, FRAME, NO_FILE, REQUEST, TOKEN};
 use crate::shelf::TOKEN_MAX;
@@ -14,20 +14,20 @@ use holdall_core::{Error, Result, Rule};
 use std::fmt;
 use std::ops::Range;
 
-/// The version of the protocol that is spoken here.
+/// The protocol version that this crate implements.
 pub const VERSION: u16 = 1;
-/// Bytes before what a frame says.
+/// Length of a frame's head, in bytes.
 pub const HEAD_LEN: usize = 5;
-/// The most bytes of a name.
+/// Maximum length of a file name, in bytes.
 pub const PATH_MAX: usize = 4096;
-/// The most ranges of one request, and of an index.
+/// Maximum number of ranges in a request, and in an index.
 pub const RANGES_MAX: usize = 1024;
-/// The most bytes of an index that are sent unasked.
+/// Maximum length of an index that a server sends, in bytes.
 pub const INDEX_MAX: u64 = 64 << 20;
-/// The most bytes of a reason.
+/// Maximum length of the text of a refusal, in bytes.
 const REASON_MAX: usize = 512;
 
-/// What tells one version of one file from every other file.
+/// The id of one version of a file, which differs from that of every other version and file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId(pub [u8; 32]);
 
@@ -37,115 +37,116 @@ impl fmt::Display for FileId {
     }
 }
 
-/// What a client says.
+/// A message from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientFrame {
-    /// On the control stream, first.
+    /// The first frame on the control stream.
     Hello {
-        /// The protocol's version.
+        /// The protocol version.
         version: u16,
-        /// Empty where the client has none.
+        /// The access token; empty if the client has none.
         token: String,
     },
-    /// On the control stream: opens a file.
+    /// Opens a file. Sent on the control stream.
     Open {
-        /// A number that the client gives it, for as long as it has it open.
+        /// A number the client chooses for the file, unique among its open files.
         file: u32,
-        /// What the client knows it as: then it needs no index.
+        /// The id of the version that the client knows. If it is still current, the server sends no index.
         known: Option<FileId>,
-        /// Whether ranges of it are to come with their proofs.
+        /// Whether the ranges of this file are to be sent with proofs.
         is_proven: bool,
-        /// Its name.
+        /// The file's name.
         path: String,
     },
-    /// On the control stream: the file is not asked for any more.
+    /// Closes a file. Sent on the control stream.
     Close {
-        /// Its number.
+        /// The file's number.
         file: u32,
     },
-    /// On the control stream: how urgent the answer to a request is from now on.
+    /// Changes the priority of a response. Sent on the control stream.
     Priority {
-        /// The number that QUIC gives the stream.
+        /// QUIC's id of the request's stream.
         stream: u64,
-        /// Higher ones come first.
+        /// The new priority. Higher ones are sent first.
         priority: i32,
     },
-    /// On a stream of its own, and nothing after it.
+    /// Requests ranges of a file. The only frame on its stream.
     Request {
         /// The number of an open file.
         file: u32,
-        /// Higher ones come first.
+        /// The priority. Higher ones are sent first.
         priority: i32,
         /// Ranges of the file, in any order.
         ranges: Vec<Range<u64>>,
     },
 }
 
-/// What a server says.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerFrame {
-    /// On the control stream, first.
+    /// The first frame on the control stream.
     Welcome {
-        /// The protocol's version.
+        /// The protocol version.
         version: u16,
-        /// Requests of this client that are answered at once.
+        /// Maximum number of requests of this client that are answered at once.
         requests: u32,
     },
-    /// On the control stream: a file is open. The bytes of the ranges follow it, one after the other.
+    /// A file is open. Sent on the control stream, followed by the bytes of the ranges of `index`.
     File {
-        /// Its number.
+        /// The file's number.
         file: u32,
-        /// What tells it from others.
+        /// The id of this version of the file.
         id: FileId,
-        /// Bytes in all.
+        /// The file's length in bytes.
         len: u64,
-        /// Where its index is; empty where the client knows it.
+        /// The byte ranges of the file's index; empty if the client knows this version.
         index: Vec<Range<u64>>,
     },
-    /// On the control stream: a file is not opened. On that of a request, in place of an answer.
+    /// A file cannot be opened (sent on the control stream), or a request is refused (sent on its stream instead of a
+    /// response).
     Refused {
-        /// The number of the file.
+        /// The file's number.
         file: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// On the stream of a request: its bytes follow.
+    /// A response. Sent on the request's stream, followed by the requested bytes.
     Answer {
-        /// How many.
+        /// Number of bytes that follow.
         len: u64,
     },
 }
 
-/// Why something is refused.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, as a number.
     pub why: RefusalReason,
-    /// The same in words.
+    /// The reason, in words.
     pub text: String,
 }
 
-/// The reasons, by their numbers, from 1 on. Streams that are reset and connections that are closed have them too.
+/// Reasons for refusals, numbered from 1. Reset streams and closed connections use the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum RefusalReason {
-    /// The bytes are not a frame that is expected now.
+    /// An invalid or unexpected frame.
     Frame = 1,
-    /// Another version of the protocol.
+    /// An unsupported protocol version.
     Version = 2,
-    /// No token, or an unknown one.
+    /// A missing or invalid token.
     Token = 3,
-    /// There is no such file.
+    /// No file with this name.
     NoFile = 4,
-    /// The request is none.
+    /// Invalid request.
     Request = 5,
-    /// Too much at once.
+    /// Too many open files, requests or clients.
     Busy = 6,
-    /// The file has changed.
+    /// The file was changed while it was open.
     Changed = 7,
     /// The server cannot read the file.
     Failed = 8,
-    /// The server ends, or has waited too long.
+    /// The server is shutting down, or waited too long.
     Ending = 9,
 }
 
@@ -162,17 +163,17 @@ impl RefusalReason {
         RefusalReason::Ending,
     ];
 
-    /// Its number.
+    /// Returns the reason's number.
     pub fn number(self) -> u16 {
         self as u16
     }
 
-    /// The reason of that number.
+    /// Returns the reason with this number.
     pub fn from_number(number: u64) -> Option<RefusalReason> {
         RefusalReason::ALL.into_iter().find(|why| u64::from(why.number()) == number)
     }
 
-    /// The rule that was broken.
+    /// Returns the broken rule.
     pub fn rule(self) -> &'static Rule {
         match self {
             RefusalReason::Frame => &FRAME,
@@ -188,13 +189,13 @@ impl RefusalReason {
 }
 
 impl Refusal {
-    /// As an error of who was refused.
+    /// Returns the refusal as an error for the client.
     pub fn error(&self) -> Error {
-        self.why.rule().broken(format!("the server says: {}", self.text.shown()))
+        self.why.rule().broken(format!("the server responded: {}", self.text.shown()))
     }
 }
 
-/// What of an error another may know: its text, without what the server calls the file.
+/// The part of an error that a client may see: its text, without the server's path of the file.
 impl From<&Error> for Refusal {
     fn from(e: &Error) -> Refusal {
         let of = |why: &RefusalReason| e.code() == why.rule().code;
@@ -207,16 +208,17 @@ impl From<&Error> for Refusal {
     }
 }
 
-/// Frames that come in pieces: the bytes so far of the next one.
+/// A decoder of frames, from bytes that arrive in pieces. Holds the bytes of an incomplete frame.
 #[derive(Debug, Default)]
 pub struct Frames(Vec<u8>);
 
 impl Frames {
-    /// The kind of the next frame and what it says, taken from the start of `input` as far as it belongs to it; nothing where more
-    /// is needed. `most` is how long a frame of a kind may be; nothing for kinds that are not due.
+    /// Returns the kind and the content of the next frame, and removes its bytes from the start of `input`. Returns
+    /// `None` if the frame is incomplete: then all of `input` was consumed, and the rest is expected in a later call.
+    /// `most` returns the maximum content length of a kind, in bytes, or `None` for kinds that are not expected.
     ///
     /// # Errors
-    /// [`FRAME`].
+    /// [`FRAME`] if the kind is not expected, or the frame is too long.
     pub fn take(
         &mut self,
         input: &mut &[u8],
@@ -227,14 +229,14 @@ impl Frames {
                 [] => 1,
                 [kind, ref rest @ ..] => {
                     let Some(most) = most(kind) else {
-                        return Err(FRAME.broken(format!("a frame of kind {kind:#04x} is not due")));
+                        return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}")));
                     };
                     match rest.first_chunk() {
                         Some(len) => {
                             let len = u32::from_le_bytes(*len) as usize;
                             if len > most {
                                 return Err(FRAME.broken(format!(
-                                    "a frame of kind {kind:#04x} says that it has {len} bytes, and may have {most}"
+                                    "a frame of kind {kind:#04x} has {len} bytes, the maximum is {most}"
                                 )));
                             }
                             HEAD_LEN + len
@@ -258,7 +260,7 @@ impl Frames {
         }
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Returns `true` if a frame has begun and is incomplete.
     pub fn is_cut(&self) -> bool {
         !self.0.is_empty()
     }
@@ -274,12 +276,13 @@ const FILE: u8 = 0x82;
 const REFUSED: u8 = 0x83;
 const ANSWER_KIND: u8 = 0x84;
 
-/// What an open frame has, by bits.
+/// The flags of an open frame.
 const KNOWN: u8 = 1;
 const PROVEN: u8 = 2;
 
 impl ClientFrame {
-    /// The most bytes of a frame of that kind on a control stream.
+    /// Returns the maximum content length of a frame of this kind on a control stream, in bytes; `None` if the kind is
+    /// not allowed there.
     pub fn most_of_control(kind: u8) -> Option<usize> {
         match kind {
             HELLO => Some(2 + TOKEN_MAX),
@@ -290,12 +293,13 @@ impl ClientFrame {
         }
     }
 
-    /// The most bytes of a frame of that kind on the stream of a request.
+    /// Returns the maximum content length of a frame of this kind on a request's stream, in bytes; `None` if the kind
+    /// is not allowed there.
     pub fn most_of_request(kind: u8) -> Option<usize> {
         (kind == REQUEST_KIND).then_some(8 + 16 * RANGES_MAX)
     }
 
-    /// As it is sent.
+    /// Encodes the frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             ClientFrame::Hello { version, token } => {
@@ -318,10 +322,10 @@ impl ClientFrame {
         }
     }
 
-    /// What a frame says.
+    /// Decodes the content of a frame.
     ///
     /// # Errors
-    /// [`FRAME`].
+    /// [`FRAME`] if the kind or the content is invalid.
     pub fn decode(kind: u8, said: &[u8]) -> Result<ClientFrame> {
         let mut said = FrameReader(said);
         let frame = match kind {
@@ -333,9 +337,7 @@ impl ClientFrame {
                 let file = said.u32()?;
                 let [flags] = said.array()?;
                 if flags & !(KNOWN | PROVEN) != 0 {
-                    return Err(
-                        FRAME.broken(format!("{flags} is not a sum of {KNOWN} and {PROVEN}"))
-                    );
+                    return Err(FRAME.broken(format!("unknown flags {flags:#04x}")));
                 }
                 ClientFrame::Open {
                     file,
@@ -354,14 +356,15 @@ impl ClientFrame {
                 priority: said.i32()?,
                 ranges: said.ranges()?,
             },
-            _ => return Err(FRAME.broken(format!("a frame of kind {kind:#04x} is not due"))),
+            _ => return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}"))),
         };
         said.end().map(|()| frame)
     }
 }
 
 impl ServerFrame {
-    /// The most bytes of a frame of that kind on a control stream.
+    /// Returns the maximum content length of a frame of this kind on a control stream, in bytes; `None` if the kind is
+    /// not allowed there.
     pub fn most_of_control(kind: u8) -> Option<usize> {
         match kind {
             WELCOME => Some(6),
@@ -371,7 +374,8 @@ impl ServerFrame {
         }
     }
 
-    /// The most bytes of a frame of that kind on the stream of a request.
+    /// Returns the maximum content length of a frame of this kind on a request's stream, in bytes; `None` if the kind
+    /// is not allowed there.
     pub fn most_of_answer(kind: u8) -> Option<usize> {
         match kind {
             REFUSED => Some(4 + 2 + REASON_MAX),
@@ -380,7 +384,7 @@ impl ServerFrame {
         }
     }
 
-    /// As it is sent.
+    /// Encodes the frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             ServerFrame::Welcome { version, requests } => {
@@ -398,10 +402,10 @@ impl ServerFrame {
         }
     }
 
-    /// What a frame says.
+    /// Decodes the content of a frame.
     ///
     /// # Errors
-    /// [`FRAME`].
+    /// [`FRAME`] if the kind or the content is invalid.
     pub fn decode(kind: u8, said: &[u8]) -> Result<ServerFrame> {
         let mut said = FrameReader(said);
         let frame = match kind {
@@ -420,19 +424,19 @@ impl ServerFrame {
                 refusal: {
                     let number = u64::from(u16::from_le_bytes(said.array()?));
                     let Some(why) = RefusalReason::from_number(number) else {
-                        return Err(FRAME.broken(format!("{number} is not a reason to refuse")));
+                        return Err(FRAME.broken(format!("unknown reason {number}")));
                     };
                     Refusal { why, text: said.text(REASON_MAX)? }
                 },
             },
             ANSWER_KIND => ServerFrame::Answer { len: said.u64()? },
-            _ => return Err(FRAME.broken(format!("a frame of kind {kind:#04x} is not due"))),
+            _ => return Err(FRAME.broken(format!("unexpected frame of kind {kind:#04x}"))),
         };
         said.end().map(|()| frame)
     }
 }
 
-/// A frame of these parts.
+/// Returns a frame whose content is the concatenation of `parts`.
 fn framed(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = Vec::with_capacity(HEAD_LEN + len);
@@ -447,14 +451,14 @@ fn spelled(ranges: &[Range<u64>]) -> Vec<u8> {
     numbers.flat_map(u64::to_le_bytes).collect()
 }
 
-/// What a frame says that was not looked at yet.
+/// The part of a frame's content that was not read yet.
 struct FrameReader<'a>(&'a [u8]);
 
 impl FrameReader<'_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((first, rest)) = self.0.split_first_chunk() else {
             let left = self.0.len();
-            return Err(FRAME.broken(format!("{N} bytes are due in a frame that has {left} left")));
+            return Err(FRAME.broken(format!("expected {N} more bytes in a frame, found {left}")));
         };
         self.0 = rest;
         Ok(*first)
@@ -472,12 +476,12 @@ impl FrameReader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The rest, as a text.
+    /// Reads the rest as a text of at most `most` bytes.
     fn text(&mut self, most: usize) -> Result<String> {
         let all = std::mem::take(&mut self.0);
         if all.len() > most {
             let len = all.len();
-            return Err(FRAME.broken(format!("a text of {len} bytes may have {most}")));
+            return Err(FRAME.broken(format!("a text has {len} bytes, the maximum is {most}")));
         }
         match std::str::from_utf8(all) {
             Ok(text) => Ok(text.to_owned()),
@@ -485,7 +489,7 @@ impl FrameReader<'_> {
         }
     }
 
-    /// The rest, as ranges.
+    /// Reads the rest as ranges.
     fn ranges(&mut self) -> Result<Vec<Range<u64>>> {
         let mut all = Vec::with_capacity(self.0.len().min(16 * RANGES_MAX) / 16);
         while !self.0.is_empty() {
@@ -495,7 +499,7 @@ impl FrameReader<'_> {
                 return Err(FRAME.broken(message));
             };
             if all.len() == RANGES_MAX {
-                return Err(FRAME.broken(format!("there are more than {RANGES_MAX} ranges")));
+                return Err(FRAME.broken(format!("more than {RANGES_MAX} ranges")));
             }
             all.push(start..end);
         }
@@ -505,7 +509,7 @@ impl FrameReader<'_> {
     fn end(&self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),
-            n => Err(FRAME.broken(format!("a frame has {n} bytes too many"))),
+            n => Err(FRAME.broken(format!("a frame has {n} unexpected bytes at its end"))),
         }
     }
 }
@@ -564,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn invalid_frames_are_refused() {
         let take = |bytes: &[u8]| {
             let mut input = bytes;
             Frames::default().take(&mut input, ClientFrame::most_of_control)

@@ -1,32 +1,32 @@
-//! Bytes of ranges as they come in: plain, or each with its proof.
+//! Receiving the bytes of ranges, with or without proofs.
 
 use super::tree::{ProofChecker, Root, proven_len, unproven};
 use holdall_core::Result;
 use std::ops::Range;
 
-/// Bytes of an answer.
+/// Received bytes of one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The number of the range that they are of.
+    /// The index of the range in the request.
     pub of: usize,
-    /// Where in that range.
+    /// The offset in that range.
     pub at: u64,
-    /// They.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// Ranges whose bytes come one after the other. What came stays; what comes next may be on another stream.
+/// Ranges that are received one after the other, over one or more streams.
 #[derive(Debug)]
 pub(super) struct Intake {
     ranges: Vec<Range<u64>>,
-    /// The range that is coming, and how much of it came.
+    /// The range that is being received, and the number of its bytes received so far.
     at: usize,
     done: u64,
-    /// Bytes that came in all.
+    /// Total number of bytes received.
     came: u64,
-    /// Bytes of the file and its hash, where ranges come with proofs.
+    /// The length of the file and its hash, if ranges come with proofs.
     proof: Option<(u64, Root)>,
-    /// The proof that is coming.
+    /// The proof that is being received.
     check: Option<ProofChecker>,
 }
 
@@ -37,7 +37,7 @@ impl Intake {
         new
     }
 
-    /// What did not come.
+    /// Returns the ranges that were not received yet.
     pub(super) fn missing(&self) -> Vec<Range<u64>> {
         let mut rest = self.ranges.get(self.at..).unwrap_or_default().to_vec();
         if let Some(first) = rest.first_mut() {
@@ -46,12 +46,12 @@ impl Intake {
         rest
     }
 
-    /// What is missing comes from its start: the next stream begins.
+    /// Starts over with a new stream, which sends the missing ranges from their start, each with a new proof.
     pub(super) fn again(&mut self) {
         self.check = None;
     }
 
-    /// Bytes that a stream has for what is missing.
+    /// Returns the number of bytes that a stream sends for the missing ranges, including proofs.
     pub(super) fn due(&self) -> u64 {
         let len = |range: &Range<u64>| match self.proof {
             Some((len, _)) => proven_len(len, range),
@@ -64,15 +64,15 @@ impl Intake {
         self.at == self.ranges.len()
     }
 
-    /// Bytes that came, over all streams.
+    /// Returns the number of bytes received so far, over all streams.
     pub(super) fn bytes_received(&self) -> u64 {
         self.came
     }
 
-    /// Takes what belongs to the ranges from the start of `input`, and hands out bytes of the file.
+    /// Removes bytes of the ranges from the start of `input`, and passes the file's bytes to `each`.
     ///
     /// # Errors
-    /// `net/proof`; what `each` fails with.
+    /// `net/proof` if bytes do not match the hash; an error from `each`.
     pub(super) fn take(
         &mut self,
         input: &mut &[u8],
@@ -98,7 +98,7 @@ impl Intake {
             };
             let (mut came, before) = (0, input.len());
             let taken = check.take(input, |at, bytes| {
-                // Of the first group and the last, there may be bytes around those that are wanted.
+                // The first and the last group may have bytes before and after the requested ones.
                 let next = range.start + self.done + came as u64;
                 let end = (range.end - at).min(bytes.len() as u64);
                 let bytes = bytes.get((next - at) as usize..end as usize).unwrap_or_default();
@@ -110,21 +110,21 @@ impl Intake {
             self.add(came);
             taken?;
             if came == 0 && input.len() == before {
-                // Nothing of a range outside of the file is ever to come.
+                // The range is outside the file, so none of its bytes will ever arrive.
                 return Err(unproven(range));
             }
         }
         Ok(())
     }
 
-    /// So many bytes of the range came.
+    /// Counts received bytes of the current range.
     fn add(&mut self, len: usize) {
         self.done += len as u64;
         self.came += len as u64;
         self.pass_empty();
     }
 
-    /// Goes past ranges of which nothing is to come.
+    /// Skips ranges of which nothing is missing.
     fn pass_empty(&mut self) {
         while let Some(range) = self.ranges.get(self.at)
             && range.end.saturating_sub(range.start) <= self.done

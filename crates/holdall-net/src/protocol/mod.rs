@@ -1,11 +1,11 @@
-//! What both sides say, without I/O and without a clock.
+//! The protocol between server and client, without I/O and without a clock.
 //!
-//! The first stream that a client opens is the *control* stream: it says hello, which files it wants, and what has become more
-//! urgent; the server answers with each file's id, length, and the bytes of its index as they are in the file. Every
-//! other stream is one request: ranges of one file; its answer has their bytes, one after the other.
+//! The first stream that a client opens is the *control* stream. On it, the client says hello, opens files and changes
+//! priorities; the server answers with each file's id, its length, and the bytes of its index as they are in the file.
+//! Every other stream is one request for ranges of one file; the response is their bytes, one range after the other.
 //!
-//! [`Server`] and [`Client`] are the two ends of a control stream, [`Answering`] and [`Arrival`] those of a request.
-//! What the other side sends is pushed in as it comes, cut anywhere; what is to be done comes out.
+//! [`Server`] and [`Client`] are the two ends of a control stream, [`ResponseStream`] and [`PendingResponse`] those of
+//! a request. Received bytes are passed in, cut anywhere; messages, actions and frames to send come out.
 
 mod client;
 mod frame;
@@ -24,10 +24,10 @@ pub use intake::Piece;
 pub use server::{PendingRequest, Request, ResponseStream, Server, ServerAction};
 pub use tree::{GROUP, Prover, Reading, Root, Step, Tree, proven_len};
 
-/// What the two sides agree on when they connect (ALPN).
+/// The protocol's name in the TLS handshake (ALPN).
 pub const PROTOCOL: &[u8] = b"holdall/1";
 
-/// Bytes of all these ranges; `None` if the sum overflows, or a range ends before it starts.
+/// Returns the total length of the ranges in bytes; `None` if the sum overflows, or a range ends before it starts.
 pub fn total(ranges: &[std::ops::Range<u64>]) -> Option<u64> {
     ranges.iter().try_fold(0u64, |sum, r| sum.checked_add(r.end.checked_sub(r.start)?))
 }

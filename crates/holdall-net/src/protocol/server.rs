@@ -1,4 +1,4 @@
-//! The server's end.
+//! The server's side of the protocol.
 
 use super::frame::{
     ClientFrame, FileId, Frames, RANGES_MAX, Refusal, RefusalReason, ServerFrame, VERSION,
@@ -11,7 +11,7 @@ use holdall_core::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a client has said on its control stream, and what it may do.
+/// The server's side of a control stream: decodes what a client sends, and checks what it may do.
 #[derive(Debug)]
 pub struct Server {
     tokens: Tokens,
@@ -22,56 +22,56 @@ pub struct Server {
     files: BTreeMap<u32, Asked>,
 }
 
-/// A file that a client asked for.
+/// A file that a client has requested.
 #[derive(Debug)]
 enum Asked {
-    /// It is being opened, for a client that knows it as this.
+    /// The file is being opened. `known` is the id of the version that the client knows.
     Coming { known: Option<FileId>, is_proven: bool },
-    /// It is open.
+    /// The file is open.
     Open { len: u64, is_proven: bool },
 }
 
-/// What is to be done because of what a client said.
+/// What the server must do in response to a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerAction {
-    /// Send this on the control stream.
+    /// Send these bytes on the control stream.
     Send(Vec<u8>),
-    /// Open the file of that name, and say so to [`Server::opened`].
+    /// Open a file, and pass the result to [`Server::opened`].
     Open {
-        /// The client's number for it.
+        /// The client's number for the file.
         file: u32,
-        /// Its name.
+        /// The file's name.
         path: String,
-        /// Whether its tree is needed.
+        /// Whether the file's hash tree is needed.
         is_proven: bool,
     },
-    /// Forget the file.
+    /// Close a file.
     Close {
-        /// Its number.
+        /// The file's number.
         file: u32,
     },
-    /// Send the answer on that stream with another priority.
+    /// Change the priority of the response on a stream.
     Priority {
-        /// QUIC's number for the stream.
+        /// QUIC's id of the stream.
         stream: u64,
-        /// Higher ones come first.
+        /// The new priority. Higher ones are sent first.
         priority: i32,
     },
 }
 
-/// What a client wants on a stream of its own.
+/// A request for ranges of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The number of the file.
+    /// The file's number.
     pub file: u32,
-    /// How urgent it is.
+    /// The priority. Higher ones are sent first.
     pub priority: i32,
-    /// What of it.
+    /// The requested ranges of the file.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl Server {
-    /// For a client that has just connected.
+    /// Creates the state for a client that has just connected.
     pub fn new(tokens: Tokens, bounds: &ServerLimits) -> Server {
         Server {
             tokens,
@@ -83,27 +83,29 @@ impl Server {
         }
     }
 
-    /// What is to be done because of these bytes of the control stream.
+    /// Decodes the next bytes of the control stream, cut anywhere, and returns what the server must do.
     ///
     /// # Errors
-    /// What the connection ends for: `net/frame`, `net/version`, `net/token`.
+    /// `net/frame`, `net/version` or `net/token`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerAction>> {
         let mut orders = Vec::new();
         while let Some((kind, said)) = self.frames.take(&mut input, ClientFrame::most_of_control)? {
             let frame = ClientFrame::decode(kind, &said)?;
             if self.is_greeted == matches!(frame, ClientFrame::Hello { .. }) {
-                return Err(FRAME.broken("a client says hello once, before all else"));
+                return Err(FRAME.broken("expected one hello frame, before all others"));
             }
             match frame {
                 ClientFrame::Hello { version, token } => {
                     if version != VERSION {
-                        let e = format!("the client speaks version {version}, this is {VERSION}");
+                        let e = format!(
+                            "the client uses version {version}, this server version {VERSION}"
+                        );
                         return Err(VERSION_RULE.broken(e));
                     }
                     if !self.tokens.admit(&token) {
                         let e = match token.is_empty() {
-                            true => "a token is asked for, and none is given",
-                            false => "the token that is given is unknown",
+                            true => "missing token",
+                            false => "invalid token",
                         };
                         return Err(TOKEN.broken(e));
                     }
@@ -117,7 +119,8 @@ impl Server {
                         return Err(FRAME.broken(format!("file {file} is open already")));
                     }
                     if self.files.len() >= self.files_max {
-                        let text = format!("{} files are open", self.files_max);
+                        let text =
+                            format!("the client has {} files open, the maximum", self.files_max);
                         orders.push(ServerAction::Send(refused(file, RefusalReason::Busy, text)));
                         continue;
                     }
@@ -133,15 +136,15 @@ impl Server {
                     orders.push(ServerAction::Priority { stream, priority });
                 }
                 ClientFrame::Request { .. } => {
-                    return Err(FRAME.broken("a request has a stream of its own"));
+                    return Err(FRAME.broken("unexpected request on the control stream"));
                 }
             }
         }
         Ok(orders)
     }
 
-    /// A file was opened, or not: what is to be sent on the control stream, and the index that follows it. Nothing, where the client does
-    /// not want it any more.
+    /// Records the result of opening a file. Returns the frame to send on the control stream, and the index to send
+    /// after it; `None` if the client has closed the file meanwhile.
     pub fn opened(
         &mut self,
         file: u32,
@@ -168,10 +171,10 @@ impl Server {
         }
     }
 
-    /// The answer to a request, where it is one.
+    /// Returns the response to a request.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The refusal, if the request is invalid.
     pub fn admit(&self, request: &Request) -> Result<ResponseStream, Refusal> {
         let wrong = |text: String| Refusal { why: RefusalReason::Request, text };
         let Some(Asked::Open { len, is_proven }) = self.files.get(&request.file) else {
@@ -179,17 +182,19 @@ impl Server {
         };
         if let Some(range) = request.ranges.iter().find(|r| r.end > *len) {
             let (start, end) = (range.start, range.end);
-            return Err(wrong(format!("{start}..{end} is not in a file of {len} bytes")));
+            return Err(wrong(format!(
+                "the range {start}..{end} is outside the file of {len} bytes"
+            )));
         }
         match total(&request.ranges) {
             Some(total) if total <= *len => {
                 Ok(ResponseStream::new(request.ranges.clone(), *len, *is_proven))
             }
-            _ => Err(wrong("it asks for more bytes than the file has".to_owned())),
+            _ => Err(wrong("the ranges have more bytes than the file".to_owned())),
         }
     }
 
-    /// The frame that refuses a request.
+    /// Returns the frame that refuses a request.
     pub fn refuse(request: &Request, refusal: Refusal) -> Vec<u8> {
         ServerFrame::Refused { file: request.file, refusal }.encode()
     }
@@ -199,7 +204,7 @@ fn refused(file: u32, why: RefusalReason, text: String) -> Vec<u8> {
     ServerFrame::Refused { file, refusal: Refusal { why, text } }.encode()
 }
 
-/// A request on its way in.
+/// A request that is being received.
 #[derive(Debug, Default)]
 pub struct PendingRequest {
     frames: Frames,
@@ -207,14 +212,14 @@ pub struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// More bytes of the stream.
+    /// Decodes the next bytes of the stream, cut anywhere.
     ///
     /// # Errors
-    /// `net/frame`.
+    /// `net/frame` if the bytes are invalid, or follow the request.
     pub fn push(&mut self, mut input: &[u8]) -> Result<()> {
         while !input.is_empty() {
             if self.request.is_some() {
-                return Err(FRAME.broken("more follows a request"));
+                return Err(FRAME.broken("unexpected bytes after a request"));
             }
             let taken = self.frames.take(&mut input, ClientFrame::most_of_request)?;
             let Some((kind, said)) = taken else { return Ok(()) };
@@ -227,19 +232,19 @@ impl PendingRequest {
         Ok(())
     }
 
-    /// The stream has ended.
+    /// Returns the request. To be called when the stream has ended.
     ///
     /// # Errors
-    /// `net/frame`, if it is not a whole request.
+    /// `net/frame` if the request is incomplete.
     pub fn finish(self) -> Result<Request> {
-        self.request.ok_or_else(|| FRAME.broken("a stream ends before its request does"))
+        self.request.ok_or_else(|| FRAME.broken("the stream ended within a request"))
     }
 
-    /// The most bytes that a request has.
+    /// Maximum length of a request, in bytes.
     pub const MOST: usize = super::HEAD_LEN + 8 + 16 * RANGES_MAX;
 }
 
-/// An index, with the end of the file in it: who has that proven knows how long the file is.
+/// Adds the last byte of the file to an index: its proof also proves the file's length.
 fn with_end(mut index: Vec<Range<u64>>, len: u64) -> Vec<Range<u64>> {
     match index.last_mut() {
         _ if len == 0 => {}
@@ -253,26 +258,26 @@ fn with_end(mut index: Vec<Range<u64>>, len: u64) -> Vec<Range<u64>> {
     index
 }
 
-/// Ranges on their way out.
+/// A response that is being sent.
 #[derive(Debug, Clone)]
 pub struct ResponseStream {
     ranges: Vec<Range<u64>>,
     len: u64,
     is_proven: bool,
-    /// The range that is being sent, and how much of it was.
+    /// The range that is being sent, and the number of its bytes sent so far.
     at: usize,
     done: u64,
-    /// What is left of its proof.
+    /// The remaining steps of the range's proof.
     walk: Option<Walk>,
 }
 
 impl ResponseStream {
-    /// Of these ranges of a file of `len` bytes.
+    /// Creates a response with these ranges of a file of `len` bytes.
     fn new(ranges: Vec<Range<u64>>, len: u64, is_proven: bool) -> ResponseStream {
         ResponseStream { ranges, len, is_proven, at: 0, done: 0, walk: None }
     }
 
-    /// What comes before the bytes.
+    /// Returns the frame that precedes the bytes.
     pub fn head(&self) -> Vec<u8> {
         let len = match self.is_proven {
             true => self.ranges.iter().map(|range| proven_len(self.len, range)).sum(),
@@ -281,12 +286,12 @@ impl ResponseStream {
         ServerFrame::Answer { len }.encode()
     }
 
-    /// Whether steps are spelled with the tree.
+    /// Returns `true` if the ranges are sent with proofs.
     pub fn is_proven(&self) -> bool {
         self.is_proven
     }
 
-    /// What is to be sent next, of about `most` bytes; none, when all is.
+    /// Returns what to send next, about `most` bytes; an empty vector at the end.
     pub fn next(&mut self, most: u64) -> Vec<Step> {
         let (mut out, mut room) = (Vec::new(), most.max(1));
         while room > 0

@@ -1,7 +1,8 @@
-//! The tree of hashes over a file, and proofs of ranges out of it: section 7 of `docs/spec/stream.md`.
+//! The hash tree of a file, and proofs of its ranges: section 7 of `docs/spec/stream.md`.
 //!
-//! It is the tree of BLAKE3, with groups of 16 KiB as leaves: its root is the BLAKE3 hash of the file. A range is proven by the
-//! pairs of hashes on the way from the root to its groups, and the groups themselves, each right before what it proves.
+//! It is BLAKE3's tree with groups of 16 KiB as leaves, so its root is the BLAKE3 hash of the file. The proof of a
+//! range has the pairs of hashes on the paths from the root to the range's groups, and the groups themselves. Each hash
+//! precedes the bytes that it proves.
 
 use crate::rules::PROOF;
 use blake3::Hasher;
@@ -12,15 +13,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a group.
+/// Length of a group, in bytes.
 pub const GROUP: u64 = 16 << 10;
-/// Bytes of a pair of hashes.
+/// Length of a pair of hashes, in bytes.
 const PAIR: u64 = 64;
-/// Hashes at the bottom of a tree, at most: of a larger file, larger blocks are kept, and groups hashed when they are sent.
+/// Maximum number of hashes in the lowest level of a tree. For larger files, that level has hashes of larger blocks,
+/// and groups are hashed again when they are sent.
 const KEPT: u64 = 1 << 16;
-/// Bytes that are read at a time to be hashed.
+/// Number of bytes that are read at a time for hashing.
 const READ: u64 = 256 << 10;
-/// Files from so many bytes on are hashed on several threads.
+/// Minimum length of files that are hashed on several threads, in bytes.
 const THREADS_FROM: u64 = 8 << 20;
 
 type Hash = [u8; 32];
@@ -35,17 +37,17 @@ impl fmt::Display for Root {
     }
 }
 
-/// What is sent next of an answer.
+/// A piece of a response with proofs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Bytes of the file.
     Bytes(Range<u64>),
-    /// The two hashes below that of these groups.
+    /// The hashes of the left and the right half of these groups.
     Pair(Range<u64>),
 }
 
 impl Step {
-    /// Bytes that it takes.
+    /// Returns the number of bytes the step takes in the response.
     pub fn len(&self) -> u64 {
         match self {
             Step::Bytes(range) => range.end - range.start,
@@ -53,13 +55,13 @@ impl Step {
         }
     }
 
-    /// Whether it takes none.
+    /// Returns `true` if the step takes no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Where groups are parted: the left half is full.
+/// Returns where a run of groups is split: the left half has the largest power of two of groups that leaves some for the right.
 fn middle(groups: &Range<u64>) -> u64 {
     groups.start + ((groups.end - groups.start).next_power_of_two() >> 1)
 }
@@ -68,12 +70,12 @@ fn is_one(groups: &Range<u64>) -> bool {
     groups.end - groups.start <= 1
 }
 
-/// The bytes of groups, in a file of `len`.
+/// Returns the byte range of groups, in a file of `len` bytes.
 fn bytes_of(groups: &Range<u64>, len: u64) -> Range<u64> {
     groups.start * GROUP..len.min(groups.end.saturating_mul(GROUP))
 }
 
-/// The groups that a range of bytes is in; none of an empty one.
+/// Returns the groups that a byte range touches; an empty range touches none.
 fn groups_of(range: &Range<u64>) -> Range<u64> {
     match range.start < range.end {
         true => range.start / GROUP..range.end.div_ceil(GROUP),
@@ -90,7 +92,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Of a range in a file of `len` bytes.
+    /// Creates the steps for a range in a file of `len` bytes.
     pub(super) fn new(len: u64, range: &Range<u64>) -> Walk {
         let wanted = groups_of(range);
         let todo = (!wanted.is_empty()).then_some(0..len.div_ceil(GROUP)).into_iter().collect();
@@ -117,9 +119,9 @@ impl Iterator for Walk {
     }
 }
 
-/// Bytes that a range takes with its proof.
+/// Returns the length of a range together with its proof, in bytes.
 pub fn proven_len(len: u64, range: &Range<u64>) -> u64 {
-    // Counted level by level: a pair stands for each run of groups, of 2 to 2^50 of them, that has one that is wanted.
+    // Counted level by level: each run of 2, 4, 8, … groups that includes a requested group has one pair.
     let (wanted, all) = (groups_of(range), len.div_ceil(GROUP));
     if wanted.is_empty() {
         return 0;
@@ -128,7 +130,7 @@ pub fn proven_len(len: u64, range: &Range<u64>) -> u64 {
     let mut pairs = 0;
     let (mut first, mut last, mut end) = (wanted.start, wanted.end - 1, all);
     while end > 1 {
-        // The last of an odd number has no partner, and moves up as it is.
+        // The last of an odd number of nodes has no partner, and moves up unchanged.
         let lone = end % 2 == 1 && last / 2 == end / 2;
         (first, last, end) = (first / 2, last / 2, end.div_ceil(2));
         pairs += last - first + 1 - u64::from(lone);
@@ -136,26 +138,27 @@ pub fn proven_len(len: u64, range: &Range<u64>) -> u64 {
     data.end - data.start + PAIR * pairs
 }
 
-/// Looks at the proof of a range as it comes.
+/// Checks the proof of a range while it is received.
 #[derive(Debug)]
 pub(super) struct ProofChecker {
     len: u64,
     wanted: Range<u64>,
-    /// Groups whose proof is to come, and what they must hash to; the next is the last.
+    /// The groups whose proof is still missing, with their expected hashes. The next one is at the end.
     todo: Vec<(Range<u64>, Hash)>,
-    /// What came of the next step.
+    /// The bytes received of an incomplete step.
     held: Vec<u8>,
 }
 
 impl ProofChecker {
-    /// Of a range in a file of `len` bytes.
+    /// Creates a checker for a range in a file of `len` bytes.
     pub(super) fn new(len: u64, root: Root, range: &Range<u64>) -> ProofChecker {
         let wanted = groups_of(range);
         let todo = if wanted.is_empty() { vec![] } else { vec![(0..len.div_ceil(GROUP), root.0)] };
         ProofChecker { len, wanted, todo, held: Vec::new() }
     }
 
-    /// Takes what belongs to the proof from the start of `input`, and hands out groups that are proven, with where they begin.
+    /// Removes bytes of the proof from the start of `input`, and passes each proven group to `each`, with its offset in
+    /// the file.
     pub(super) fn take(
         &mut self,
         input: &mut &[u8],
@@ -201,7 +204,7 @@ impl ProofChecker {
     }
 }
 
-/// Whether a file without bytes has that root.
+/// Returns `true` if `root` is the hash of an empty file.
 pub(super) fn is_of_nothing(root: Root) -> bool {
     *blake3::hash(&[]).as_bytes() == root.0
 }
@@ -233,24 +236,24 @@ fn hash_of_bytes(bytes: &[u8], at: u64, is_root: bool) -> Hash {
     }
 }
 
-/// Where bytes of a file come from.
+/// A function that reads a range of the file.
 pub type Reading<'a> = dyn Fn(Range<u64>) -> Result<Bytes> + Sync + 'a;
 
-/// The tree over a file: at most 4 MiB of hashes, however long the file is.
+/// The hash tree of a file. It takes at most 4 MiB, however long the file is.
 pub struct Tree {
     len: u64,
-    /// The lowest hashes that are kept are of 2 to this groups.
+    /// Each hash in the lowest level is of a block of 2<sup>height</sup> groups.
     height: u32,
-    /// Hashes of those, and of each two of the ones before, up to two.
+    /// The hashes of the blocks, then those of each two of the level before, up to a level of two.
     levels: Vec<Vec<Hash>>,
     root: Root,
 }
 
 impl Tree {
-    /// Reads a file of `len` bytes once.
+    /// Computes the tree of a file of `len` bytes, reading it once.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// The error of `read`.
     pub fn new(len: u64, read: &Reading<'_>) -> Result<Tree> {
         Tree::with_kept(len, KEPT, read)
     }
@@ -284,12 +287,12 @@ impl Tree {
         Ok(Tree { len, height, levels, root })
     }
 
-    /// The hash of the whole file.
+    /// Returns the hash of the whole file.
     pub fn root(&self) -> Root {
         self.root
     }
 
-    /// Bytes that it takes.
+    /// Returns the memory the tree takes, in bytes.
     pub fn size(&self) -> usize {
         self.levels.iter().map(|level| level.len() * size_of::<Hash>()).sum()
     }
@@ -305,7 +308,7 @@ impl fmt::Debug for Tree {
     }
 }
 
-/// Hashes of blocks, by several threads.
+/// Hashes blocks on several threads.
 fn on_threads(count: u64, hash: &(dyn Fn(u64) -> Result<Hash> + Sync)) -> Result<Vec<Hash>> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8)) as u64;
     let share = count.div_ceil(threads);
@@ -320,7 +323,7 @@ fn on_threads(count: u64, hash: &(dyn Fn(u64) -> Result<Hash> + Sync)) -> Result
     Ok(shares.concat())
 }
 
-/// The hash of a range that is a subtree, and not the whole file.
+/// Returns the hash of a range that is a subtree, but not the whole file.
 fn hash_of_block(range: Range<u64>, read: &Reading<'_>) -> Result<Hash> {
     let mut hasher = Hasher::new();
     hasher.set_input_offset(range.start);
@@ -333,7 +336,7 @@ fn hash_of_block(range: Range<u64>, read: &Reading<'_>) -> Result<Hash> {
     Ok(hasher.finalize_non_root())
 }
 
-/// Hashes, and those of each two of the ones before, until there are at most so many.
+/// Returns the levels of a tree, from `bottom` upwards, until a level has at most `most` hashes.
 fn raised(bottom: Vec<Hash>, most: usize) -> Vec<Vec<Hash>> {
     let mut all = vec![bottom];
     while let Some(last) = all.last()
@@ -341,7 +344,7 @@ fn raised(bottom: Vec<Hash>, most: usize) -> Vec<Vec<Hash>> {
     {
         let pairs = last.chunks(2).map(|pair| match pair {
             [left, right] => hash_of_pair(left, right, false),
-            // The last of an odd number is that of its parent.
+            // The last of an odd number of nodes moves up unchanged.
             lone => lone.first().copied().unwrap_or_default(),
         });
         all.push(pairs.collect());
@@ -349,7 +352,7 @@ fn raised(bottom: Vec<Hash>, most: usize) -> Vec<Vec<Hash>> {
     all
 }
 
-/// Spells the steps of an answer.
+/// Produces the bytes of a response with proofs.
 #[derive(Debug)]
 pub struct Prover {
     tree: Arc<Tree>,
@@ -358,18 +361,18 @@ pub struct Prover {
 }
 
 impl Prover {
-    /// Out of that tree.
+    /// Creates a prover for this tree.
     pub fn new(tree: Arc<Tree>) -> Prover {
         Prover { tree, inner: None }
     }
 
-    /// What is sent for these steps.
+    /// Returns the bytes to send for these steps.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// The error of `read`.
     pub fn spell(&mut self, steps: &[Step], read: &Reading<'_>) -> Result<Bytes> {
         let mut out = Vec::with_capacity(steps.iter().map(Step::len).sum::<u64>() as usize);
-        // Neighbours are read together.
+        // Adjacent ranges are read together.
         let mut runs: Vec<Range<u64>> = Vec::new();
         for step in steps {
             let Step::Bytes(range) = step else { continue };
@@ -400,7 +403,7 @@ impl Prover {
         Ok(out.into())
     }
 
-    /// The hash of groups that are not all of them.
+    /// Returns the hash of groups, which must not be all groups of the file.
     fn hash(&mut self, groups: &Range<u64>, read: &Reading<'_>) -> Result<Hash> {
         let Tree { len, height, ref levels, .. } = *self.tree;
         let level = (groups.end - groups.start).next_power_of_two().trailing_zeros();

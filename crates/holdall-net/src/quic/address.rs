@@ -1,4 +1,4 @@
-//! Addresses of files that are served.
+//! Addresses of served files.
 
 use crate::http::decoded;
 use crate::protocol::Root;
@@ -7,22 +7,22 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use holdall_core::{Error, Result};
 use std::fmt;
 
-/// Where a file is served: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX&blake3=HEX`.
+/// The address of a served file: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX&blake3=HEX`.
 ///
-/// Printing one leaves out the token.
+/// `Display` and `Debug` leave out the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// A name or an IP address; an IPv6 address without brackets.
+    /// A host name or an IP address; an IPv6 address without brackets.
     pub host: String,
-    /// 4433 by default.
+    /// The port. Default: 4433.
     pub port: u16,
-    /// The name of the file, percent-encoding undone.
+    /// The file's name, percent-decoded.
     pub path: String,
-    /// Empty where there is none.
+    /// The access token; empty if there is none.
     pub token: String,
-    /// The SHA-256 of the server's certificate.
+    /// The expected SHA-256 of the server's certificate.
     pub pin: Option<[u8; 32]>,
-    /// The BLAKE3 hash of the file.
+    /// The expected BLAKE3 hash of the file.
     pub root: Option<Root>,
 }
 
@@ -30,10 +30,10 @@ pub struct Address {
 const PORT: u16 = 4433;
 
 impl Address {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// `net/address`.
+    /// `net/address` if the text is not an address of a served file.
     pub fn parse(text: &str) -> Result<Address> {
         let wrong = |what: &'static str| ADDRESS.broken(what);
         let rest = match text.split_once("://") {
@@ -45,7 +45,7 @@ impl Address {
             None => (rest, None),
         };
         let Some((authority, path)) = rest.split_once('/') else {
-            return Err(wrong("no path follows the host"));
+            return Err(wrong("the path is missing"));
         };
         let (token, host) = match authority.rsplit_once('@') {
             Some((token, host)) => (token, host),
@@ -68,7 +68,7 @@ impl Address {
             None => PORT,
             Some(port) => match port.parse() {
                 Ok(port) if port > 0 => port,
-                _ => return Err(wrong("the port is not a number from 1 to 65535")),
+                _ => return Err(wrong("the port is not a number from 1 to 65,535")),
             },
         };
         let (mut pin, mut root) = (None, None);
@@ -82,15 +82,15 @@ impl Address {
                 Some(("blake3", hash)) if root.is_none() => root = Some(Root(hash)),
                 _ => {
                     return Err(wrong(
-                        "`#` is not followed by `sha256=` or `blake3=` (or both, with `&` between them) and 64 hexadecimal \
-                         digits",
+                        "expected `sha256=` or `blake3=` (or both, separated by `&`) with 64 hexadecimal digits each after \
+                         `#`",
                     ));
                 }
             }
         }
         let path = decoded(path).ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?;
         if path.is_empty() {
-            return Err(wrong("no path follows the host"));
+            return Err(wrong("the path is missing"));
         }
         Ok(Address {
             host: host.to_ascii_lowercase(),
@@ -102,7 +102,7 @@ impl Address {
         })
     }
 
-    /// An error about it.
+    /// Adds the address to an error.
     pub(crate) fn in_context(&self, e: Error) -> Error {
         e.for_source(self)
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_told_without_the_token() {
+    fn addresses_are_parsed_and_displayed_without_the_token() {
         let pin = "ab".repeat(32);
         let address =
             Address::parse(&format!("holdall://s%40cret@Host:99/a%20b/m.zt#sha256={pin}")).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         let hash = "ab".repeat(32);
         for text in [
             "",

@@ -1,4 +1,4 @@
-//! What a server shows who it is by.
+//! The certificate and key of a server.
 
 use crate::rules::IDENTITY;
 use data_encoding::{BASE64, HEXLOWER};
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::fmt;
 use std::sync::Arc;
 
-/// A certificate and its key: made here, or given.
+/// A server's certificate and its key, either self-signed or issued by a certificate authority.
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -21,10 +21,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new key, with a certificate that it signs itself.
+    /// Generates a key and a self-signed certificate.
     ///
     /// # Errors
-    /// `net/identity`, where the system has no random numbers.
+    /// `net/identity` if the system provides no random numbers.
     pub fn generate() -> Result<Identity> {
         let random = SystemRandom::new();
         let made = || {
@@ -34,47 +34,46 @@ impl Identity {
             Ok((key.as_ref().to_vec(), certificate(&pair, &random)?))
         };
         let made: Result<_, ring::error::Unspecified> = made();
-        let (key, der) = made.map_err(|_| IDENTITY.broken("the system gives no random numbers"))?;
+        let (key, der) =
+            made.map_err(|_| IDENTITY.broken("the system provides no random numbers"))?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         Ok(Identity { chain: vec![CertificateDer::from(der)], key, pin: None }.pinned())
     }
 
-    /// The one that [`Identity::to_pem`] wrote.
+    /// Reads an identity that [`Identity::to_pem`] wrote.
     ///
     /// # Errors
-    /// `net/identity`.
+    /// `net/identity` if the text is invalid, or the key does not belong to the certificate.
     pub fn of_own(pem: &[u8]) -> Result<Identity> {
         let identity = Identity::of_pem(pem, pem)?;
-        // A key of another certificate is found out now, not by who connects.
+        // Report a key that does not belong to the certificate now, rather than when a client connects.
         identity.tls(&[])?;
         Ok(identity.pinned())
     }
 
-    /// The same, vouched for by the SHA-256 of its certificate.
+    /// Lets clients trust the certificate by its SHA-256.
     fn pinned(mut self) -> Identity {
         let digest = self.chain.first().map(|der| digest(&SHA256, der));
         self.pin = digest.and_then(|digest| digest.as_ref().try_into().ok());
         self
     }
 
-    /// A certificate that an authority signed, those between them, and its key, all in PEM.
+    /// Reads the certificate chain (the server's certificate first) and the key, both in PEM.
     ///
     /// # Errors
-    /// `net/identity`.
+    /// `net/identity` if either text is invalid, or there is no certificate.
     pub fn of_pem(certificates: &[u8], key: &[u8]) -> Result<Identity> {
-        let wrong = |e: rustls::pki_types::pem::Error| {
-            IDENTITY.broken(format!("the PEM text is broken: {e}"))
-        };
+        let wrong = |e: rustls::pki_types::pem::Error| IDENTITY.broken(format!("invalid PEM: {e}"));
         let chain = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(wrong)?;
         if chain.is_empty() {
-            return Err(IDENTITY.broken("the PEM text has no certificate"));
+            return Err(IDENTITY.broken("there is no certificate in the PEM text"));
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(wrong)?;
         Ok(Identity { chain, key, pin: None })
     }
 
-    /// The key and the certificates in PEM, which make the same identity again by [`Identity::of_own`]: a secret.
+    /// Returns the key and the certificates in PEM, for [`Identity::of_own`]. The text is a secret.
     pub fn to_pem(&self) -> String {
         let mut out = String::new();
         let keys = [("PRIVATE KEY", self.key())];
@@ -90,20 +89,20 @@ impl Identity {
         out
     }
 
-    /// The key in DER: a secret.
+    /// Returns the key in DER. It is a secret.
     pub fn key(&self) -> &[u8] {
         self.key.secret_der()
     }
 
-    /// What is shown: its certificate, and those between that and an authority (DER).
+    /// Returns the certificate chain in DER, the server's certificate first.
     pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
         self.chain.iter().map(|der| der.as_ref())
     }
 
-    /// TLS 1.3 by it, for these protocols.
+    /// Returns a TLS 1.3 configuration with this identity and these protocols (ALPN).
     pub(crate) fn tls(&self, protocols: &[&[u8]]) -> Result<rustls::ServerConfig> {
         let wrong = |e: rustls::Error| {
-            IDENTITY.broken("the certificate and the key are of no use").because(e)
+            IDENTITY.broken("the certificate and the key cannot be used").because(e)
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
@@ -116,7 +115,8 @@ impl Identity {
         Ok(tls)
     }
 
-    /// What an address has behind `#sha256=`, where the certificate was made here.
+    /// Returns the SHA-256 of a self-signed certificate, for `#sha256=` in addresses; `None` if a certificate authority
+    /// issued it.
     pub fn pin(&self) -> Option<String> {
         self.pin.map(|pin| HEXLOWER.encode(&pin))
     }
@@ -128,25 +128,26 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Browsers know keys of it, as they do not those of Ed25519.
+/// ECDSA rather than Ed25519, which not all browsers support.
 static ALGORITHM: &EcdsaSigningAlgorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
-/// Bytes of a line of PEM.
+/// Number of bytes encoded in a line of PEM.
 const LINE: usize = 48;
 
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
-/// A certificate of version 3 in DER: for `holdall`, by itself, for ever.
+/// Returns a self-signed X.509 version 3 certificate in DER, for the name `holdall`, that never expires.
 fn certificate(
     pair: &EcdsaKeyPair,
     random: &SystemRandom,
 ) -> Result<Vec<u8>, ring::error::Unspecified> {
-    // Browsers take no second certificate with the name and the number of another. A positive one, in as few bytes as it takes.
+    // The serial number is random: browsers refuse two certificates with the same issuer and serial number. The first
+    // byte is 0x40 to 0x7f, so that the number is positive and minimally encoded.
     let mut serial = [0; 8];
     random.fill(&mut serial)?;
     serial[0] = serial[0] & 0x3f | 0x40;
-    // 1.2.840.10045.4.3.2, ECDSA with SHA-256; 1.2.840.10045.2.1, a key on a curve; 1.2.840.10045.3.1.7, P-256; 2.5.4.3, the
-    // common name.
+    // Object identifiers: 1.2.840.10045.4.3.2 is ECDSA with SHA-256, 1.2.840.10045.2.1 an elliptic-curve key,
+    // 1.2.840.10045.3.1.7 the curve P-256, 2.5.4.3 the common name.
     let algorithm =
         der(SEQUENCE, &[&der(0x06, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]])]);
     let curve = der(
@@ -170,7 +171,7 @@ fn certificate(
     Ok(der(SEQUENCE, &[&said, &algorithm, &signature]))
 }
 
-/// One value in DER; none here is longer than 65,535 bytes.
+/// Encodes a value of at most 65,535 bytes in DER.
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let [high, low] = (content.len() as u16).to_be_bytes();
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_the_same_again() {
+    fn written_identities_can_be_read() {
         let first = Identity::generate().unwrap();
         let again = Identity::of_own(first.to_pem().as_bytes()).unwrap();
         assert_eq!(first.pin().unwrap(), again.pin().unwrap());
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn invalid_identities_are_refused() {
         let (one, other) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let mixed = Identity { chain: one.chain, ..other }.to_pem();
         for own in [&b"no"[..], mixed.as_bytes()] {

@@ -1,4 +1,5 @@
-//! Connections of this process to servers. All files that are open at one server share one, as long as any of them is open.
+//! Connections of this process to servers. All files that are open on one server share a connection, which closes with
+//! the last of them.
 
 use super::{QuicTimeouts, Trust, endpoint, number, transport, trust};
 use crate::protocol::{Client, FileId, RefusalReason, Root, ServerMessage};
@@ -20,11 +21,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Who is connected to, as whom, and how long is waited: what has all of it in common shares a connection, and the tickets by
-/// which the next one is made.
+/// The properties that two files must have in common to share a connection, and the session tickets for the next one.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ConnectionKey {
-    /// The name that a certificate is to be for.
+    /// The host name, which the certificate must be valid for.
     pub(super) host: String,
     pub(super) to: SocketAddr,
     pub(super) trust: Trust,
@@ -32,26 +32,26 @@ pub(super) struct ConnectionKey {
     pub(super) patience: QuicTimeouts,
 }
 
-/// A server, and the connection to it, while there is one.
+/// A server, and the current connection to it, if any.
 pub(super) struct QuicServer {
     whom: ConnectionKey,
     process: u32,
-    /// With the tickets that the server gave: they are kept here and nowhere else.
+    /// The client configuration, which also holds the server's session tickets.
     config: quinn::ClientConfig,
-    /// Held while a connection is made.
+    /// Locked while a connection is being made.
     state: Mutex<State>,
-    /// Connections that were tried.
+    /// Number of connections that were attempted.
     tried: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     line: Weak<Line>,
-    /// Why the last one that was tried could not be made.
+    /// Why the last attempt failed.
     failed: Option<Failed>,
 }
 
-/// A connection.
+/// A connection to a server.
 pub(super) struct Line {
     whom: ConnectionKey,
     process: u32,
@@ -59,29 +59,29 @@ pub(super) struct Line {
     pub(super) connection: Connection,
     control: tokio::sync::Mutex<SendStream>,
     asked: Mutex<Asked>,
-    /// Bytes that came on any stream.
+    /// Number of bytes received on all streams.
     came: AtomicU64,
-    /// Whether what was said first went out before the server had said anything.
+    /// Whether the first frames were sent as early data (0-RTT).
     is_early: bool,
-    // Kept, because dropping it ends what it is for.
+    // Kept alive, because dropping it closes the connection.
     _endpoint: Endpoint,
 }
 
 /// The client's end of the control stream.
 struct Asked {
     client: Client,
-    /// Who waits for which file.
+    /// The callers that wait for files to be opened, by file number.
     waiting: BTreeMap<u32, oneshot::Sender<Result<Opened, Failed>>>,
     has_ended: bool,
 }
 
-/// A connection, and the number that a file has on it.
+/// An open file: its connection, and its number there.
 pub(super) struct Link {
     pub(super) line: Arc<Line>,
     pub(super) file: u32,
 }
 
-/// A file that is wanted: its name, as what it is known, and its hash.
+/// A file to open: its name, the id of the version that the client knows, and its expected BLAKE3 hash.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) path: &'a str,
@@ -89,32 +89,32 @@ pub(super) struct Wanted<'a> {
     pub(super) root: Option<Root>,
 }
 
-/// What a server said of a file.
+/// The server's description of an open file.
 pub(super) struct Opened {
     pub(super) id: FileId,
     pub(super) len: u64,
     pub(super) index: Vec<(u64, Bytes)>,
 }
 
-/// Servers that are remembered.
+/// Maximum number of servers that are remembered.
 const PLACES: usize = 64;
-/// Bytes of one answer that may be on their way.
+/// Maximum bytes in flight of one response.
 const STREAM_WINDOW: u32 = 16 << 20;
-/// Bytes of all answers that may be on their way.
+/// Maximum bytes in flight of all responses.
 const WINDOW: u32 = 64 << 20;
-/// Sent where nothing else is, so that neither side takes the other for gone.
+/// Interval of keep-alive packets, so that neither side considers an idle connection lost.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
-/// After which without a word the other side is gone.
+/// Time without any packet after which a connection counts as lost.
 const GONE: Duration = Duration::from_secs(10);
 
-/// The servers that this process has talked to, the last at the end.
+/// The servers that this process has connected to, most recently used last.
 static KNOWN: Mutex<Vec<Arc<QuicServer>>> = Mutex::new(Vec::new());
 
 impl QuicServer {
-    /// The place of that server.
+    /// Returns the entry of a server, adding it if necessary.
     ///
     /// # Errors
-    /// `net/certificate`.
+    /// `net/certificate` if the trusted authorities are invalid.
     pub(super) fn connect_to(whom: ConnectionKey) -> Result<Arc<QuicServer>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
@@ -135,12 +135,12 @@ impl QuicServer {
         Ok(place)
     }
 
-    /// Whether there is a connection now.
+    /// Returns `true` if there is a connection now.
     pub(super) fn is_connected(&self) -> bool {
         self.state.try_lock().is_ok_and(|state| alive(&state.line).is_some())
     }
 
-    /// A file opened over the connection, which is made where there is none.
+    /// Opens a file over the current connection, or over a new one.
     pub(super) fn open(
         &self,
         handle: &Handle,
@@ -155,8 +155,8 @@ impl QuicServer {
                 Some(line) if !is_full(&line) => {
                     drop(state);
                     match wait(handle, line.open(wanted)) {
-                        // As many files are open as the server allows a client: there may be room on another connection, which
-                        // somebody else may have made by now.
+                        // The client has its maximum number of files open on this connection. Another connection may
+                        // have room; another thread may have made one meanwhile.
                         Err(failed)
                             if failed.error.code() == "net/busy"
                                 && Arc::strong_count(&line) > 1 =>
@@ -167,7 +167,7 @@ impl QuicServer {
                     }
                 }
                 None if self.tried.load(Ordering::Acquire) != tried => match &state.failed {
-                    // Somebody else has just found out.
+                    // Another thread's attempt has just failed.
                     Some(failed) => return Err(failed.clone()),
                     None => break state,
                 },
@@ -184,7 +184,7 @@ impl QuicServer {
     }
 }
 
-/// What a client offers, and demands.
+/// Returns the client configuration for a server.
 fn config(trust: &Trust) -> Result<quinn::ClientConfig> {
     let mut transport = transport();
     transport
@@ -198,13 +198,14 @@ fn config(trust: &Trust) -> Result<quinn::ClientConfig> {
     Ok(config)
 }
 
-/// A connection that somebody has, and that is not lost.
+/// Returns the connection if it is in use and not lost.
 fn alive(line: &Weak<Line>) -> Option<Arc<Line>> {
     line.upgrade().filter(|line| line.is_alive())
 }
 
 impl Line {
-    /// A connection on which a file is being opened: its number, and who tells of it.
+    /// Makes a connection and requests a file on it. Returns the connection, the number of the file, and the receiver
+    /// of the server's answer.
     async fn connect(
         place: &QuicServer,
         handle: &Handle,
@@ -217,20 +218,21 @@ impl Line {
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let endpoint =
-            endpoint(from, None).map_err(|e| FAILED.broken("no socket can be had").because(e))?;
+            endpoint(from, None).map_err(|e| FAILED.broken("cannot create a socket").because(e))?;
         let (mut client, mut said) = Client::new(&whom.token);
         let (file, open) = client.open(wanted.path, wanted.known, wanted.root)?;
         said.extend(open);
         let connecting = endpoint
             .connect_with(place.config.clone(), whom.to, host)
-            .map_err(|e| FAILED.broken(format!("{host} cannot be connected to")).because(e))?;
+            .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
         let connect = whom.patience.connect;
         let (connection, is_early, (send, receive)) =
             match timeout(connect, begin(whom, connecting, &said)).await {
                 Ok(done) => done?,
                 Err(_) => {
                     let secs = connect.as_secs_f64();
-                    let e = FAILED.broken(format!("{host} takes no connection within {secs} s"));
+                    let e = FAILED
+                        .broken(format!("{host} did not accept a connection within {secs} s"));
                     return Err(Failed::passing(e));
                 }
             };
@@ -255,17 +257,18 @@ impl Line {
         &self.handle
     }
 
-    /// Whether what was said first went out before the server had said anything, by a ticket of an earlier connection.
+    /// Returns `true` if the first frames were sent as early data (0-RTT), with a session ticket of an earlier
+    /// connection.
     pub(super) fn is_early(&self) -> bool {
         self.is_early
     }
 
-    /// Whether it is a connection of this process, which was not lost.
+    /// Returns `true` if this process made the connection, and it is not lost.
     pub(super) fn is_alive(&self) -> bool {
         self.process == std::process::id() && self.connection.close_reason().is_none()
     }
 
-    /// Opens another file over it.
+    /// Opens a file over this connection.
     async fn open(self: &Arc<Line>, wanted: Wanted<'_>) -> Result<(Link, Opened), Failed> {
         let (tell, told) = oneshot::channel();
         let mut control = self.in_time(self.control.lock()).await?;
@@ -273,7 +276,9 @@ impl Line {
             let mut asked = lock(&self.asked);
             if asked.has_ended {
                 let host = &self.whom.host;
-                return Err(Failed::passing(FAILED.broken(format!("{host} has ended"))));
+                return Err(Failed::passing(
+                    FAILED.broken(format!("{host} closed the connection")),
+                ));
             }
             let (file, open) = asked.client.open(wanted.path, wanted.known, wanted.root)?;
             asked.waiting.insert(file, tell);
@@ -284,7 +289,7 @@ impl Line {
         self.opened(file, told).await
     }
 
-    /// What becomes of a file that was asked for.
+    /// Waits until a requested file is open.
     async fn opened(
         self: &Arc<Line>,
         file: u32,
@@ -292,23 +297,23 @@ impl Line {
     ) -> Result<(Link, Opened), Failed> {
         match self.in_time(told).await? {
             Ok(opened) => Ok((Link { line: Arc::clone(self), file }, opened?)),
-            Err(_) => Err(Failed::passing(FAILED.broken("the connection has ended"))),
+            Err(_) => Err(Failed::passing(FAILED.broken("the connection was closed"))),
         }
     }
 
-    /// Says something on the control stream.
+    /// Sends a frame on the control stream.
     pub(super) async fn say(&self, frame: &[u8]) -> Result<(), Failed> {
         let mut control = self.in_time(self.control.lock()).await?;
         self.in_time(control.write_all(frame)).await?.map_err(|e| self.unsent(e))
     }
 
-    /// So many bytes came.
+    /// Counts received bytes.
     pub(super) fn record_received(&self, bytes: usize) {
         self.came.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// What comes of a future, if the server does not stop sending before. Else the other side may be gone without a word: the
-    /// connection is closed, and the next try makes another.
+    /// Waits for a future, as long as the server keeps sending. If nothing arrives for `QuicTimeouts::stall`, the
+    /// connection counts as lost: closes it, so that the next attempt makes another.
     pub(super) async fn in_time<F: Future>(&self, future: F) -> Result<F::Output, Failed> {
         let stall = self.whom.patience.stall;
         let mut future = pin!(future);
@@ -320,13 +325,13 @@ impl Line {
             if self.came.load(Ordering::Relaxed) == before {
                 self.connection.close(VarInt::from_u32(0), b"");
                 let (host, secs) = (&self.whom.host, stall.as_secs_f64());
-                let e = FAILED.broken(format!("{host} sends nothing within {secs} s"));
+                let e = FAILED.broken(format!("{host} sent nothing for {secs} s"));
                 return Err(Failed::passing(e));
             }
         }
     }
 
-    /// Takes bytes of the control stream, and tells those who wait for what they say.
+    /// Decodes bytes of the control stream, and passes the messages to the callers that wait for them.
     fn take(&self, bytes: &[u8]) -> Result<()> {
         let mut asked = lock(&self.asked);
         for told in asked.client.control(bytes)? {
@@ -347,8 +352,8 @@ impl Line {
         Ok(())
     }
 
-    /// Tells all who wait that nothing more comes. Files are opened one after the other, so what is wrong with one is wrong with the
-    /// first of them: the others may try again.
+    /// Fails all callers that wait for a file to be opened. Servers open files in order, so an error about a file is
+    /// about the first one that is waiting: the others may retry.
     fn end(&self, failed: &Failed) {
         let mut asked = lock(&self.asked);
         asked.has_ended = true;
@@ -359,7 +364,8 @@ impl Line {
         }
     }
 
-    /// Why the connection has ended, for those who wait for an answer on it: what was wrong with another file is not wrong with this.
+    /// Returns why the connection was closed, for a caller that waits for a response on it. The caller may retry if the
+    /// error was about another file.
     pub(super) fn lost_under(&self, e: ConnectionError) -> Failed {
         let failed = lost(&self.whom, e);
         Failed { is_passing: failed.is_passing || !is_of_all(&failed.error), ..failed }
@@ -377,13 +383,13 @@ impl Line {
     }
 }
 
-/// Whether an error is about the connection, rather than about a file on it.
+/// Returns `true` if an error is about the connection, rather than about one file.
 fn is_of_all(e: &Error) -> bool {
     ["net/frame", "net/version", "net/token", "net/certificate"].contains(&e.code())
 }
 
-/// Makes a connection, and says the first words on its control stream: at once, where there is a ticket of an earlier one, and again
-/// where the server does not take that.
+/// Makes a connection and sends the first frames on its control stream: as early data (0-RTT), if there is a session
+/// ticket, and again if the server refuses that.
 async fn begin(
     whom: &ConnectionKey,
     connecting: Connecting,
@@ -393,9 +399,9 @@ async fn begin(
         Err(connecting) => connecting.await.map_err(|e| lost(whom, e))?,
         Ok((connection, accepted)) => {
             let early = say_first(whom, &connection, said).await;
-            // Nothing is read before it is known, so no byte can come twice.
+            // Nothing is read before the server has accepted the early data, so no byte can arrive twice.
             match (early, accepted.await) {
-                // Where the handshake was quicker, they were not early at all.
+                // If the handshake was completed first, the frames were not early.
                 (Ok(streams), is_taken) if is_taken || !streams.1.is_0rtt() => {
                     let is_early = streams.1.is_0rtt();
                     return Ok((connection, is_early, streams));
@@ -410,7 +416,7 @@ async fn begin(
     Ok((connection, false, streams))
 }
 
-/// The control stream, with the first words on it.
+/// Opens the control stream and sends the first frames on it.
 async fn say_first(
     whom: &ConnectionKey,
     connection: &Connection,
@@ -421,7 +427,7 @@ async fn say_first(
     Ok((send, receive))
 }
 
-/// Hears what the server says on the control stream, as long as there is the connection.
+/// Receives the server's messages on the control stream until the connection is closed.
 async fn listen(line: Weak<Line>, mut receive: RecvStream) {
     loop {
         let chunk = receive.read_chunk(1 << 20, true).await;
@@ -435,7 +441,9 @@ async fn listen(line: Weak<Line>, mut receive: RecvStream) {
             }
             Ok(None) => {
                 line.connection.close(VarInt::from_u32(0), b"");
-                Failed::passing(FAILED.broken("the server ended before it opened the file"))
+                Failed::passing(
+                    FAILED.broken("the server closed the control stream before it opened the file"),
+                )
             }
             Err(e) => unread(&line.whom, e),
         };
@@ -443,7 +451,7 @@ async fn listen(line: Weak<Line>, mut receive: RecvStream) {
     }
 }
 
-/// Why there is no connection.
+/// Returns the error for a lost connection.
 fn lost(whom: &ConnectionKey, e: ConnectionError) -> Failed {
     let host = &whom.host;
     match e {
@@ -456,7 +464,7 @@ fn lost(whom: &ConnectionKey, e: ConnectionError) -> Failed {
             let code = u64::from(e.code);
             match code.checked_sub(0x100).map(u8::try_from) {
                 Some(Ok(alert)) => trust::refused(&whom.trust, alert, &e.reason).into(),
-                _ => Failed::passing(FAILED.broken(format!("asking {host}")).because(e)),
+                _ => Failed::passing(FAILED.broken(format!("requesting from {host}")).because(e)),
             }
         }
         ConnectionError::ConnectionClosed(closed) => {
@@ -468,9 +476,9 @@ fn lost(whom: &ConnectionKey, e: ConnectionError) -> Failed {
             }
         }
         ConnectionError::TimedOut => {
-            Failed::passing(FAILED.broken(format!("{host} does not answer any more")))
+            Failed::passing(FAILED.broken(format!("{host} stopped responding")))
         }
-        e => Failed::passing(FAILED.broken(format!("asking {host}")).because(e)),
+        e => Failed::passing(FAILED.broken(format!("requesting from {host}")).because(e)),
     }
 }
 
@@ -486,11 +494,11 @@ fn unread(whom: &ConnectionKey, e: ReadError) -> Failed {
     match e {
         ReadError::ConnectionLost(e) => lost(whom, e),
         ReadError::Reset(code) => ended(code.into_inner(), ""),
-        e => ANSWER.broken("the answer cannot be read").because(e).into(),
+        e => ANSWER.broken("the response cannot be read").because(e).into(),
     }
 }
 
-/// What the other side ended a stream or a connection for.
+/// Returns the error for a stream or connection that the other side closed with this code.
 fn ended(code: u64, text: &str) -> Failed {
     let error: Error = crate::protocol::ended(code, text);
     let is_passing = matches!(
@@ -504,10 +512,10 @@ impl Drop for Link {
     fn drop(&mut self) {
         let line = Arc::clone(&self.line);
         if line.process != std::process::id() {
-            // Its threads are those of the process that this one was forked from.
+            // This is a forked child: the connection's threads exist only in its parent.
             return std::mem::forget(line);
         }
-        // Without this there is nobody else, and the connection ends.
+        // With the last file, the whole connection closes; before, only this file.
         if line.is_alive() && Arc::strong_count(&line) > 2 {
             let close = Client::close(self.file);
             let handle = line.handle.clone();
@@ -524,7 +532,7 @@ impl Drop for Line {
     }
 }
 
-/// A thread that panicked poisons nothing worth protecting here.
+/// Locks a mutex, ignoring poisoning: a panic cannot leave the data here inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! What drives the protocol: QUIC, by quinn.
+//! The protocol over QUIC, with quinn.
 //!
-//! Callers wait; quinn and its sockets run on two threads of their own. A wait of ours parks the thread that asked,
-//! so it may be one of anybody's runtime.
+//! The API is blocking: quinn and its sockets run on two threads of their own, and callers park their thread, which may
+//! belong to any runtime.
 
 mod address;
 mod identity;
@@ -29,18 +29,20 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// The most bytes of a packet. As large as the way takes them, on loopback and where frames are jumbo, a quarter as many take half of
-/// the processor time. quinn hands ten to the system at once, which takes 65,507 bytes.
+/// Maximum length of a packet in bytes, if the network path allows it. On loopback and with jumbo frames, sending a
+/// quarter as many packets takes half the processor time. quinn passes ten packets to the system at once, which can
+/// take 65,507 bytes.
 const PACKET: u16 = 6_500;
-/// Bytes that go out before anything is known of the way: quinn's ten packets, and a large one that finds out whether it arrives, so
-/// that this takes no room from a first answer, which would wait for another round trip.
+/// The initial congestion window in bytes: quinn's default of ten packets, and one large packet that probes the path.
+/// Without room for the probe, a first response would have to wait for another round trip.
 const AT_FIRST: u64 = 12_000 + PACKET as u64;
 
-/// Bytes that the system is asked to hold until they are read. What arrives beyond that is lost, which slows the sender down: with the buffer
-/// that Linux gives by default, one packet in 250 is lost on loopback. It gives no more than twice `net.core.rmem_max`.
+/// Size of the socket's receive buffer in bytes. Packets that arrive while it is full are lost, which slows the sender
+/// down: with Linux' default, one packet in 250 is lost on loopback. Linux grants at most twice `net.core.rmem_max`.
 const BUFFER: usize = 4 << 20;
 
-/// What both sides say of a connection: nothing but what clients ask for goes over it, in packets that grow as far as they arrive.
+/// Returns the transport settings that both sides use: bidirectional streams only, and packets as large as the path
+/// allows.
 fn transport() -> TransportConfig {
     let mut packets = MtuDiscoveryConfig::default();
     packets.upper_bound(PACKET);
@@ -55,17 +57,17 @@ fn transport() -> TransportConfig {
     transport
 }
 
-/// A socket that takes such packets. Called inside of a runtime.
+/// Creates a socket for packets of this size. Must be called inside a tokio runtime.
 fn endpoint(at: SocketAddr, serves: Option<ServerConfig>) -> io::Result<Endpoint> {
     let mut config = EndpointConfig::default();
     config.max_udp_payload_size(PACKET).map_err(io::Error::other)?;
     let socket = UdpSocket::bind(at)?;
-    // Without it everything works as well, only slower.
+    // An optimisation: the socket works without it.
     let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER);
     Endpoint::new(config, serves, socket, Arc::new(TokioRuntime))
 }
 
-/// A reason as QUIC has it.
+/// Returns a reason as QUIC's error code.
 fn number(why: RefusalReason) -> VarInt {
     VarInt::from_u32(u32::from(why.number()))
 }

@@ -1,4 +1,4 @@
-//! Memory that pieces of answers are read into, which the next ones take again: in fresh memory, pages are made and cleared first.
+//! Reused buffers for the pieces of responses: new memory would have to be mapped and cleared first.
 
 use super::line::lock;
 use crate::protocol::Step;
@@ -9,23 +9,23 @@ use holdall_core::Result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Bytes of one piece of memory.
+/// Length of a buffer, in bytes.
 const LEN: usize = PIECE as usize;
-/// How many are kept while nobody has them.
+/// Maximum number of unused buffers that are kept.
 const KEPT: usize = 8;
 
-/// Memory that nobody has at the moment.
+/// The unused buffers.
 #[derive(Default)]
 pub(super) struct Pieces(Mutex<Vec<Box<[u8]>>>);
 
-/// Memory that goes back when it is dropped, which is when its bytes have arrived.
+/// A buffer that is returned to the pool when it is dropped, which is after its bytes have been acknowledged.
 struct Piece {
     memory: Box<[u8]>,
     of: Arc<Pieces>,
 }
 
 impl Pieces {
-    /// What a file has for these steps, none of which is proven.
+    /// Reads the byte ranges of these steps, which must not include hashes.
     pub(super) fn read(
         self: &Arc<Pieces>,
         file: &dyn ServedFile,
@@ -33,11 +33,11 @@ impl Pieces {
     ) -> Result<Vec<Bytes>> {
         let ranges = steps.iter().filter_map(|step| match step {
             Step::Bytes(range) => Some(range.clone()),
-            // Nothing is proven where there is no tree.
+            // Files without a hash tree have no proofs.
             Step::Pair(_) => None,
         });
         let len = ranges.clone().map(|range| range.end - range.start).sum::<u64>() as usize;
-        // What fills less than half would hold more than is counted of it.
+        // A buffer that is less than half full would hold more memory than the limits account for.
         match (LEN / 2..=LEN).contains(&len) {
             true => Ok(vec![self.fill(file, ranges, len)?]),
             false => ranges.map(|range| file.read(range)).collect(),
@@ -83,7 +83,7 @@ mod tests {
     use crate::protocol::FileId;
     use crate::rules::FAILED;
 
-    /// Each byte says where it is.
+    /// A file whose bytes depend on their offset.
     struct Counting;
 
     const END: u64 = 2 * PIECE;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_again_when_its_bytes_are_gone() {
+    fn buffers_are_reused_once_their_bytes_are_dropped() {
         let pieces = Arc::default();
         let ranges = [5..LEN as u64 / 2, LEN as u64..LEN as u64 + 70_000];
         let first = read(&pieces, &ranges).unwrap();
@@ -131,13 +131,13 @@ mod tests {
         assert!(first[0] == expected(&ranges));
         let (second, at) = (read(&pieces, &ranges).unwrap(), first[0].as_ptr());
         assert!(second[0].as_ptr() != at);
-        // A part of the bytes is on its way yet.
+        // A part of the bytes is still in use.
         let part = first[0].slice(7..9);
         drop(first);
         assert_eq!(kept(&pieces), 0);
         drop(part);
         assert_eq!(kept(&pieces), 1);
-        // It holds bytes of before, of which none are seen.
+        // It holds older bytes, none of which are visible.
         let others = [1_000..LEN as u64, 7..1_007];
         let third = read(&pieces, &others).unwrap();
         assert!(third[0].as_ptr() == at && third[0] == expected(&others));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_take_no_more_memory_than_they_are() {
+    fn few_bytes_take_no_whole_buffer() {
         let pieces = Arc::default();
         let few = [9..10, 20..LEN as u64 / 2];
         let read = read(&pieces, &few).unwrap();

@@ -1,7 +1,7 @@
-//! Which of a client's answers go on: the most urgent ones, as long as the client takes them.
+//! Priorities among the responses of one client.
 //!
-//! QUIC sends the most urgent of what it was given, but what it was given fills a window that all answers share: were less urgent ones
-//! to give it bytes, too, there would soon be nothing else in it.
+//! QUIC sends the most urgent of the bytes it was given, but all responses share one send window: if less urgent
+//! responses added their bytes, too, they would soon fill it. So a response waits while more urgent ones make progress.
 
 use super::line::lock;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// After which an answer of which nothing was taken no longer holds up others.
+/// A response that made no progress for this long no longer holds up others.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// The answers of one client, by their streams.
+/// The responses of one client, by stream.
 #[derive(Default)]
 pub(super) struct Precedence {
     answers: Mutex<HashMap<u64, Answer>>,
@@ -22,24 +22,24 @@ pub(super) struct Precedence {
 
 struct Answer {
     priority: i32,
-    /// When bytes of it were taken last, once it has begun.
+    /// When bytes of the response were last accepted, once it has begun.
     went: Option<Instant>,
 }
 
-/// An answer among the others, until it is dropped.
+/// A registered response, until it is dropped.
 pub(super) struct Turn<'a> {
     of: &'a Precedence,
     stream: u64,
 }
 
 impl Precedence {
-    /// An answer that has not begun.
+    /// Registers a response that has not begun.
     pub(super) fn enter(&self, stream: u64, priority: i32) -> Turn<'_> {
         lock(&self.answers).insert(stream, Answer { priority, went: None });
         Turn { of: self, stream }
     }
 
-    /// Another priority for the answer on a stream, where there is one.
+    /// Changes the priority of the response on a stream, if there is one.
     pub(super) fn set(&self, stream: u64, priority: i32) {
         if let Some(answer) = lock(&self.answers).get_mut(&stream) {
             answer.priority = priority;
@@ -47,7 +47,7 @@ impl Precedence {
         self.changed.notify_waiters();
     }
 
-    /// How long at most the answer on a stream is held up by more urgent ones.
+    /// Returns how long, at most, more urgent responses hold up the response on a stream; `None` if they do not.
     fn held_up(&self, stream: u64, now: Instant) -> Option<Duration> {
         let answers = lock(&self.answers);
         let own = answers.get(&stream)?.priority;
@@ -62,17 +62,17 @@ impl Turn<'_> {
         lock(&self.of.answers).get(&self.stream).map_or(0, |answer| answer.priority)
     }
 
-    /// It begins, or bytes of it were taken.
+    /// Records that the response begins, or that bytes of it were accepted.
     pub(super) fn goes(&self) {
         if let Some(answer) = lock(&self.of.answers).get_mut(&self.stream) {
             answer.went = Some(Instant::now());
         }
     }
 
-    /// Waits while more urgent answers go on.
+    /// Waits while more urgent responses make progress.
     pub(super) async fn turn(&self) {
         loop {
-            // Whoever is told between looking and waiting is told.
+            // Registered before the check, so that no notification is missed.
             let changed = self.of.changed.notified();
             let Some(left) = self.of.held_up(self.stream, Instant::now()) else { return };
             let _ = timeout(left, changed).await;
@@ -97,13 +97,13 @@ mod tests {
         let (low, high, same) = (of.enter(1, 0), of.enter(2, 5), of.enter(3, 5));
         low.goes();
         let now = Instant::now();
-        // What waits for its turn holds up nobody.
+        // A response that has not begun holds up no others.
         assert_eq!(of.held_up(1, now), None);
         high.goes();
         let now = Instant::now();
         assert!(of.held_up(1, now).is_some_and(|left| left <= STUCK));
         assert_eq!((of.held_up(2, now), of.held_up(3, now)), (None, None));
-        // What is not taken holds up nobody for ever; when it is taken again, it does.
+        // A response that makes no progress stops holding up others, until it makes progress again.
         assert_eq!(of.held_up(1, now + STUCK), None);
         high.goes();
         same.goes();
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_it_is_due() {
+    fn waiting_responses_continue_when_others_end() {
         let runtime = crate::wait::runtime(2).unwrap();
         let of = Precedence::default();
         let (low, high) = (of.enter(1, 0), of.enter(2, 1));
         high.goes();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| crate::wait::wait(runtime.handle(), low.turn()));
-            // A long one that continues all the time, and then ends.
+            // A long response that makes progress all the time, and then ends.
             for _ in 0..100 {
                 high.goes();
                 std::thread::yield_now();

@@ -19,36 +19,36 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Runs of bytes that are taken at a time of those that came; each is one packet's.
+/// Maximum number of chunks to read at a time. Each is the content of one packet.
 const CHUNKS: usize = 64;
-/// Bytes that are handed over together, so that who waits for them is not woken for each packet.
+/// Number of bytes to pass on at a time, so that the waiting thread is not woken for each packet.
 const BATCH: usize = 512 << 10;
-/// How long fewer bytes wait for more.
+/// How long to wait for more bytes before passing on fewer.
 const LINGER: Duration = Duration::from_millis(1);
-/// Batches that wait for who takes them.
+/// Maximum number of batches that wait to be processed.
 const BATCHES: usize = 4;
 
-/// What finds the addresses of a host that may be connected to; asked whenever a connection is made.
+/// Resolves a host to the addresses that may be connected to. Called whenever a connection is made.
 pub type AddressResolver = Box<dyn Fn() -> Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// How long is waited, and how often it is tried.
+/// Timeouts and retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuicTimeouts {
-    /// For a connection.
+    /// Timeout for making a connection.
     pub connect: Duration,
-    /// For the next byte of an answer.
+    /// Maximum time without a received byte, before the connection counts as lost.
     pub stall: Duration,
-    /// How often it is tried, in all, when it fails in a way that may pass and no byte comes in between.
+    /// Maximum number of consecutive attempts that fail temporarily and receive no bytes.
     pub tries: u32,
-    /// The pause before the third try; each further one is twice as long. The second comes at once.
+    /// The pause before the third attempt, doubled for each further one. There is none before the second.
     pub pause: Duration,
 }
 
-/// A file that is open on a server, over a connection that all files share which this process has open there, under one token, trust
-/// and patience. Read by any number of threads.
+/// A file that is open on a server. All files of this process with the same server, token, trust and timeouts share one
+/// connection. Any number of threads may read from it.
 ///
-/// A connection that is lost is made again, and what came before is not asked for again. A file that is not the same
-/// by then is an error: `net/changed`.
+/// If the connection is lost, it is made again, and only missing bytes are requested again. If the file has changed by
+/// then, reading fails with `net/changed`.
 pub struct Remote {
     address: Address,
     addresses: AddressResolver,
@@ -60,16 +60,16 @@ pub struct Remote {
     link: Mutex<Option<Arc<Link>>>,
 }
 
-/// How urgent the fetches are that are given this: higher numbers come first, 0 is what nobody chose.
+/// The priority of fetches, which can be changed while they run. Higher numbers come first; the default is 0.
 #[derive(Default)]
 pub struct Priority {
     now: AtomicI32,
-    /// Where answers are coming.
+    /// The streams of running responses.
     streams: Mutex<Vec<(Weak<Link>, u64)>>,
 }
 
 impl Priority {
-    /// This urgent.
+    /// Creates a priority.
     pub fn new(priority: i32) -> Priority {
         Priority { now: AtomicI32::new(priority), streams: Mutex::default() }
     }
@@ -78,7 +78,7 @@ impl Priority {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// An answer comes on that stream, until what this gives is dropped.
+    /// Registers the stream of a response until the returned guard is dropped.
     fn begins(&self, link: &Arc<Link>, stream: u64) -> Asking<'_> {
         lock(&self.streams).push((Arc::downgrade(link), stream));
         Asking { of: self, stream }
@@ -87,11 +87,11 @@ impl Priority {
 
 impl fmt::Debug for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Urgency({})", self.now())
+        write!(f, "Priority({})", self.now())
     }
 }
 
-/// While an answer comes.
+/// A registered stream.
 struct Asking<'a> {
     of: &'a Priority,
     stream: u64,
@@ -106,7 +106,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// What comes on a stream, taken by a task of the runtime, which ends with this.
+/// The bytes of a stream, received by a task of the runtime, which is aborted when this is dropped.
 struct Batches {
     come: Receiver<Result<Vec<Bytes>, ReadError>>,
     task: JoinHandle<()>,
@@ -125,7 +125,7 @@ impl Drop for Batches {
     }
 }
 
-/// Gives what comes on a stream in batches, until it ends, fails, or nobody takes them any more.
+/// Receives a stream in batches, until it ends or fails, or the receiver is dropped.
 async fn gather(mut receive: RecvStream, give: Sender<Result<Vec<Bytes>, ReadError>>) {
     let mut chunks = [const { Bytes::new() }; CHUNKS];
     loop {
@@ -141,7 +141,7 @@ async fn gather(mut receive: RecvStream, give: Sender<Result<Vec<Bytes>, ReadErr
     }
 }
 
-/// What comes until it is enough, or pauses; and whether more is to come.
+/// Receives bytes until there are [`BATCH`], or none arrive for [`LINGER`]. Also returns whether the stream continues.
 async fn batch(
     receive: &mut RecvStream,
     chunks: &mut [Bytes],
@@ -172,7 +172,7 @@ impl Remote {
     /// Opens the file at an address.
     ///
     /// # Errors
-    /// `net/failed`, `net/certificate`, `net/token`, `net/no-file` and the like.
+    /// `net/failed`, `net/certificate`, `net/token`, `net/no-file` and others.
     pub fn open(
         address: Address,
         addresses: AddressResolver,
@@ -200,46 +200,48 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Bytes in the file.
+    /// Returns the length of the file in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What tells this version of the file from others.
+    /// Returns the id of this version of the file, which differs from that of every other version and file.
     pub fn id(&self) -> FileId {
         self.id
     }
 
-    /// Whether what is fetched is proven, which takes whole groups ([`GROUP`](crate::protocol::GROUP)).
+    /// Returns `true` if the address has the file's hash. Everything that is fetched is then checked against it, in
+    /// whole groups ([`GROUP`](crate::protocol::GROUP)).
     pub fn is_proven(&self) -> bool {
         self.address.root.is_some()
     }
 
-    /// The bytes that came unasked, in which a decoder finds what the file contains: where they are, and they.
+    /// Returns the file's index, which the server sent when the file was opened, as `(offset, bytes)`.
     pub fn index(&self) -> &[(u64, Bytes)] {
         &self.index
     }
 
-    /// Whether the server was asked for the file in the first packet of the connection that there is now, by a ticket of an earlier
-    /// one: then it was opened in one round trip.
+    /// Returns `true` if the file was requested as early data (0-RTT) of the current connection, with a session ticket
+    /// of an earlier one: opening it took one round trip.
     pub fn is_early(&self) -> bool {
         lock(&self.link).as_ref().is_some_and(|link| link.line.is_early())
     }
 
-    /// Where it is, without what is secret.
+    /// Returns the address, without the token.
     pub fn name(&self) -> String {
         self.address.to_string()
     }
 
-    /// Fetches ranges, which are in the file, and shows their bytes as they come: range by range, each from its start.
+    /// Fetches ranges, which must be inside the file, and passes their bytes to `each` as they arrive: range by range,
+    /// each from its start.
     ///
     /// # Errors
-    /// `net/failed`, `net/changed` and the like; what `each` fails with.
+    /// `net/failed`, `net/changed` and others; an error from `each`.
     pub fn fetch(
         &self,
         ranges: &[Range<u64>],
@@ -270,7 +272,7 @@ impl Remote {
                 let link = self.link()?;
                 let done = wait(link.line.handle(), self.ask(&link, &mut arrival, urgency, each));
                 match done {
-                    // What was achieved counts: the next failure is a first one.
+                    // Bytes arrived, so the number of attempts starts again.
                     Err(Failed { is_passing: true, .. }) if arrival.bytes_received() > before => {
                         Ok(false)
                     }
@@ -283,19 +285,19 @@ impl Remote {
         }
     }
 
-    /// Gives what is under way and what comes another urgency: higher numbers come first.
+    /// Changes a priority, also of the fetches that are running.
     pub fn urge(&self, urgency: &Priority, priority: i32) {
         urgency.now.store(priority, Ordering::Relaxed);
         let streams = lock(&urgency.streams).clone();
         for (link, stream) in streams {
             let Some(link) = link.upgrade() else { continue };
             let frame = Client::priority(stream, priority);
-            // A connection that is lost is made again, with what it is now.
+            // If the connection is lost, the new request has the new priority.
             let _ = wait(link.line.handle(), link.line.say(&frame));
         }
     }
 
-    /// One request for what is missing.
+    /// Requests the missing ranges once.
     async fn ask(
         &self,
         link: &Arc<Link>,
@@ -311,7 +313,7 @@ impl Remote {
             line.in_time(line.connection.open_bi()).await?.map_err(|e| line.lost_under(e))?;
         let _asking = urgency.begins(link, VarInt::from(send.id()).into_inner());
         let Some(request) = arrival.request(link.file, urgency.now()) else { return Ok(()) };
-        // Where the server has reset the stream already, it says why on the other half.
+        // If the server has reset the stream already, the reason is on its other direction.
         match line.in_time(send.write_all(&request)).await? {
             Ok(()) | Err(WriteError::Stopped(_)) => {}
             Err(WriteError::ConnectionLost(e)) => return Err(line.lost_under(e)),
@@ -328,7 +330,7 @@ impl Remote {
         Ok(arrival.finish()?)
     }
 
-    /// The connection, made again where it was lost.
+    /// Returns the connection, made again if it was lost.
     fn link(&self) -> Result<Arc<Link>, Failed> {
         let mut held = lock(&self.link);
         if let Some(link) = &*held
@@ -338,17 +340,17 @@ impl Remote {
         }
         let (link, opened) = self.connect(Some(self.id))?;
         if (opened.id, opened.len) != (self.id, self.len) {
-            return Err(CHANGED.broken("another file is served in its place by now").into());
+            return Err(CHANGED.broken("the server now has a different file of this name").into());
         }
         let link = Arc::new(link);
         *held = Some(Arc::clone(&link));
         Ok(link)
     }
 
-    /// A connection with the file open on it.
+    /// Makes a connection on which the file is open.
     fn connect(&self, known: Option<FileId>) -> Result<(Link, Opened), Failed> {
         let handle = shared()?;
-        // Whatever address another file has its connection to, this one may be connected to as well.
+        // Another file may be connected to a different address of the host: prefer any address that has a connection.
         let whom = |to| ConnectionKey {
             host: self.address.host.clone(),
             to,
@@ -369,11 +371,11 @@ impl Remote {
             }
         }
         Err(last.unwrap_or_else(|| {
-            FAILED.broken(format!("the host {} has no address", self.address.host)).into()
+            FAILED.broken(format!("the host {} has no addresses", self.address.host)).into()
         }))
     }
 
-    /// Tries until it is done, or trying is of no use any more.
+    /// Calls `attempt` until it succeeds, fails permanently, or has failed too often.
     fn retrying<T>(&self, mut attempt: impl FnMut() -> Result<T, Failed>) -> Result<T> {
         let mut tried = 0;
         loop {

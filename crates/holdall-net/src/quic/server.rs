@@ -1,4 +1,4 @@
-//! The server.
+//! The QUIC server.
 
 use super::line::lock;
 use super::pieces::Pieces;
@@ -29,12 +29,12 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Bytes of requests that may be on their way from a client.
+/// Maximum bytes of requests in flight from a client.
 const WINDOW: u32 = 256 << 10;
-/// Requests that a client may have sent, for each that is answered.
+/// Number of requests a client may have sent, per request that is being answered.
 const WAITING: usize = 4;
 
-/// Serves files over QUIC, on threads of its own, until it is stopped or dropped.
+/// Serves files over QUIC, on its own threads, until it is stopped or dropped.
 pub struct Server {
     runtime: Option<Runtime>,
     endpoint: Endpoint,
@@ -44,12 +44,12 @@ pub struct Server {
 struct Shared {
     service: Service,
     is_ending: AtomicBool,
-    /// Requests that are answered now.
+    /// Number of requests that are being answered.
     answering: AtomicUsize,
     pieces: Arc<Pieces>,
 }
 
-/// A client that is connected.
+/// A connected client.
 struct Peer {
     shared: Arc<Shared>,
     visit: Visit,
@@ -64,11 +64,11 @@ struct Peer {
 struct Open {
     name: Arc<str>,
     file: Arc<dyn ServedFile>,
-    /// Where what is sent is proven.
+    /// The file's hash tree, if it is sent with proofs.
     tree: Option<Arc<Tree>>,
 }
 
-/// What is sent of a file.
+/// Reads a file for a response, with proofs if there is a `prover`.
 struct Spelling {
     file: Arc<dyn ServedFile>,
     prover: Option<Prover>,
@@ -76,19 +76,18 @@ struct Spelling {
 }
 
 impl Server {
-    /// Serves at `listen`.
+    /// Starts a server at the address `listen`. Port 0 chooses a free port.
     ///
     /// # Errors
-    /// `net/listen`, `net/identity`.
+    /// `net/listen` if the address cannot be used; `net/identity` if the certificate or key is invalid.
     pub fn start(service: Service, listen: SocketAddr, identity: &Identity) -> Result<Server> {
         let config = config(identity, &service.bounds)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let runtime = runtime(threads)?;
         let endpoint = {
             let _inside = runtime.enter();
-            endpoint(listen, Some(config)).map_err(|e| {
-                LISTEN.broken(format!("nobody can listen at {listen} (UDP)")).because(e)
-            })?
+            endpoint(listen, Some(config))
+                .map_err(|e| LISTEN.broken(format!("cannot listen at {listen} (UDP)")).because(e))?
         };
         let (is_ending, answering) = (AtomicBool::new(false), AtomicUsize::new(0));
         let shared = Arc::new(Shared { service, is_ending, answering, pieces: Arc::default() });
@@ -96,22 +95,22 @@ impl Server {
         Ok(Server { runtime: Some(runtime), endpoint, shared })
     }
 
-    /// Where it listens.
+    /// Returns the address the server listens on.
     ///
     /// # Errors
-    /// `net/listen`.
+    /// `net/listen` if the socket has no address.
     pub fn address(&self) -> Result<SocketAddr> {
         self.endpoint
             .local_addr()
             .map_err(|e| LISTEN.broken("the socket has no address").because(e))
     }
 
-    /// Clients that are connected.
+    /// Returns the number of open connections.
     pub fn clients(&self) -> usize {
         self.endpoint.open_connections()
     }
 
-    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long, and ends.
+    /// Accepts no more clients and requests, waits at most `patience` for running responses, and stops.
     pub fn stop(mut self, patience: Duration) {
         self.endpoint.set_server_config(None);
         self.shared.is_ending.store(true, Ordering::Release);
@@ -119,11 +118,11 @@ impl Server {
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.endpoint.close(number(RefusalReason::Ending), b"the server ends");
+        self.endpoint.close(number(RefusalReason::Ending), b"the server is shutting down");
         if let Some(runtime) = self.runtime.take() {
             let idle =
                 async { timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
-            // Whoever is not told finds out.
+            // Clients that do not receive the notification in time will notice by their timeout.
             let _ = wait(runtime.handle(), idle);
             runtime.shutdown_background();
         }
@@ -132,7 +131,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.endpoint.close(number(RefusalReason::Ending), b"the server ends");
+        self.endpoint.close(number(RefusalReason::Ending), b"the server is shutting down");
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -147,7 +146,7 @@ impl fmt::Debug for Server {
 
 fn config(identity: &Identity, bounds: &ServerLimits) -> Result<quinn::ServerConfig> {
     let mut tls = identity.tls(&[PROTOCOL])?;
-    // Tickets are kept in memory, and each is taken once: what somebody sends a second time is not early any more.
+    // Tickets are kept in memory, and each can be used once: early data that is replayed is not accepted as early data.
     tls.max_early_data_size = u32::MAX;
     let tls = QuicServerConfig::try_from(tls)
         .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
@@ -167,14 +166,15 @@ fn config(identity: &Identity, bounds: &ServerLimits) -> Result<quinn::ServerCon
 async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         let clients = endpoint.open_connections();
-        // Who claims to be somebody else does not take the place of others.
+        // When half the places are taken, clients must prove their address, so that forged ones do not take the places
+        // of others.
         if clients > shared.service.bounds.clients / 2 && incoming.may_retry() {
             let _ = incoming.retry();
         } else if clients >= shared.service.bounds.clients {
             shared.service.turn_away(By::Quic);
             incoming.refuse();
         } else if let Ok(connecting) = incoming.accept() {
-            // It is one of those that are counted before the next one is looked at.
+            // It is counted before the next client is accepted.
             tokio::spawn(client(connecting, Arc::clone(&shared)));
         }
     }
@@ -182,7 +182,7 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 
 async fn client(connecting: Connecting, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
-    // What a client says early is answered early: it only asks for bytes.
+    // Early data may be replayed. That is harmless, because clients only request bytes.
     let connection = match connecting.into_0rtt() {
         Ok((connection, _)) => connection,
         Err(connecting) => match timeout(patience, connecting).await {
@@ -193,11 +193,12 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
     let (send, receive) = match timeout(patience, connection.accept_bi()).await {
         Ok(Ok(streams)) => streams,
         Ok(Err(_)) => return,
-        Err(_) => return connection.close(number(RefusalReason::Ending), b"no stream is opened"),
+        Err(_) => {
+            return connection.close(number(RefusalReason::Ending), b"no control stream was opened");
+        }
     };
     let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
-        return connection
-            .close(number(RefusalReason::Busy), b"there are as many clients as this server takes");
+        return connection.close(number(RefusalReason::Busy), b"too many clients");
     };
     connection.set_send_window(visit.share());
     let peer = Arc::new(Peer {
@@ -216,7 +217,7 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
 }
 
 impl Peer {
-    /// Follows the control stream until it ends or cannot be understood.
+    /// Processes the control stream until it ends or is invalid.
     async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
         let patience = self.shared.service.bounds.patience;
         let mut is_greeted = false;
@@ -229,7 +230,7 @@ impl Peer {
                     Err(_) => {
                         return self
                             .connection
-                            .close(number(RefusalReason::Ending), b"no hello comes");
+                            .close(number(RefusalReason::Ending), b"no hello was received");
                     }
                 },
             };
@@ -251,7 +252,7 @@ impl Peer {
         }
     }
 
-    /// Nothing, where the client takes no more.
+    /// Carries out an action. Returns `None` if the client accepts no more bytes.
     async fn carry_out(&self, order: ServerAction, send: &mut SendStream) -> Option<()> {
         match order {
             ServerAction::Send(bytes) => self.send(send, bytes.into()).await,
@@ -312,7 +313,7 @@ impl Peer {
             let bytes = match spelling.spell(steps).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
-                    // Nothing else can be said where bytes are due.
+                    // The client expects bytes here, so closing the connection is the only way to report an error.
                     let refusal = Refusal::from(&e);
                     self.log(&open.name, sent, RequestOutcome::Refused(e.code()));
                     self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
@@ -330,13 +331,14 @@ impl Peer {
         Some(())
     }
 
-    /// Sends on the control stream, to a client that takes it.
+    /// Sends bytes on the control stream. Returns `None` if the client does not accept them in time.
     async fn send(&self, send: &mut SendStream, bytes: Bytes) -> Option<()> {
         match timeout(self.shared.service.bounds.patience, send.write_chunk(bytes)).await {
             Ok(Ok(())) => Some(()),
             Ok(Err(_)) => None,
             Err(_) => {
-                self.connection.close(number(RefusalReason::Ending), b"the client takes nothing");
+                self.connection
+                    .close(number(RefusalReason::Ending), b"the client accepted no bytes in time");
                 None
             }
         }
@@ -359,13 +361,13 @@ impl Peer {
             let _answers = self.visit.answers();
             self.answer(&request, &place, &mut send).await;
             drop((turn, place));
-            // What was sent has not arrived: a server that ends waits for that.
+            // Sent bytes may still be in flight: a server that is stopped waits until they are acknowledged.
             let _ = self.taken(send.stopped()).await;
             self.shared.answering.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    /// The request that comes on a stream; nothing, where the client has given it up.
+    /// Receives the request of a stream. Returns `None` if the client has given it up.
     async fn requested(&self, receive: &mut RecvStream) -> Result<Option<Request>> {
         let mut requesting = PendingRequest::default();
         loop {
@@ -380,7 +382,10 @@ impl Peer {
 
     async fn answer(&self, request: &Request, place: &Turn<'_>, send: &mut SendStream) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
-            true => Err(Refusal { why: RefusalReason::Ending, text: "the server ends".to_owned() }),
+            true => Err(Refusal {
+                why: RefusalReason::Ending,
+                text: "the server is shutting down".to_owned(),
+            }),
             false => lock(&self.session).admit(request),
         };
         let open = lock(&self.files).get(&request.file).cloned();
@@ -403,7 +408,7 @@ impl Peer {
         self.log(&open.name, sent, done);
     }
 
-    /// Sends an answer: bytes that were sent, and how it ended.
+    /// Sends a response. Returns the number of bytes sent, and the outcome.
     async fn pieces(
         &self,
         answering: &mut ResponseStream,
@@ -450,7 +455,7 @@ impl Peer {
         }
     }
 
-    /// Waits until so many bytes may be sent.
+    /// Waits until the rate limit allows to send this number of bytes.
     async fn due(&self, bytes: u64) {
         let delay = self.visit.delay(bytes);
         if !delay.is_zero() {
@@ -458,7 +463,7 @@ impl Peer {
         }
     }
 
-    /// What comes of sending; nothing, where the client has left, or takes nothing for too long.
+    /// Waits until bytes are sent. Returns `None` if the client is gone, or accepts nothing for too long.
     async fn taken<T, E>(&self, sending: impl Future<Output = Result<T, E>>) -> Option<T> {
         timeout(self.shared.service.bounds.patience, sending).await.ok()?.ok()
     }
@@ -476,7 +481,7 @@ impl Open {
 }
 
 impl Spelling {
-    /// What is sent for these steps, read where waiting for a disk holds nobody else up.
+    /// Reads the bytes to send for these steps, on a thread where waiting for a disk does not delay others.
     async fn spell(&mut self, steps: Vec<Step>) -> Result<Vec<Bytes>, Error> {
         let (file, pieces) = (Arc::clone(&self.file), Arc::clone(&self.pieces));
         let prover = self.prover.take();

@@ -1,4 +1,4 @@
-//! Which servers a client talks to.
+//! How a client verifies a server's certificate.
 
 use crate::protocol::PROTOCOL;
 use crate::rules::CERTIFICATE;
@@ -14,20 +14,20 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Who vouches for a server.
+/// What makes a server's certificate trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Whoever gave its address: the SHA-256 of its certificate is in that.
+    /// The certificate has this SHA-256, which the file's address gives.
     Pin([u8; 32]),
-    /// These authorities (DER); Mozilla's where there are none.
+    /// The certificate is signed by one of these authorities (DER); by one of Mozilla's list if there are none.
     Authorities(Vec<Vec<u8>>),
 }
 
 impl Trust {
-    /// What a client offers, and demands.
+    /// Returns the client configuration that verifies certificates in this way.
     ///
     /// # Errors
-    /// `net/certificate`, for an invalid authority.
+    /// `net/certificate` if an authority is invalid.
     pub fn config(&self) -> Result<quinn::ClientConfig> {
         let wrong = |e: rustls::Error| CERTIFICATE.broken("TLS cannot be set up").because(e);
         let provider = Arc::new(provider::default_provider());
@@ -51,7 +51,7 @@ impl Trust {
             }
         };
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // All that a client says asks for bytes, so nothing is done twice where somebody says it again.
+        // Early data may be replayed. That is harmless, because clients only request bytes.
         config.enable_early_data = true;
         let config = QuicClientConfig::try_from(config)
             .map_err(|e| CERTIFICATE.broken("TLS cannot be set up").because(e))?;
@@ -59,7 +59,8 @@ impl Trust {
     }
 }
 
-/// Takes one certificate, whatever it says. That the server has its key is checked by the handshake's signature.
+/// Accepts the certificate with this SHA-256, whatever its content. The handshake's signature proves that the server
+/// has its key.
 #[derive(Debug)]
 struct Pinned {
     pin: [u8; 32],
@@ -88,7 +89,7 @@ impl ServerCertVerifier for Pinned {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("QUIC has TLS 1.3".to_owned()))
+        Err(rustls::Error::General("QUIC requires TLS 1.3".to_owned()))
     }
 
     fn verify_tls13_signature(
@@ -106,9 +107,9 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// A handshake that failed for TLS's sake: `alert` is its number, `reason` what rustls says.
+/// Returns the error for a failed TLS handshake. `alert` is the number of the TLS alert, `reason` rustls' description.
 pub(super) fn refused(trust: &Trust, alert: u8, reason: &str) -> Error {
-    // 120: no protocol in common.
+    // 120: the sides have no protocol in common.
     if alert == 120 {
         return crate::rules::FAILED.broken("the server does not speak `holdall/1`");
     }
@@ -119,7 +120,7 @@ pub(super) fn refused(trust: &Trust, alert: u8, reason: &str) -> Error {
         )),
         Trust::Authorities(_) => {
             let e = CERTIFICATE.broken(format!("TLS failed: {reason}"));
-            e.with_hint("a certificate that the server has made itself is named in the address, by `#sha256=…`")
+            e.with_hint("if the server's certificate is self-signed, add its SHA-256 to the address: `#sha256=…`")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A server with a few files, what was seen of it, and TLS of a client.
+//! A server with a few files that records what it does, and a TLS client.
 
 use bytes::Bytes;
 use holdall_core::Result;
@@ -17,16 +17,16 @@ use std::sync::{Arc, LazyLock, Mutex};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes of `large`, and after how many it begins anew: a prime.
+/// Length of `large`, and the period of its content: a prime.
 const LARGE: usize = 48 * PART;
 const PART: usize = 65_521;
-/// `torn` can be read up to here.
+/// `torn` can be read up to this offset.
 const TORN: u64 = 100_000;
 
 /// `digits`, `a b`, `empty`, `large`; `torn`, whose end cannot be read; `broken`, which cannot be opened.
 pub(crate) struct Files(Arc<Seen>);
 
-/// What was seen of a server.
+/// What the server did.
 #[derive(Default)]
 pub(crate) struct Seen {
     read: AtomicU64,
@@ -36,17 +36,17 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Bytes that were read of files.
+    /// Returns the number of bytes read from files.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Acquire)
     }
 
-    /// The most files that were open at once.
+    /// Returns the largest number of files that were open at once.
     pub(crate) fn most_at_once(&self) -> usize {
         self.most.load(Ordering::Acquire)
     }
 
-    /// Names, and how what was asked of them ended.
+    /// Returns the names and outcomes of all requests.
     pub(crate) fn all(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
@@ -69,7 +69,7 @@ impl Files {
         (Arc::new(Files(Arc::clone(&seen))), seen)
     }
 
-    /// What is in `large`, and in `torn`.
+    /// Returns the content of `large`, which `torn` has, too.
     pub(crate) fn large() -> Bytes {
         static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
             let noise = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
@@ -79,7 +79,7 @@ impl Files {
     }
 }
 
-/// A server of them at any port.
+/// Starts a server with these files on a free port.
 pub(crate) fn server(bounds: ServerLimits, options: HttpOptions) -> (HttpServer, Arc<Seen>) {
     let (files, seen) = Files::served();
     let service = Service::new(files).with_bounds(bounds).with_log(seen.log());
@@ -147,7 +147,7 @@ impl ServedFile for StoredFile {
     }
 }
 
-/// A connection to a server that shows this certificate.
+/// Makes a TLS connection to a server with this certificate.
 pub(crate) async fn secure(
     at: SocketAddr,
     protocols: &[&[u8]],

@@ -1,4 +1,4 @@
-//! One made file, who opens and reads it, and a way to its server on which everything can be seen.
+//! A generated file, a client for it, and a network path that observes every packet between client and server.
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::{Bytes, Result};
@@ -14,7 +14,7 @@ fn byte(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// One file of so many bytes, under every name.
+/// A catalog that has one file of this length, under every name.
 pub(crate) struct Only(pub(crate) u64);
 
 impl FileCatalog for Only {
@@ -45,7 +45,7 @@ impl ServedFile for Only {
     }
 }
 
-/// Opens it at a server of that identity.
+/// Opens the file on a server with this identity.
 pub(crate) fn open(identity: &Identity, name: &str, at: SocketAddr) -> Remote {
     let pin = identity.pin().unwrap();
     let address = Address::parse(&format!("holdall://{at}/{name}#sha256={pin}")).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn open(identity: &Identity, name: &str, at: SocketAddr) -> Remote {
     Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap()
 }
 
-/// Reads some of it, and compares all of that.
+/// Reads a range and compares its content.
 pub(crate) fn read(remote: &Remote, range: Range<u64>) {
     let mut came = Vec::new();
     let take = |piece: Piece<'_>| {
@@ -68,7 +68,8 @@ pub(crate) fn read(remote: &Remote, range: Range<u64>) {
     assert_eq!(remote.index(), [(0, (0..100).map(byte).collect())]);
 }
 
-/// Where a way to a server begins. It passes on what one client and the server say to each other, as far as these take it.
+/// Returns the client's end of a path to a server. It forwards the packets of one client and the server that the
+/// filters let through.
 pub(crate) fn way(
     server: SocketAddr,
     mut forth: impl FnMut(&[u8]) -> bool + Send + 'static,

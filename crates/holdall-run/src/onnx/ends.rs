@@ -1,4 +1,4 @@
-//! The inputs and outputs of a description, and those of its graph.
+//! Matches the inputs and outputs of a description with those of the graph.
 
 use crate::rules::ONNX_NAME;
 use holdall::Result;
@@ -6,15 +6,15 @@ use holdall::carton::{ValueSpec, ValueType};
 
 /// An input or output.
 pub(super) struct End {
-    /// Its name in the description.
+    /// The name in the description.
     pub name: String,
-    /// The number of the graph's own input or output.
+    /// The index of the graph's input or output.
     pub at: usize,
-    /// The declared type; `None` where nothing is declared.
+    /// The declared type; `None` if nothing is declared.
     pub ty: Option<ValueType>,
 }
 
-/// The inputs that are declared, as those of the graph; the graph's where none are declared.
+/// Matches the declared inputs with the graph's; if none are declared, returns the graph's.
 pub(super) fn inputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End>> {
     let ends = ends(declared, graph, "input")?;
     match (0..graph.len()).find(|at| ends.iter().all(|end| end.at != *at)) {
@@ -26,7 +26,7 @@ pub(super) fn inputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End
     }
 }
 
-/// The outputs that are declared, as those of the graph; the graph's where none are declared.
+/// Matches the declared outputs with the graph's; if none are declared, returns the graph's.
 pub(super) fn outputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End>> {
     ends(declared, graph, "output")
 }

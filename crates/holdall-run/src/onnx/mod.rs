@@ -1,15 +1,16 @@
-//! The runner `onnx`: ONNX graphs, in this process. [`Onnx`] runs them by the engine `rten`, which is in the
-//! box; `OnnxRuntime` by ONNX Runtime, a library that the caller has and names.
+//! The runner `onnx`: runs ONNX graphs in this process. [`Onnx`] runs them with the built-in engine `rten`,
+//! `OnnxRuntime` with a library of ONNX Runtime that the caller names.
 //!
 //! # Files
-//! `model.onnx`, or the only `.onnx` file in `model`; weights may be in files beside it, which the graph names.
+//! `model.onnx`, or the only `.onnx` file in `model`. Weights may be in further files in that folder, which the graph
+//! names.
 //!
 //! # Versions
-//! A requirement is one of the ONNX standard: [`RELEASES`] are known. Graphs say themselves which sets of
-//! operators they use.
+//! A requirement is for a version of the ONNX standard, up to 1.[`RELEASES`]. The graph itself says which operator sets
+//! it uses.
 //!
 //! # Untrusted input
-//! Engines compute on a thread of their own, so that a call that takes too long can be given up.
+//! Engines run on their own thread, so that a call that takes too long can be abandoned.
 
 mod ends;
 #[cfg(feature = "run-onnx")]
@@ -31,15 +32,15 @@ use semver::{Version, VersionReq};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Releases 1.0 to this one of the ONNX standard are known, whatever their last number.
+/// The latest known release of the ONNX standard: 1.0 to 1.`RELEASES` are known, with any patch number.
 pub const RELEASES: u64 = 23;
 
-/// What both engines take.
+/// The options of both engines.
 const OPTIONS: [&str; 2] = ["num_threads", "optimize"];
 
-/// Whether a release that is known is one that is required; otherwise which are known.
+/// Checks whether a known release satisfies the requirement. If not, returns the known releases, for an error message.
 fn satisfies(requirement: &VersionReq) -> Result<(), String> {
-    // Patches of a release change no operator.
+    // Patch releases do not change operators.
     let releases = (0..=RELEASES).flat_map(|minor| (0..4).map(move |patch| (minor, patch)));
     let mut versions = releases.map(|(minor, patch)| Version::new(1, minor, patch));
     match versions.any(|v| requirement.matches(&v)) {
@@ -48,11 +49,11 @@ fn satisfies(requirement: &VersionReq) -> Result<(), String> {
     }
 }
 
-/// How a graph is to be run.
+/// Options for running a graph.
 struct Options {
-    /// How many threads compute; `None` leaves it to the engine.
+    /// Number of threads; `None` leaves the choice to the engine.
     threads: Option<usize>,
-    /// Whether the engine may change the graph.
+    /// Whether the engine may optimise the graph.
     optimize: bool,
 }
 
@@ -61,23 +62,23 @@ impl Options {
         let threads = match load.option("num_threads") {
             None => None,
             Some(OptionValue::Integer(n @ 1..=1024)) => Some(*n as usize),
-            Some(_) => return Err(OPTION.broken("`num_threads` is a whole number from 1 to 1024")),
+            Some(_) => return Err(OPTION.broken("`num_threads` must be an integer from 1 to 1024")),
         };
         let optimize = match load.option("optimize") {
             None => true,
             Some(OptionValue::Boolean(yes)) => *yes,
-            Some(_) => return Err(OPTION.broken("`optimize` is `true` or `false`")),
+            Some(_) => return Err(OPTION.broken("`optimize` must be `true` or `false`")),
         };
         Ok(Options { threads, optimize })
     }
 }
 
-/// The file of the graph in a folder.
+/// Returns the path of the graph in a folder.
 fn graph_file(folder: &Path) -> Result<PathBuf> {
     let mut found = holdall::carton::onnx_files(folder)?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
-        (None, _) => Err(ONNX_FILE.broken("there is no `.onnx` file in `model`")),
+        (None, _) => Err(ONNX_FILE.broken("no `.onnx` file in `model`")),
         (_, more) => Err(ONNX_FILE.broken(format!(
             "there are {} `.onnx` files in `model`, and none of them is `model.onnx`",
             more + 1
@@ -85,7 +86,7 @@ fn graph_file(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Looks the graph through before an engine sees it, down to the numbers of its weights.
+/// Checks the whole graph, including its varints, before an engine reads it.
 fn look_through(path: &Path) -> Result<()> {
     let checked = holdall::carton::mapped(path).and_then(|b| holdall::carton::onnx::check(&b));
     checked.map_err(|e| match e.kind() {
@@ -94,12 +95,11 @@ fn look_through(path: &Path) -> Result<()> {
     })
 }
 
-/// What the engine does; where it panics, an error.
+/// Runs `work`, and turns a panic of the engine into an error.
 fn guarded<T>(rule: &'static Rule, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said =
-            said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("for no reason it gives");
-        Err(rule.broken(format!("the engine gave up: {}", said.escape_debug())))
+        let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+        Err(rule.broken(format!("the engine failed: {}", said.escape_debug())))
     })
 }

@@ -1,4 +1,4 @@
-//! The engine's thread: what it is asked is answered in time, or given up.
+//! The engine's thread. Calls are answered within the time limit, or abandoned.
 
 use super::guarded;
 use crate::rules::{ONNX_RUN, TIMEOUT, io};
@@ -7,10 +7,10 @@ use holdall::{Error, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is asked whether an answer is still wanted.
+/// How often to check whether the call was cancelled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A thread that does one call after the other. It ends when this is dropped, and its call is done.
+/// A thread that executes calls one after the other. It ends when this is dropped and the current call has ended.
 pub(super) struct Worker<J, A> {
     jobs: Sender<J>,
     answers: Receiver<Result<A>>,
@@ -36,14 +36,14 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
         Ok(Worker { jobs, answers, timeout, cancelled })
     }
 
-    /// Does one call.
+    /// Executes one call.
     pub(super) fn run(&self, job: J) -> Result<A> {
         self.jobs.send(job).map_err(|_| ended())?;
         received(&self.answers, self.timeout, self.cancelled.as_ref(), "run the graph")
     }
 }
 
-/// Does `work` on a thread of its own, and gives it up when it takes too long.
+/// Runs `work` on another thread, and abandons it if it takes too long.
 pub(super) fn bounded<T: Send + 'static>(
     settings: &RunnerSettings,
     what: &str,
@@ -51,7 +51,7 @@ pub(super) fn bounded<T: Send + 'static>(
 ) -> Result<T> {
     let (done, answer) = channel();
     spawn(move || {
-        // Nobody waits any more for what comes too late.
+        // If it was abandoned, there is no receiver any more.
         let _ = done.send(work());
     })?;
     received(&answer, settings.timeout, settings.cancelled.as_ref(), what)
@@ -84,5 +84,5 @@ fn received<T>(
 }
 
 fn ended() -> Error {
-    ONNX_RUN.broken("the engine's thread ended")
+    ONNX_RUN.broken("the engine's thread has ended")
 }

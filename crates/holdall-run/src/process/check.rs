@@ -1,5 +1,5 @@
-//! Whether a program is a runner: what section 2 of `docs/spec/runner.md` says of it, tried one by one, each in a
-//! process of its own.
+//! Checks whether a program is a runner: the requirements of section 2 of `docs/spec/runner.md`, each in a separate
+//! process.
 
 use super::child::{Process, failed};
 use super::frame::{Frame, Kind, PROTOCOL};
@@ -18,15 +18,15 @@ use semver::VersionReq;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 
-/// What was tried, and what came of it.
+/// The result of one check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Trial {
-    /// A short name.
+    /// The check's name.
     pub name: &'static str,
-    /// What a runner does.
+    /// The required behaviour.
     pub says: &'static str,
-    /// What this one did instead.
+    /// How the program deviated from it; `None` if it passed.
     pub error: Option<Error>,
 }
 
@@ -36,14 +36,14 @@ impl ToPlain for Trial {
     }
 }
 
-/// An option that no runner has.
+/// The name of an option that no runner has.
 const NO_OPTION: &str = "no_such_option_of_any_runner";
 
-/// Tries a program: what shows without a model, and with a package for it what needs one. `each` is told of every
-/// trial when it is done.
+/// Checks a program. The checks that need a model are made if there is a package for the runner. `each` is called after
+/// every check.
 ///
 /// # Errors
-/// What is wrong with the package. What is wrong with the program is in its trials.
+/// The errors of the package. Errors of the program are in the returned results.
 pub fn check(
     program: &Program,
     package: Option<&Package>,
@@ -53,7 +53,7 @@ pub fn check(
     let mut tried = Tried { program, settings, each, all: Vec::new() };
     for (name, says, trial) in FRAMES {
         tried.add(name, says, trial);
-        // What does not even start fails everywhere, for the same reason.
+        // If the program does not even start, all other checks would fail for the same reason.
         if tried.all.len() == 1 && tried.all[0].error.is_some() {
             return Ok(tried.all);
         }
@@ -74,27 +74,27 @@ type OfFrames = fn(&Tried<'_>) -> Result<()>;
 type OfModels = fn(&Tried<'_>, &Package, &Path) -> Result<()>;
 
 const FRAMES: [(&str, &str, OfFrames); 9] = [
-    ("hello", "answers `hello` with `ready`: protocol, name, version", hello),
-    ("protocols", "chooses a version of the protocol that is offered", protocols),
-    ("no-protocol", "answers `fail` where none of the versions is its own", no_protocol),
-    ("early-call", "answers a `call` before `load` with `fail`, and lives on", early_call),
-    ("no-model", "answers the `load` of an empty folder, and lives on", no_model),
-    ("not-a-frame", "ends when what comes is not a frame", not_a_frame),
-    ("not-json", "ends when the header of a frame is not JSON", not_json),
+    ("hello", "answers `hello` with `ready`, which has protocol, name and version", hello),
+    ("protocols", "chooses one of the offered protocol versions", protocols),
+    ("no-protocol", "answers `fail` if it supports none of the offered versions", no_protocol),
+    ("early-call", "answers a `call` before `load` with `fail`, and keeps running", early_call),
+    ("no-model", "answers the `load` of an empty folder, and keeps running", no_model),
+    ("not-a-frame", "ends when it receives something that is not a frame", not_a_frame),
+    ("not-json", "ends when it receives a frame whose header is not JSON", not_json),
     ("bye", "ends after `bye`", bye),
-    ("closed", "ends when the wire is closed", closed),
+    ("closed", "ends when the connection is closed", closed),
 ];
 
 const MODELS: [(&str, &str, OfModels); 5] = [
     ("load", "loads the package's model", load),
-    ("self-tests", "gives what the self-tests expect", in_data),
+    ("self-tests", "returns what the self-tests expect", in_data),
     (
         "shared-memory",
-        "takes and gives tensors in shared memory, and removes what it took",
+        "receives and returns tensors in shared memory, and removes the received ones",
         in_files,
     ),
-    ("wrong-input", "answers inputs that the model does not have, and lives on", wrong_input),
-    ("unknown-option", "warns of an option that it does not know", unknown_option),
+    ("wrong-input", "answers unknown inputs, and keeps running", wrong_input),
+    ("unknown-option", "warns of an unknown option", unknown_option),
 ];
 
 struct Tried<'a> {
@@ -120,7 +120,7 @@ impl Tried<'_> {
         Process::spawn(self.program.command()?, self.settings)
     }
 
-    /// A process that said that it is ready.
+    /// Starts a process and waits until it is ready.
     fn ready(&self, shared_from: usize) -> Result<Process> {
         let mut process = self.spawned()?;
         let ready = process.hello(&[PROTOCOL], shared_from)?;
@@ -152,7 +152,7 @@ impl Tried<'_> {
     }
 }
 
-/// An answer of another kind than that.
+/// Returns an error if a frame is not of this kind.
 fn expect(frame: &Frame, kind: Kind) -> Result<()> {
     match frame.kind {
         found if found == kind => Ok(()),
@@ -161,7 +161,7 @@ fn expect(frame: &Frame, kind: Kind) -> Result<()> {
     }
 }
 
-/// A failure that says what failed.
+/// Returns an error if a frame is not a failure with a message.
 fn expect_fail(frame: &Frame) -> Result<()> {
     match (frame.kind, frame.text("message")) {
         (Kind::Fail, "") => Err(FRAME.broken("a failure without a message")),
@@ -175,7 +175,7 @@ fn hello(tried: &Tried<'_>) -> Result<()> {
     let ready = process.hello(&[PROTOCOL], SHARED_FROM)?;
     expect(&ready, Kind::Ready)?;
     if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
-        return Err(HANDSHAKE.broken(format!("`protocol` is not {PROTOCOL}, which was offered")));
+        return Err(HANDSHAKE.broken(format!("`protocol` is not {PROTOCOL}, the offered version")));
     }
     if ready.text("runner").is_empty() {
         return Err(HANDSHAKE.broken("`runner` is not a name"));
@@ -188,7 +188,7 @@ fn protocols(tried: &Tried<'_>) -> Result<()> {
     expect(&ready, Kind::Ready)?;
     match ready.header.get("protocol").and_then(Json::as_u64) {
         Some(PROTOCOL | 1_000_000) => Ok(()),
-        _ => Err(HANDSHAKE.broken("`protocol` is not one of the versions that were offered")),
+        _ => Err(HANDSHAKE.broken("`protocol` is not one of the offered versions")),
     }
 }
 
@@ -214,7 +214,7 @@ fn no_model(tried: &Tried<'_>) -> Result<()> {
             "a field that nobody knows": [1],
         });
         let answer = process.ask(Kind::Load, load, Vec::new(), Kind::Loaded)?;
-        // A runner that needs no files loads it.
+        // A runner that needs no files may load it.
         if answer.kind != Kind::Loaded {
             expect_fail(&answer)?;
         }
@@ -226,7 +226,7 @@ fn not_a_frame(tried: &Tried<'_>) -> Result<()> {
     let mut process = tried.ready(SHARED_FROM)?;
     match process.ends_after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
         true => Ok(()),
-        false => Err(FRAME.broken("it does not stop after bytes that are not a frame")),
+        false => Err(FRAME.broken("it does not end after bytes that are not a frame")),
     }
 }
 
@@ -237,7 +237,7 @@ fn not_json(tried: &Tried<'_>) -> Result<()> {
     bytes.extend_from_slice(b"{\"a\"");
     match process.ends_after(&bytes) {
         true => Ok(()),
-        false => Err(FRAME.broken("it does not stop after a header that is not JSON")),
+        false => Err(FRAME.broken("it does not end after a header that is not JSON")),
     }
 }
 
@@ -246,14 +246,14 @@ fn bye(tried: &Tried<'_>) -> Result<()> {
     let frame = Frame::new(Kind::Bye, 2, json!({})).encode()?;
     match process.ends_after(&frame) {
         true => Ok(()),
-        false => Err(ORDER.broken("it does not stop after `bye`")),
+        false => Err(ORDER.broken("it does not end after `bye`")),
     }
 }
 
 fn closed(tried: &Tried<'_>) -> Result<()> {
     match tried.ready(SHARED_FROM)?.ends_when_closed() {
         true => Ok(()),
-        false => Err(ORDER.broken("it does not stop after the connection was closed")),
+        false => Err(ORDER.broken("it does not end after the connection was closed")),
     }
 }
 
@@ -269,7 +269,7 @@ fn in_files(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
     self_tests(tried, package, model, 0)
 }
 
-/// Runs each self-test twice: what a call leaves behind shows in the next.
+/// Runs each self-test twice, to detect side effects of a call on the next one.
 fn self_tests(
     tried: &Tried<'_>,
     package: &Package,
@@ -287,7 +287,10 @@ fn self_tests(
     }
     match loaded.process().has_shared_files() {
         false => Ok(()),
-        true => Err(SHARED.broken("a tensor that the runner was given is still there")),
+        true => {
+            Err(SHARED
+                .broken("the runner did not remove a tensor in shared memory that it received"))
+        }
     }
 }
 
@@ -300,7 +303,9 @@ fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<
         last = Some(outputs);
         Ok(())
     })?;
-    let Some(given) = last else { return Err(crate::rules::NOTHING.broken("no outputs at all")) };
+    let Some(given) = last else {
+        return Err(crate::rules::NOTHING.broken("the model returned no outputs"));
+    };
     let outputs = given.iter().map(|(name, value)| (name.as_str(), value));
     if let Some(e) = Call::new().outputs(&package.description().outputs, outputs).into_iter().next()
     {
@@ -309,11 +314,11 @@ fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<
     for (name, expected) in values(test.expected.as_deref().unwrap_or_default())? {
         let found = given.iter().find(|(of, _)| *of == name).map(|(_, value)| value);
         let Some(found) = found else {
-            return Err(FAILED.broken(format!("there is no output `{name}`")));
+            return Err(FAILED.broken(format!("the model did not return `{name}`")));
         };
         let comparison = compare(found, &expected, &test.tolerance);
         if !comparison.is_close() {
-            return Err(FAILED.broken(format!("output `{name}` is not as expected")));
+            return Err(FAILED.broken(format!("output `{name}` differs from the expected value")));
         }
     }
     Ok(())
@@ -326,7 +331,7 @@ fn wrong_input(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()>
     let inputs = vec![("no such input".to_owned(), wrong)];
     match loaded.call(&inputs, Span::Whole, &mut |_| Ok(())) {
         Ok(()) => {}
-        // What others of this area say is that the runner is gone, or sent something else than frames.
+        // The other errors named `runner/…` mean that the runner ended, or sent invalid frames.
         Err(e) if *e.rule() == FAILED || !e.code().starts_with("runner/") => {}
         Err(e) => return Err(e),
     }

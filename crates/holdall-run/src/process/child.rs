@@ -1,4 +1,4 @@
-//! A runner's process: started, spoken to, ended. Every wait has an end.
+//! The process of a runner: starting it, exchanging frames, and ending it. Every wait has a time limit.
 
 use super::environment;
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
@@ -21,37 +21,37 @@ use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a process that is waited for is looked at.
+/// How often to check a process that is being waited for.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a process has to end by itself.
+/// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// A folder in memory, where there is one.
+/// A folder in memory, if the system has it.
 const MEMORY: &str = "/dev/shm";
 
 /// A runner's process.
 pub(crate) struct Process {
     child: Child,
     wire: UnixStream,
-    /// For the tensors that are too large for a frame.
+    /// The folder for tensors that are too large for a frame.
     folder: Temporary,
     shared: Shared,
-    /// Tensors of more bytes than this are.
+    /// Tensors with more bytes than this are passed through shared memory.
     shared_from: usize,
     request: u32,
-    /// Whether it was found to have ended while it was waited for.
+    /// Whether the process was found to have ended while something was awaited from it.
     seen_ended: bool,
-    /// Whether its number is no longer its own.
+    /// Whether the process was reaped, so that the system may reuse its id.
     reaped: bool,
     timeout: Duration,
     cancelled: Option<Cancelled>,
     last_lines: Last,
-    /// Threads that hand on what it prints.
+    /// Threads that forward the process' output.
     readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts a program whose standard input is the wire, in the environment that is chosen for it, and shakes hands.
-    /// Gives what it says it is, or how it failed.
+    /// Starts a program whose standard input is the connection, in the environment that the settings choose, and
+    /// exchanges the first frames. Returns the runner's answer, `ready` or `fail`.
     pub(crate) fn start(command: Command, settings: &RunnerSettings) -> Result<(Process, Frame)> {
         let mut process = Process::spawn(command, settings)?;
         let ready = process.hello(&[PROTOCOL], values::SHARED_FROM)?;
@@ -61,13 +61,13 @@ impl Process {
         if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
             let found = ready.header.get("protocol").unwrap_or(&Json::Null);
             return Err(HANDSHAKE.broken(format!(
-                "it answers with version {found} of the protocol, offered was {PROTOCOL}"
+                "the runner chose version {found} of the protocol, {PROTOCOL} was offered"
             )));
         }
         Ok((process, ready))
     }
 
-    /// Starts a program, and says nothing to it.
+    /// Starts a program without sending it anything.
     pub(crate) fn spawn(mut command: Command, settings: &RunnerSettings) -> Result<Process> {
         let log = settings.log.as_ref();
         let folder = tempfile::Builder::new()
@@ -75,9 +75,9 @@ impl Process {
             .tempdir_in(MEMORY)
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
             .map(Temporary::new)
-            .map_err(|e| io(e, "making a folder for shared memory"))?;
+            .map_err(|e| io(e, "creating a folder for shared memory"))?;
         let environment = environment::chosen(std::env::vars_os(), &settings.environment)?;
-        let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "making a pair of sockets"))?;
+        let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "creating a socket pair"))?;
         let spawned = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
@@ -86,7 +86,7 @@ impl Process {
             .env_clear()
             .envs(environment)
             .spawn();
-        // The command keeps the other end of the wire open as long as it lives.
+        // Dropping the command closes our copy of the runner's end of the connection.
         let program = command.get_program().to_string_lossy().into_owned();
         drop(command);
         let mut child =
@@ -112,7 +112,7 @@ impl Process {
         })
     }
 
-    /// Offers versions of the protocol. Gives the answer, whatever it says.
+    /// Offers versions of the protocol, and returns the answer, whatever it is.
     pub(crate) fn hello(&mut self, protocols: &[u64], shared_from: usize) -> Result<Frame> {
         self.shared_from = shared_from;
         let hello = json!({
@@ -123,15 +123,15 @@ impl Process {
         self.ask(Kind::Hello, hello, Vec::new(), Kind::Ready)
     }
 
-    /// Sends bytes that need not be a frame, and waits a while for the process to end.
+    /// Sends bytes that need not be a frame, and waits for the process to end. Returns whether it did.
     pub(crate) fn ends_after(&mut self, bytes: &[u8]) -> bool {
         let _ = self.wire.set_write_timeout(Some(LOOK));
-        // Whoever ended already does not take them.
+        // Fails if the process has ended already.
         let _ = self.wire.write_all(bytes);
         self.ends_within(self.timeout)
     }
 
-    /// Closes the wire without a word, and waits a while for the process to end.
+    /// Closes the connection without a message, and waits for the process to end. Returns whether it did.
     pub(crate) fn ends_when_closed(&mut self) -> bool {
         let _ = self.wire.shutdown(std::net::Shutdown::Both);
         self.ends_within(self.timeout)
@@ -145,12 +145,13 @@ impl Process {
         self.has_ended()
     }
 
-    /// Whether tensors lie in shared memory that nobody took.
+    /// Returns `true` if there are tensors in shared memory that were not removed.
     pub(crate) fn has_shared_files(&self) -> bool {
         self.shared.has_files()
     }
 
-    /// Sends a request and waits for its one answer. [`Kind::Fail`] is handed on for the caller to tell.
+    /// Sends a request and waits for its only answer. [`Kind::Fail`] is returned to the caller, which knows how to
+    /// report it.
     pub(crate) fn ask(
         &mut self,
         kind: Kind,
@@ -166,7 +167,7 @@ impl Process {
         }
     }
 
-    /// Runs the model once.
+    /// Runs the model once. Returns the frame of a failure.
     pub(crate) fn call(
         &mut self,
         inputs: &NamedValues,
@@ -201,7 +202,7 @@ impl Process {
         }
     }
 
-    /// Lets a call end whose further outputs nobody wants, or the process.
+    /// Waits for a call to end whose further outputs are not needed. If it does not, kills the process.
     fn drain(&mut self) {
         let until = Instant::now() + GRACE.min(self.timeout);
         loop {
@@ -219,19 +220,19 @@ impl Process {
         self.tell(e)
     }
 
-    /// The error with what the process said last.
+    /// Adds the last lines that the process printed to an error.
     fn tell(&self, e: Error) -> Error {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let last: Vec<&str> = lines.iter().map(String::as_str).collect();
         match last.is_empty() {
             true => e,
-            false => e.with_hint(format!("it said last: {}", last.join(" / "))),
+            false => e.with_hint(format!("its last output: {}", last.join(" / "))),
         }
     }
 
     fn send(&mut self, kind: Kind, header: Json, data: Vec<u8>) -> Result<()> {
         if self.reaped {
-            return Err(CLOSED.broken("the runner was ended"));
+            return Err(CLOSED.broken("the runner has ended"));
         }
         self.request = self.request.wrapping_add(1);
         let bytes = Frame::new(kind, self.request, header).with_data(data).encode()?;
@@ -242,7 +243,7 @@ impl Process {
             match wait.and_then(|()| self.wire.write(rest)) {
                 Ok(0) => return Err(self.died()),
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(e) if is_wait(&e) => self.look(deadline, "take what it was sent")?,
+                Err(e) if is_wait(&e) => self.look(deadline, "read what it was sent")?,
                 Err(e) if is_closed(&e) => return Err(self.died()),
                 Err(e) => return Err(io(e, "writing to the runner")),
             }
@@ -255,7 +256,7 @@ impl Process {
     }
 
     fn receive_until(&mut self, deadline: Instant) -> Result<Frame> {
-        // One that never pauses is never looked at otherwise.
+        // A process that never pauses is not checked elsewhere.
         self.check_wanted()?;
         let mut prefix = [0; PREFIX_LEN];
         self.fill(&mut prefix, deadline)?;
@@ -265,13 +266,13 @@ impl Process {
         let frame = prefix.frame(&header, data).map_err(|e| self.tell(e))?;
         if frame.request != self.request {
             let (found, wanted) = (frame.request, self.request);
-            let e = ORDER.broken(format!("an answer to request {found}, the last one is {wanted}"));
+            let e = ORDER.broken(format!("the runner answered request {found}, expected {wanted}"));
             return Err(self.tell(e));
         }
         Ok(frame)
     }
 
-    /// Takes memory as the bytes come, not because a length says so.
+    /// Reads `len` bytes. Memory is allocated as they arrive, because the length is not trusted.
     fn bytes(&mut self, len: usize, deadline: Instant) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         while out.len() < len {
@@ -287,7 +288,7 @@ impl Process {
             let wait = self.wire.set_read_timeout(Some(LOOK));
             match wait.and_then(|()| self.wire.read(to)) {
                 Ok(0) => return Err(self.died()),
-                // Of one that never pauses nobody asks whether it is late.
+                // A process that never pauses is not checked for lateness elsewhere.
                 Ok(_) if Instant::now() >= deadline => return Err(self.late("answer")),
                 Ok(n) => to = to.get_mut(n..).unwrap_or_default(),
                 Err(e) if is_wait(&e) => self.look(deadline, "answer")?,
@@ -298,10 +299,10 @@ impl Process {
         Ok(())
     }
 
-    /// Called when nothing came: is it late, is it dead?
+    /// Called when nothing arrived: checks whether the process has ended, was cancelled, or is late.
     fn look(&mut self, deadline: Instant, to: &str) -> Result<()> {
         if self.has_ended() {
-            // What it sent before may still be there: then the next read finds it.
+            // Bytes that it sent before may still be unread, so read once more.
             if self.seen_ended {
                 return Err(self.died());
             }
@@ -335,13 +336,13 @@ impl Process {
         }
         let said = match self.kill() {
             Some(status) => describe_exit(status),
-            None => "the runner closed the wire".to_owned(),
+            None => "the runner closed the connection".to_owned(),
         };
         self.hear_out();
         self.tell(DIED.broken(said))
     }
 
-    /// Whether the process has ended. It is not reaped, so that its group keeps its number.
+    /// Returns `true` if the process has ended. It is not reaped, so that the id of its process group stays valid.
     fn has_ended(&self) -> bool {
         let Some(pid) = self.pid().filter(|_| !self.reaped) else { return true };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -352,7 +353,7 @@ impl Process {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Kills the group and reaps the process. How it ended by itself, if it had.
+    /// Kills the process group and reaps the process. Returns its exit status if it had ended by itself.
     fn kill(&mut self) -> Option<ExitStatus> {
         if self.reaped {
             return None;
@@ -366,7 +367,8 @@ impl Process {
         status.filter(|_| had_ended)
     }
 
-    /// Waits until the last lines of a process that ended are handed on. Whoever else has its pipes is not waited for.
+    /// Waits until the last output of an ended process has been forwarded; not for other processes that share its
+    /// pipes.
     fn hear_out(&self) {
         let until = Instant::now() + GRACE;
         while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < until {
@@ -381,7 +383,7 @@ impl Drop for Process {
         if let Ok(bye) = Frame::new(Kind::Bye, self.request, json!({})).encode()
             && !self.has_ended()
         {
-            // Whoever does not listen is killed below.
+            // If it does not read, it is killed below.
             let _ = self.wire.set_write_timeout(Some(LOOK));
             let _ = self.wire.write_all(&bye);
             self.ends_within(GRACE);
@@ -391,7 +393,7 @@ impl Drop for Process {
     }
 }
 
-/// An error that the runner told of, under the rule that fits what it says.
+/// Returns the error for a failure that the runner reported, under the rule that matches its `what`.
 pub(crate) fn failed(frame: &Frame, rule_of: fn(&str) -> Option<&'static Rule>) -> Error {
     let rule = rule_of(frame.text("what")).unwrap_or(&FAILED);
     match frame.text("message") {

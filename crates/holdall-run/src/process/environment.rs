@@ -1,5 +1,5 @@
-//! The environment of a runner's process: what a program needs to find its libraries, its folders and its devices,
-//! and what the caller passes. Nothing else of the caller's, which may hold secrets. Section 2 of
+//! The environment of a runner's process: variables for libraries, folders and devices, and those that the caller
+//! passes. Other variables of the caller are not passed on, because they may contain secrets. Section 2 of
 //! `docs/spec/runner.md`.
 
 use crate::rules::ENVIRONMENT;
@@ -8,10 +8,10 @@ use holdall::error::Shown as _;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// A variable for a model's process: of that value, or of the value that the caller's own environment has for it.
+/// A variable for a runner's process, with its value, or `None` for the value in the caller's environment.
 pub(crate) type Variable = (OsString, Option<OsString>);
 
-/// Variables that every process gets, where the caller has them.
+/// Variables of the caller that every process gets.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
     // The user and the system.
@@ -20,13 +20,13 @@ const NAMES: &[&str] = &[
     // Python, and the environments that it is installed in.
     "CONDA_PREFIX", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONHOME", "PYTHONMALLOC", "PYTHONNOUSERSITE",
     "PYTHONPATH", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONUSERBASE", "PYTHONWARNINGS", "VIRTUAL_ENV",
-    // Where frameworks have their caches, and how they compute.
+    // Caches and computing options of frameworks.
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TORCH_HOME", "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE",
     "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "TF_CPP_MIN_LOG_LEVEL",
     "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_XLA_FLAGS",
 ];
 
-/// How names begin that every process gets, unless a word of them speaks of a secret.
+/// Prefixes of variables that every process gets, unless the name contains a word of [`SECRET`].
 const PREFIXES: &[&str] = &[
     "LC_",
     "BLIS_",
@@ -47,14 +47,14 @@ const PREFIXES: &[&str] = &[
     "XLA_",
 ];
 
-/// Words of names that speak of secrets.
+/// Words in names that suggest secrets.
 const SECRET: &[&str] =
     &["AUTH", "CREDENTIAL", "CREDENTIALS", "KEY", "PASS", "PASSWORD", "PASSWD", "SECRET", "TOKEN"];
 
-/// The environment of a process that is started by one with the variables `own`.
+/// Returns the environment of a runner's process, if the caller's is `own` and it passes `passed`.
 ///
 /// # Errors
-/// [`ENVIRONMENT`], for an invalid variable.
+/// [`ENVIRONMENT`] if a passed variable is invalid or not set.
 pub(crate) fn chosen(
     own: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Variable],
@@ -81,7 +81,7 @@ pub(crate) fn chosen(
 fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
     let shown = name.to_string_lossy();
     if name.is_empty() || name.as_bytes().iter().any(|b| matches!(b, b'=' | 0)) {
-        let e = format!("`{}` is not the name of a variable", shown.shown());
+        let e = format!("`{}` is not a valid variable name", shown.shown());
         return Err(ENVIRONMENT.broken(e));
     }
     if value.is_some_and(|value| value.as_bytes().contains(&0)) {
@@ -91,7 +91,7 @@ fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
     Ok(())
 }
 
-/// Whether every process gets the variable.
+/// Returns `true` if every process gets the variable.
 fn is_usual(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_secret = || name.split('_').any(|word| SECRET.contains(&word));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_stay_and_what_programs_need_goes() {
+    fn secrets_are_not_passed_on() {
         let own = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
+    fn invalid_variables_are_refused() {
         for (name, value) in [("", None), ("A=B", Some("x")), ("A", None), ("A", Some("x\0"))] {
             let e = names(&[("B", "x")], &[(name, value)]).unwrap_err();
             assert_eq!(e.code(), "run/environment", "{name:?} {value:?}");

@@ -1,4 +1,4 @@
-//! What a process prints: lines, handed on as they come.
+//! The output of a process, forwarded line by line.
 
 use crate::runner_settings::{Log, LogLine};
 use std::collections::VecDeque;
@@ -6,15 +6,15 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// The most bytes of a line in the log; longer ones are cut into several.
+/// Maximum length of a line in the log, in bytes. Longer ones are split.
 const LINE_MAX: u64 = 64 << 10;
-/// Lines of standard error that are kept for an error.
+/// Number of lines of standard error that are kept for error messages.
 const KEPT_LINES: usize = 5;
 
-/// The last lines of standard error, for an error to tell.
+/// The last lines of standard error, for error messages.
 pub(super) type Last = Arc<Mutex<VecDeque<String>>>;
 
-/// Hands on the lines of a pipe, from a thread of their own, until it is closed by all who have it.
+/// Starts a thread that forwards the lines of a pipe until all its writers have closed it.
 pub(super) fn pass_lines(
     from: impl Read + Send + 'static,
     is_error: bool,
@@ -46,6 +46,6 @@ pub(super) fn pass_lines(
             }
         }
     };
-    // Without the thread the lines stay in the pipe: then a model that prints much stops, and is late.
+    // If no thread can be started, the output stays in the pipe: a model that prints much then blocks, and times out.
     std::thread::Builder::new().name("holdall-run-log".to_owned()).spawn(work).ok()
 }

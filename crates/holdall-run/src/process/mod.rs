@@ -1,7 +1,7 @@
-//! Runners in processes of their own: frames, values in them, and the process itself.
+//! Runners in separate processes: frames, values in frames, and processes.
 //!
-//! `docs/spec/runner.md` is the specification; [`frame`] and [`values`] are pure. [`program`] is a runner of somebody
-//! else, [`check`](mod@check) tries one, [`serve`](mod@serve) makes a runner of this program one for others.
+//! The specification is `docs/spec/runner.md`. [`frame`] and [`values`] do no I/O. [`program`] is an external runner,
+//! [`check`](mod@check) tests one, and [`serve`](mod@serve) offers a runner of this crate to another process.
 
 #[cfg(unix)]
 pub mod check;

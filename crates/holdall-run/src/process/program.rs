@@ -1,4 +1,4 @@
-//! Runners of others: programs that speak frames, and what every model in a runner's process has.
+//! External runners: programs that speak the protocol. Also the code that all models in runner processes share.
 
 use super::child::{Process, failed};
 use super::frame::{Frame, Kind};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
 use std::process::Command;
 
-/// A runner that is a program of somebody else's. The caller names it, and never a package.
+/// A runner that is an external program. Only the caller can name it, never a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     name: String,
@@ -22,7 +22,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The runner of that `runner_name`: a program and its arguments. It is found as a shell finds it.
+    /// Creates a runner with this `runner_name` and command: a program and its arguments. The program is looked up in
+    /// `PATH`.
     pub fn new<T: Into<OsString>>(
         name: impl Into<String>,
         command: impl IntoIterator<Item = T>,
@@ -30,7 +31,7 @@ impl Program {
         Program { name: name.into(), command: command.into_iter().map(Into::into).collect() }
     }
 
-    /// The program and its arguments, to be started.
+    /// Returns the command that starts the program.
     pub(crate) fn command(&self) -> Result<Command> {
         let [program, args @ ..] = &self.command[..] else {
             let name = self.name.shown();
@@ -55,7 +56,7 @@ impl Runner for Program {
         None
     }
 
-    /// The version is known when it is started.
+    /// Always succeeds: the version is known only once the program has started.
     fn satisfies(&self, _: &VersionReq) -> Result<(), String> {
         Ok(())
     }
@@ -78,7 +79,7 @@ impl Runner for Program {
     }
 }
 
-/// What a failure that a program tells of is about.
+/// Returns the rule for the `what` of a failure that the program reports.
 pub(crate) fn rule_of(what: &str) -> Option<&'static Rule> {
     match what {
         "load" => Some(&REMOTE_LOAD),
@@ -87,24 +88,24 @@ pub(crate) fn rule_of(what: &str) -> Option<&'static Rule> {
     }
 }
 
-/// The version that a runner says its framework is of, if it says one.
+/// Returns the runner's framework version, if it reports one.
 pub(crate) fn version(ready: &Frame) -> Result<Option<Version>> {
     match ready.header.get("version") {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Version::parse(text).map(Some).map_err(|e| {
             let e = HANDSHAKE.broken(format!("`{}` is not a version: {e}", text.shown()));
-            e.with_hint("versions are like 1.2.3")
+            e.with_hint("write versions like 1.2.3")
         }),
-        Some(_) => Err(HANDSHAKE.broken("the `version` of the runner is not a text")),
+        Some(_) => Err(HANDSHAKE.broken("the runner's `version` is not a string")),
     }
 }
 
-/// The options of a package and its caller, as frames have them.
+/// Returns the options of the package and the caller, in JSON.
 pub(crate) fn options(load: &Load<'_>) -> impl Iterator<Item = (String, Json)> {
     load.options.iter().map(|(name, of)| (name.clone(), option(of)))
 }
 
-/// The key of an object that stands for a value that JSON has no form for: the value as TOML writes it.
+/// The key of an object that represents a value JSON cannot express. Its value is TOML text.
 pub(crate) const TOML: &str = "toml";
 
 fn option(value: &OptionValue) -> Json {
@@ -114,7 +115,7 @@ fn option(value: &OptionValue) -> Json {
         OptionValue::String(text) => json!(text),
         OptionValue::Boolean(yes) => json!(yes),
         OptionValue::Array(all) => all.iter().map(option).collect(),
-        // A table that looks like what stands for such a value is written as one.
+        // A table that looks like such an object is represented as TOML, too.
         OptionValue::Table(all) if !matches!(&all[..], [(name, _)] if name == TOML) => {
             Json::Object(all.iter().map(|(name, of)| (name.clone(), option(of))).collect())
         }
@@ -130,15 +131,15 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Has a runner that is ready load a model.
+    /// Loads a model in a runner that is ready.
     pub(crate) fn load(
         mut process: Process,
         load: &Load<'_>,
         options: Map<String, Json>,
         rule_of: fn(&str) -> Option<&'static Rule>,
     ) -> Result<Remote> {
-        let model = std::path::absolute(load.model)
-            .map_err(|e| io(e, "finding the folder of the model"))?;
+        let model =
+            std::path::absolute(load.model).map_err(|e| io(e, "finding the model's folder"))?;
         let header = json!({
             "model": model,
             "options": options,
@@ -158,12 +159,12 @@ impl Remote {
         Ok(Remote { process, warnings, rule_of })
     }
 
-    /// Its process.
+    /// Returns the process.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Whether the runner warned of something with that name in it.
+    /// Returns `true` if a warning of the runner contains `name`.
     pub(crate) fn warns_of(&self, name: &str) -> bool {
         self.warnings.iter().any(|warning| warning.contains(name))
     }

@@ -1,4 +1,4 @@
-//! The runner's side of the wire: a runner of this program, served to the process that started it.
+//! The runner's side of the protocol: offers a runner of this crate to the process that started this one.
 
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::program::TOML;
@@ -18,33 +18,33 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Serves a runner over the wire that standard input is, until the other side ends it.
+/// Serves a runner over the connection that is standard input, until the other side ends it.
 ///
 /// # Errors
-/// `runner/start` where standard input is not a wire, `runner/frame` where something else than frames comes, `run/io`.
+/// `runner/start` if standard input is not a socket, `runner/frame` if invalid frames arrive, `run/io`.
 pub fn serve(runner: &dyn Runner) -> Result<()> {
     let wire = std::io::stdin().as_fd().try_clone_to_owned();
     let mut served = Served {
         runner,
-        wire: UnixStream::from(wire.map_err(|e| io(e, "taking the wire"))?),
+        wire: UnixStream::from(wire.map_err(|e| io(e, "opening the connection"))?),
         shared: None,
         model: None,
         temporary: Vec::new(),
     };
     served.wire.peer_addr().map_err(|e| {
         let e = START.broken("standard input is not a socket").because(e);
-        e.with_hint("a runner is started by `holdall run`, which speaks to it")
+        e.with_hint("runners are started by `holdall run`, not by hand")
     })?;
     std::thread::spawn(end_with_parent);
     let ended = served.answer_all();
-    // Whoever closes the wire without a word leaves what only it would have removed.
+    // If the other side closed the connection without a message, it cannot remove its temporary folders any more.
     if !matches!(ended, Ok(End::Bye)) {
         served.temporary.iter().for_each(|folder| holdall_io::temporary::remove(folder));
     }
     ended.map(drop)
 }
 
-/// Ends the process when the one that started it is gone: the wire shows that only between calls.
+/// Ends the process when its parent process has ended, which the connection shows only between calls.
 fn end_with_parent() {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
@@ -53,7 +53,7 @@ fn end_with_parent() {
     std::process::exit(1);
 }
 
-/// How the other side ended it.
+/// How the other side ended the connection.
 enum End {
     Bye,
     Closed,
@@ -62,10 +62,10 @@ enum End {
 struct Served<'a> {
     runner: &'a dyn Runner,
     wire: UnixStream,
-    /// And tensors of how many bytes are put there.
+    /// The folder of shared memory, and the minimum size of tensors that are put there.
     shared: Option<(Shared, usize)>,
     model: Option<Box<dyn Loaded>>,
-    /// Folders that are nobody's once the other side is gone.
+    /// Folders to be removed when the other side is gone.
     temporary: Vec<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ impl Served<'_> {
                 Kind::Hello => self.hello(&frame),
                 Kind::Load => self.load(&frame),
                 Kind::Call => self.call(frame),
-                other => Err(ORDER.broken(format!("a frame of kind {}", other.number()))),
+                other => Err(ORDER.broken(format!("unexpected frame of kind {}", other.number()))),
             };
             let sent = match answered {
                 Ok((kind, header)) => self.send(Frame::new(kind, request, header)),
@@ -97,7 +97,7 @@ impl Served<'_> {
     fn hello(&mut self, frame: &Frame) -> Result<(Kind, Json)> {
         let offered = frame.header.get("protocols").and_then(Json::as_array);
         if !offered.is_some_and(|all| all.iter().any(|n| n.as_u64() == Some(PROTOCOL))) {
-            let e = format!("none of the versions that are offered is {PROTOCOL}");
+            let e = format!("none of the offered protocol versions is {PROTOCOL}");
             return Err(HANDSHAKE.broken(e));
         }
         let folder = PathBuf::from(frame.text("shared"));
@@ -123,7 +123,7 @@ impl Served<'_> {
         let requirement = match header.get("requirement").and_then(Json::as_str) {
             None => VersionReq::STAR,
             Some(text) => VersionReq::parse(text)
-                .map_err(|e| REMOTE_LOAD.broken("the requirement cannot be read").because(e))?,
+                .map_err(|e| REMOTE_LOAD.broken("the version requirement is invalid").because(e))?,
         };
         let no_options = Map::new();
         let given = header.get("options").and_then(Json::as_object).unwrap_or(&no_options);
@@ -137,9 +137,9 @@ impl Served<'_> {
             .iter()
             .map(|(name, _)| name)
             .filter(unknown)
-            .map(|of| format!("the runner `{name}` knows no option `{of}`, which does nothing"))
+            .map(|of| format!("the runner `{name}` has no option `{of}`, which is ignored"))
             .collect();
-        // Who called has the time, and ends this process when it is over.
+        // The caller enforces the time limit, and kills this process when it is exceeded.
         let settings = RunnerSettings { timeout: Duration::MAX, ..RunnerSettings::default() };
         let loaded = self.runner.load(&Load {
             description: &description,
@@ -156,7 +156,7 @@ impl Served<'_> {
 
     fn call(&mut self, frame: Frame) -> Result<(Kind, Json)> {
         let (Some(model), Some((shared, from))) = (&mut self.model, &mut self.shared) else {
-            return Err(ORDER.broken("there is no model yet"));
+            return Err(ORDER.broken("no model is loaded"));
         };
         let (wire, request) = (&mut self.wire, frame.request);
         let inputs =
@@ -164,16 +164,16 @@ impl Served<'_> {
         model.run(&inputs, &mut |outputs| {
             let (rows, data) = values::pack(&outputs, *from, &mut |bytes| shared.put(bytes))?;
             let frame = Frame::new(Kind::Item, request, json!({ "values": rows })).with_data(data);
-            wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the wire"))
+            wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the connection"))
         })?;
         Ok((Kind::Done, json!({})))
     }
 
     fn send(&mut self, frame: Frame) -> Result<()> {
-        self.wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the wire"))
+        self.wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the connection"))
     }
 
-    /// The next frame; none where the wire is closed.
+    /// Reads the next frame; `None` if the connection is closed.
     fn receive(&mut self) -> Result<Option<Frame>> {
         let mut prefix = [0; PREFIX_LEN];
         if !self.fill(&mut prefix)? {
@@ -187,13 +187,13 @@ impl Served<'_> {
         }
     }
 
-    /// Whether there were as many bytes.
+    /// Fills the buffer. Returns `false` if the connection is closed before.
     fn fill(&mut self, to: &mut [u8]) -> Result<bool> {
         match self.wire.read_exact(to) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => Ok(false),
-            Err(e) => Err(io(e, "reading from the wire")),
+            Err(e) => Err(io(e, "reading from the connection")),
         }
     }
 }
@@ -218,7 +218,7 @@ fn option(value: &Json) -> Option<OptionValue> {
     })
 }
 
-/// Inputs or outputs as `load` says them. Who called holds values against their shapes.
+/// Parses inputs or outputs of a `load` frame. The caller checks values against their shapes.
 fn specs(of: Option<&Json>) -> Result<Vec<ValueSpec>> {
     let wrong = || -> Error { FRAME.broken("an input or output without a name or a dtype") };
     let one = |row: &Json| {

@@ -1,5 +1,5 @@
-//! The folder for tensors that are too large for a frame: each is a file that one side writes, and the other reads
-//! once and removes. Section 3 of `docs/spec/runner.md`.
+//! The folder for tensors that are too large for a frame. Each tensor is a file that one side writes, and that the
+//! other reads once and removes. Section 3 of `docs/spec/runner.md`.
 
 use crate::rules::{SHARED, io};
 use holdall::{Bytes, Result};
@@ -7,12 +7,12 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// What the files are called that a side writes.
+/// The side that writes a file, which determines its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Who calls.
+    /// The caller.
     In,
-    /// Who runs the model.
+    /// The runner.
     Out,
 }
 
@@ -25,12 +25,12 @@ impl Side {
     }
 }
 
-/// One side's way to the folder.
+/// Access to the folder by one side.
 #[derive(Debug)]
 pub(crate) struct Shared {
     folder: PathBuf,
     ours: Side,
-    /// Files that this side made.
+    /// Number of files that this side has written.
     files: u64,
 }
 
@@ -39,12 +39,12 @@ impl Shared {
         Shared { folder: folder.to_owned(), ours, files: 0 }
     }
 
-    /// Whether there are files left in it.
+    /// Returns `true` if the folder has files.
     pub(crate) fn has_files(&self) -> bool {
         std::fs::read_dir(&self.folder).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Puts bytes into a new file, and gives its number.
+    /// Writes bytes to a new file, and returns its number.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
         let number = self.files;
         self.files += 1;
@@ -53,7 +53,7 @@ impl Shared {
         Ok(number)
     }
 
-    /// Takes the bytes of a file of the other side, which are to be so many. The file goes.
+    /// Reads and removes a file of the other side, which must have `len` bytes.
     pub(crate) fn take(&self, number: u64, len: u64) -> Result<Bytes> {
         let theirs = match self.ours {
             Side::In => Side::Out,
@@ -70,7 +70,7 @@ impl Shared {
             .map_err(unread)?;
         let found = file.metadata().map_err(unread)?;
         if !found.is_file() || found.size() != len {
-            return Err(broken(format!("{} bytes, said to be {len}", found.size())));
+            return Err(broken(format!("{} bytes, expected {len}", found.size())));
         }
         let Ok(room) = usize::try_from(len) else { return Err(broken("too long".to_owned())) };
         let mut out = Vec::with_capacity(room);
@@ -78,7 +78,7 @@ impl Shared {
         let read = read.map_err(|e| io(e, "reading a tensor from shared memory"))?;
         let _ = std::fs::remove_file(path);
         if read != room {
-            return Err(broken(format!("it ends after {read} bytes, said to be {len}")));
+            return Err(broken(format!("it ends after {read} bytes, expected {len}")));
         }
         Ok(out.into())
     }

@@ -1,5 +1,5 @@
-//! Values in frames: described in the header, their elements in the data or in shared memory. Section 3 of
-//! `docs/spec/runner.md`.
+//! Values in frames. The header describes them; their elements are in the frame's data or in shared memory. Section 3
+//! of `docs/spec/runner.md`.
 
 use crate::rules::FRAME;
 use crate::runner::NamedValues;
@@ -8,20 +8,20 @@ use holdall::error::Shown as _;
 use holdall::{Bytes, Result};
 use serde_json::{Map, Value as Json, json};
 
-/// Tensors of more bytes than this go through shared memory, unless the one who calls says otherwise.
+/// Tensors with more bytes than this are passed through shared memory, unless the caller chooses another limit.
 pub const SHARED_FROM: usize = 1 << 20;
-/// So do those that would make a frame's data longer than this.
+/// Tensors that would make a frame's data longer than this are passed through shared memory, too.
 const DATA_TARGET: usize = 16 << 20;
-/// Elements in the data start at multiples of this many bytes.
+/// Alignment of elements in the data, in bytes.
 const ALIGN: usize = 64;
-/// The most dimensions of a value; NumPy has no more.
+/// Maximum number of dimensions of a value, as in NumPy.
 const RANK_MAX: usize = 64;
 
-/// What is said of values in a frame's header under `values`, and its data. `share` puts bytes into a file and
-/// gives its number: of tensors with more bytes than `shared_from`.
+/// Encodes values: returns the content of `values` in a frame's header, and the frame's data. Tensors with more than
+/// `shared_from` bytes are passed to `share`, which writes them to a file and returns its number.
 ///
 /// # Errors
-/// What `share` gives.
+/// The errors of `share`.
 pub fn pack(
     values: &NamedValues,
     shared_from: usize,
@@ -73,11 +73,10 @@ fn pack_one(
     Ok(row)
 }
 
-/// The values that a frame's header speaks of. `shared` gives the bytes of the file of a number, which are to be
-/// of a length.
+/// Decodes the values in a frame. `shared` returns the content of a shared file, given its number and expected length.
 ///
 /// # Errors
-/// [`FRAME`], and what `shared` gives.
+/// [`FRAME`] if the header is invalid, and the errors of `shared`.
 pub fn unpack(
     header: &Json,
     data: Vec<u8>,
@@ -85,7 +84,7 @@ pub fn unpack(
 ) -> Result<NamedValues> {
     let data = Bytes::from(data);
     let Some(rows) = header.get("values").and_then(Json::as_array) else {
-        return Err(FRAME.broken("a frame with values has none in its header"));
+        return Err(FRAME.broken("`values` is missing in the header of a frame"));
     };
     rows.iter()
         .map(|row| {
@@ -99,7 +98,7 @@ pub fn unpack(
         .collect()
 }
 
-/// Whether a nested tensor may be here.
+/// Whether a nested tensor is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Outer,
@@ -115,7 +114,7 @@ fn unpack_one(
     let number = |name: &str| row.get(name).and_then(Json::as_u64);
     if let Some(inner) = row.get("nested") {
         let (Some(inner), Depth::Outer) = (inner.as_array(), depth) else {
-            return Err(FRAME.broken("a nested value that is not a list, or inside another"));
+            return Err(FRAME.broken("a nested value is not a list, or is inside another"));
         };
         let inner: Result<Vec<TensorValue>> =
             inner.iter().map(|row| unpack_one(row, data, shared, Depth::Inner)).collect();
@@ -131,7 +130,7 @@ fn unpack_one(
         return Err(FRAME.broken("a value without a dtype or a shape"));
     };
     let Some(ty) = ValueType::by_name(dtype) else {
-        return Err(FRAME.broken(format!("there is no dtype `{}`", dtype.shown())));
+        return Err(FRAME.broken(format!("unknown dtype `{}`", dtype.shown())));
     };
     if ty == ValueType::String {
         let texts: Option<Vec<String>> = row
@@ -139,27 +138,29 @@ fn unpack_one(
             .and_then(Json::as_array)
             .and_then(|t| t.iter().map(|t| t.as_str().map(str::to_owned)).collect());
         let Some(texts) = texts else {
-            return Err(FRAME.broken("strings that are not a list of texts"));
+            return Err(FRAME.broken("`strings` is not a list of strings"));
         };
         return fits(TensorValue::strings(shape, texts));
     }
-    let Some(len) = number("len") else { return Err(FRAME.broken("numbers without a length")) };
+    let Some(len) = number("len") else { return Err(FRAME.broken("a value without `len`")) };
     let bytes = match (number("file"), number("at")) {
         (Some(file), None) => shared(file, len)?,
         (None, Some(at)) => {
             let end = at.checked_add(len).filter(|end| *end <= data.len() as u64);
             let Some(end) = end else {
                 let have = data.len();
-                return Err(FRAME.broken(format!("{len} bytes at {at} of data of {have}")));
+                return Err(FRAME.broken(format!(
+                    "{len} bytes at offset {at} are outside the data of {have} bytes"
+                )));
             };
             data.slice(at as usize..end as usize)
         }
-        _ => return Err(FRAME.broken("numbers are in a file or in the data")),
+        _ => return Err(FRAME.broken("expected either `file` or `at` for numbers")),
     };
     fits(TensorValue::numbers(ty, shape, bytes))
 }
 
-/// What does not fit its shape is a broken frame.
+/// A value that does not fit its shape makes the frame invalid.
 fn fits(value: Result<TensorValue>) -> Result<TensorValue> {
     value.map_err(|e| e.under(&FRAME))
 }

@@ -1,4 +1,4 @@
-# The runner `python`: a model's own code. Section 5 of docs/spec/runner.md. What is in wire.py comes before it.
+# The runner `python`: runs a model's own code. Section 5 of docs/spec/runner.md. wire.py is prepended to this file.
 import importlib.util, types
 
 PACKAGE = "_carton_model_module"
@@ -14,12 +14,12 @@ class Python:
         return {"version": "%d.%d.%d" % sys.version_info[:3]}
 
     def load(self, folder, options, _):
-        """The function that runs the model in `folder`."""
+        """Returns the function that runs the model in `folder`."""
         package, function = options.get("entrypoint_package"), options.get("entrypoint_fn")
         for name, value in (("entrypoint_package", package), ("entrypoint_fn", function)):
             if not isinstance(value, str) or not value:
                 raise Failure("entry", "the option `%s` is missing" % name)
-        # Modules in `model` import each other relatively, as parts of one package, or by their names.
+        # Modules in `model` can import each other relatively, as parts of one package, or by name.
         init = os.path.join(folder, "__init__.py")
         sys.path.insert(0, folder)
         name = "%s.%s" % (PACKAGE, package)
@@ -56,7 +56,7 @@ class Python:
             return lambda tensors: model.infer_with_handle(model.seal(tensors))
         if callable(model):
             return model
-        message = "`%s.%s` gave %s, which has no `infer_with_tensors` and cannot be called"
+        message = "`%s.%s` returned %s, which has no `infer_with_tensors` and cannot be called"
         raise Failure("entry", message % (package, function, kind_of(model)))
 
 

@@ -1,14 +1,14 @@
-//! The runner `python`: a model's code in the user's interpreter, in a process of its own.
+//! The runner `python`: runs a model's code with the user's Python interpreter, in a separate process.
 //!
 //! # Options
-//! `entrypoint_package` is a module in `model`, `entrypoint_fn` a function of it; without them they are `main` and
-//! `load`. It is called once, without arguments, and gives the model: an object with `infer_with_tensors(inputs)`, one with `seal(inputs)` and
-//! `infer_with_handle(handle)`, or anything that can be called with inputs. Inputs are a dict of NumPy arrays by
-//! name, so are outputs; an iterator of such dicts streams them.
+//! `entrypoint_package` is a module in `model`, `entrypoint_fn` a function in it. The defaults are `main` and `load`.
+//! The function is called once, without arguments, and returns the model: an object with `infer_with_tensors(inputs)`,
+//! one with `seal(inputs)` and `infer_with_handle(handle)`, or anything that can be called with inputs. Inputs and
+//! outputs are dicts of NumPy arrays by name; an iterator of such dicts streams outputs.
 //!
-//! # What it does not do
-//! Install anything: what a model imports must be there. Keep anything from the code: it may do all that the
-//! user may.
+//! # Limitations
+//! It installs nothing: the packages that a model imports must be installed. It is no sandbox: the code may do
+//! everything that the user may.
 
 use crate::process::child::{Process, failed};
 use crate::process::frame::Kind;
@@ -23,17 +23,17 @@ use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
 use std::process::Command;
 
-/// The interpreter's side of the wire, and what runs a model there.
+/// The Python code that runs a model and speaks the protocol.
 const BOOTSTRAP: &str = concat!(include_str!("../process/wire.py"), include_str!("bootstrap.py"));
-/// The variable that names an interpreter.
+/// The environment variable with the Python interpreter.
 pub const VARIABLE: &str = "HOLDALL_PYTHON";
-/// The interpreter where none is named.
+/// The default interpreter.
 const PROGRAM: &str = "python3";
 
-/// The options, and what stands for each where it is not given: the specification wants models to run without.
+/// The options with their defaults. The specification requires that models run without options.
 const DEFAULTS: [(&str, &str); 2] = [("entrypoint_package", "main"), ("entrypoint_fn", "load")];
 
-/// What a failure that the other side tells of is about.
+/// Returns the rule for the `what` of a failure that the interpreter reports.
 fn rule_of(what: &str) -> Option<&'static Rule> {
     Some(match what {
         "entry" => &ENTRY,
@@ -44,7 +44,7 @@ fn rule_of(what: &str) -> Option<&'static Rule> {
     })
 }
 
-/// Runs Python code.
+/// Runs models that are Python code.
 #[derive(Debug)]
 pub struct Python;
 
@@ -57,7 +57,7 @@ impl Runner for Python {
         Some(&[DEFAULTS[0].0, DEFAULTS[1].0])
     }
 
-    /// The version is the interpreter's, known when it is started.
+    /// Always succeeds: the interpreter's version is known only once it has started.
     fn satisfies(&self, _: &VersionReq) -> Result<(), String> {
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Runner for Python {
         let named = settings.python.clone().or_else(|| std::env::var_os(VARIABLE));
         let program = named.filter(|p| !p.is_empty()).unwrap_or_else(|| OsString::from(PROGRAM));
         let mut command = Command::new(&program);
-        // No byte code beside the model, nothing held back in buffers, texts in UTF-8.
+        // No byte code in `model`, unbuffered output, UTF-8.
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
         let started = Process::start(command, settings);
         let (process, ready) = started.map_err(|e| match e.rule() {
@@ -87,7 +87,7 @@ impl Runner for Python {
             return Err(failed(&ready, rule_of));
         }
         let Some(has) = program::version(&ready)? else {
-            return Err(HANDSHAKE.broken("the interpreter does not say its version"));
+            return Err(HANDSHAKE.broken("the interpreter did not report its version"));
         };
         if !load.requirement.matches(&has) {
             let e = version("python", load.requirement, &format!("Python {has}"));

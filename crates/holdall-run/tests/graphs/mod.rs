@@ -1,4 +1,4 @@
-//! The ONNX models of `tests/onnx`, and what the reference evaluator of the `onnx` package gives for them.
+//! The ONNX models of `tests/onnx`, with the outputs of the `onnx` package's reference evaluator.
 
 use crate::models::{description, shape};
 use holdall::carton::compare;
@@ -11,7 +11,7 @@ pub(crate) fn files() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx")
 }
 
-/// A folder `model` with one file.
+/// Returns a folder `model` with one file.
 pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(files().join(format!("{name}.onnx")), folder.path().join("model.onnx")).unwrap();
@@ -40,14 +40,14 @@ fn named_values(side: &Json) -> NamedValues {
     side.as_object().unwrap().iter().map(one).collect()
 }
 
-/// The inputs of a model, and what it gives for them.
+/// Returns the inputs of a model and its expected outputs.
 pub(crate) fn expected(name: &str) -> (NamedValues, NamedValues) {
     let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
     let all: Json = serde_json::from_str(&text).unwrap();
     (named_values(&all[name]["inputs"]), named_values(&all[name]["outputs"]))
 }
 
-/// Declares what the values are.
+/// Returns a description that declares these values.
 pub(crate) fn declared(inputs: &NamedValues, outputs: &NamedValues) -> Description {
     let mut d = description("onnx", &[], &[]);
     let specs = |of: &NamedValues| {

@@ -5,7 +5,7 @@ use holdall::carton::{
     Description, DimSpec, OptionValue, ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 
-/// A declared shape from a text: `*` or `n 3 *`.
+/// Parses a shape: `*` or, for example, `n 3 *`.
 pub(crate) fn shape(text: &str) -> ShapeSpec {
     match text {
         "*" => ShapeSpec::Any,
@@ -21,7 +21,7 @@ pub(crate) fn shape(text: &str) -> ShapeSpec {
     }
 }
 
-/// Of float32 inputs and outputs: names and shapes.
+/// Returns a description with float32 inputs and outputs of these names and shapes.
 pub(crate) fn description(
     runner: &str,
     inputs: &[(&str, &str)],
@@ -41,7 +41,7 @@ pub(crate) fn description(
     d
 }
 
-/// A Python model: the function `load` of `main.py`.
+/// Returns the description of a Python model: the function `load` of `main.py`.
 pub(crate) fn python(inputs: &[(&str, &str)], outputs: &[(&str, &str)]) -> Description {
     let mut d = description("python", inputs, outputs);
     for (name, value) in [("entrypoint_package", "main"), ("entrypoint_fn", "load")] {
@@ -50,7 +50,7 @@ pub(crate) fn python(inputs: &[(&str, &str)], outputs: &[(&str, &str)]) -> Descr
     d
 }
 
-/// Zeros.
+/// Returns a value of zeros.
 pub(crate) fn value(shape: &[u64]) -> TensorValue {
     let count = shape.iter().product::<u64>() as usize;
     TensorValue::from_elements(shape.to_vec(), &vec![0f32; count]).unwrap()

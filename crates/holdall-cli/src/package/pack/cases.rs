@@ -1,17 +1,17 @@
-//! Self-tests and examples as users write them: `NAME: x=WHAT, … -> y=WHAT, …`.
+//! Self-tests and examples on the command line: `NAME: x=VALUE, … -> y=VALUE, …`.
 
 use crate::model::given;
 use holdall::Result;
 use holdall::carton::{Example, Packer, Recipe, Reference, SelfTest};
 use std::path::{Path, PathBuf};
 
-/// `NAME=FILE`.
+/// Parses `NAME=FILE`.
 pub(super) fn pair(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, path) = text.split_once('=').ok_or("write NAME=FILE, as `x=x.npy`")?;
+    let (name, path) = text.split_once('=').ok_or("write NAME=FILE, for example `x=x.npy`")?;
     Ok((name.to_owned(), path.into()))
 }
 
-/// One self-test or example: what goes in, and what comes out where that is stated.
+/// A self-test or an example: its inputs, and its outputs if they are given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Case {
     name: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Case {
     outputs: Option<Vec<(String, String)>>,
 }
 
-/// Reads one: commas and arrows in brackets and quotes are of values.
+/// Parses a self-test or example. Commas and arrows inside brackets and quotes belong to values.
 pub(super) fn case(text: &str) -> Result<Case, String> {
     let named = text.split_once(": ").filter(|(name, _)| !name.contains(['=', '"', '[']));
     let (name, rest) = match named {
@@ -54,7 +54,9 @@ pub(super) fn case(text: &str) -> Result<Case, String> {
                 .split_once('=')
                 .map(|(name, what)| (name.trim(), what.trim()))
                 .filter(|(name, what)| !name.is_empty() && !what.is_empty())
-                .ok_or("write NAME=FILE or NAME=JSON, as in `x=[[1, 2]], y=y.npy -> p=0.5`")?;
+                .ok_or(
+                    "write NAME=FILE or NAME=JSON, for example `x=[[1, 2]], y=y.npy -> p=0.5`",
+                )?;
             Ok((name.to_owned(), what.to_owned()))
         };
         values.into_iter().map(one).collect()
@@ -66,12 +68,12 @@ pub(super) fn case(text: &str) -> Result<Case, String> {
         return Err("write one `->`, between inputs and outputs".to_owned());
     }
     if inputs.is_empty() && outputs.as_ref().is_none_or(Vec::is_empty) {
-        return Err("write what goes in and what comes out, as `x=[1, 2] -> y=[2, 4]`".to_owned());
+        return Err("write inputs and outputs, for example `x=[1, 2] -> y=[2, 4]`".to_owned());
     }
     Ok(Case { name, inputs, outputs })
 }
 
-/// All that were given, and where their values and files go.
+/// All self-tests and examples, with their values and files.
 pub(super) struct Cases {
     self_tests: Vec<SelfTest>,
     examples: Vec<Example>,
@@ -82,7 +84,7 @@ pub(super) struct Cases {
 /// A value that becomes a tensor of the package.
 struct Value {
     tensor: String,
-    /// Of the input or output.
+    /// The name of the input or output.
     name: String,
     is_input: bool,
     what: String,
@@ -132,7 +134,7 @@ impl Cases {
         out
     }
 
-    /// The same; files that have no tensor in them are shown as they are.
+    /// Like `tensors`, but files that do not contain a tensor are stored as they are.
     fn shown(
         &mut self,
         prefix: &str,
@@ -157,13 +159,13 @@ impl Cases {
         out
     }
 
-    /// They take the place of those that are there.
+    /// Sets the self-tests and examples of a recipe. They replace existing ones.
     pub(super) fn say(&self, recipe: &mut Recipe) {
         recipe.self_tests = (!self.self_tests.is_empty()).then(|| self.self_tests.clone());
         recipe.examples = (!self.examples.is_empty()).then(|| self.examples.clone());
     }
 
-    /// Adds their values, in the types that the package declares.
+    /// Adds the values to the package, with the declared types.
     pub(super) fn add(&self, mut packer: Packer) -> Result<Packer> {
         for Value { tensor, name, is_input, what } in &self.values {
             let declared = packer.description().map(|d| match is_input {
@@ -177,7 +179,7 @@ impl Cases {
         Ok(packer)
     }
 
-    /// Files that examples show.
+    /// Returns the files that examples show.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_apart() {
+    fn values_are_separated() {
         let texts = |all: &[&str]| all.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         let found = read("two of them: x=[[0, 1], [2, 3]], w=w.npy->y=\"a -> \\\", b\", z=-1");
         assert_eq!(found.0.as_deref(), Some("two of them"));

@@ -1,4 +1,4 @@
-# The runner's side of the wire, in Python: frames and values, sections 2 to 4 of docs/spec/runner.md.
+# The runner's side of the protocol, in Python: frames and values, sections 2 to 4 of docs/spec/runner.md.
 import collections.abc, importlib, json, os, shutil, signal, socket, struct, sys, threading, time, traceback
 
 PREFIX = struct.Struct("<B3sIII")
@@ -10,10 +10,10 @@ MESSAGE_MAX = 64 << 10
 
 
 def close_others():
-    """Closes what was inherited besides the wire and the log: what the caller has open is not the model's."""
+    """Closes all inherited file descriptors except the connection and the log: the model must not use the caller's."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         try:
-            # The one that lists them is among them, and closed by now.
+            # The list includes the descriptor that was used for listing, which is closed by now.
             numbers = [int(name) for name in os.listdir(folder)]
         except (OSError, ValueError):
             continue
@@ -28,7 +28,7 @@ def close_others():
 
 
 def own_wire():
-    """Takes the wire from descriptor 0; from here on nothing of a model finds it there."""
+    """Moves the connection away from descriptor 0, where the model's code might find it."""
     global wire
     wire = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
@@ -37,7 +37,7 @@ def own_wire():
     sys.stdin = open(0, closefd=False)
 
 
-# Folders that are nobody's once the other side is gone.
+# Folders to be removed when the other side is gone.
 orphans = []
 
 
@@ -49,7 +49,7 @@ def end_with_parent(parent):
 
 def end():
     for folder in orphans:
-        # What is read-only cannot be emptied; what is gone was removed by the other thread.
+        # Read-only folders cannot be emptied. Missing ones were removed by the other thread.
         for inside, _, _ in os.walk(folder):
             try:
                 os.chmod(inside, 0o700)
@@ -60,11 +60,11 @@ def end():
 
 
 class Gone(BaseException):
-    """The other side has closed the wire without a word."""
+    """The other side has closed the connection without a message."""
 
 
 class NoFrame(BaseException):
-    """What came is not a frame: nothing that follows can be read."""
+    """The received bytes are not a frame, so nothing after them can be read."""
 
 
 def article(name):
@@ -76,11 +76,11 @@ def kind_of(value):
 
 
 def said(e):
-    """What an error says, if it can."""
+    """Returns the text of an exception, whose `__str__` may fail."""
     try:
         return str(e)
     except BaseException:
-        return "(its text cannot be had)"
+        return "(its text is not available)"
 
 
 def is_text(value):
@@ -92,10 +92,10 @@ def is_text(value):
 
 
 class Failure(Exception):
-    """What is told to the other side: `what` says which of its rules is broken."""
+    """A failure to report to the other side. `what` names the broken rule."""
 
     def __init__(self, what, message):
-        # Half a character is none in UTF-8, and a text without an end fits no frame.
+        # Unpaired surrogates cannot be encoded as UTF-8, and the length of a frame is limited.
         message = message[:MESSAGE_MAX].encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.what = what
@@ -124,7 +124,7 @@ def receive():
     except ValueError as e:
         raise NoFrame("the header of a frame is not JSON: %s" % e)
     if not isinstance(said, dict):
-        raise NoFrame("the header of a frame is not JSON object")
+        raise NoFrame("the header of a frame is not a JSON object")
     return KINDS[kind - 1], request, said, exactly(data)
 
 
@@ -151,13 +151,13 @@ class Wire:
             return [self.array(inner, data) for inner in row["nested"]]
         shape = tuple(row["shape"])
         if row["dtype"] == "string":
-            # NumPy's own texts lose zeros at their end.
+            # NumPy's string type drops zeros at the end.
             zeros = any(text.endswith("\0") for text in row["strings"])
             return np.array(row["strings"], dtype=object if zeros else np.str_).reshape(shape)
         dtype = np.dtype(row["dtype"]).newbyteorder("<")
         if "file" in row:
             path = os.path.join(self.folder, "in-%d" % row["file"])
-            # Pages that the model writes to become its own.
+            # Copy-on-write: the model may modify the array.
             out = np.memmap(path, dtype=dtype, mode="c", shape=shape or (1,)).reshape(shape)
             os.unlink(path)
             return out.view(np.ndarray)
@@ -179,12 +179,12 @@ class Wire:
             texts = array.reshape(-1).tolist()
             if all(isinstance(text, str) for text in texts):
                 if not all(is_text(text) for text in texts):
-                    raise Failure("output", "output `%s` has a text with half a character" % name)
+                    raise Failure("output", "output `%s` has a string with an unpaired surrogate" % name)
                 return {"dtype": "string", "shape": list(array.shape), "strings": texts}
         known = array.dtype.kind in "iu" or array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)
         if not known:
             raise Failure("output", "output `%s` is an array of %s" % (name, array.dtype))
-        # ascontiguousarray would give a scalar a dimension.
+        # ascontiguousarray would turn a scalar into an array of one dimension.
         array = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
         row = {"dtype": array.dtype.name, "shape": list(array.shape), "len": array.nbytes}
         if array.nbytes > self.shared_from or len(data) + array.nbytes > DATA_TARGET:
@@ -201,13 +201,13 @@ class Wire:
 
     def rows(self, values):
         if not isinstance(values, collections.abc.Mapping):
-            raise Failure("output", "the model gave %s, not a dict" % kind_of(values))
+            raise Failure("output", "the model returned %s, not a dict" % kind_of(values))
         data, rows = bytearray(), []
         for name, value in values.items():
             if not isinstance(name, str):
                 raise Failure("output", "the name of an output is %s" % kind_of(name))
             if not is_text(name):
-                raise Failure("output", "the name `%s` of an output has half a character" % name)
+                raise Failure("output", "the name `%s` of an output has an unpaired surrogate" % name)
             rows.append(dict(self.row(name, value, data), name=name))
         return {"values": rows}, data
 
@@ -235,7 +235,7 @@ def call(run, values, request, wire_values):
 def answer(kind, request, header, data, runner, state):
     if kind == "hello":
         if PROTOCOL not in header.get("protocols", ()):
-            raise Failure("protocol", "none of the offered versions of the protocol is %d" % PROTOCOL)
+            raise Failure("protocol", "none of the offered protocol versions is %d" % PROTOCOL)
         global np
         try:
             np = importlib.import_module("numpy")
@@ -252,26 +252,26 @@ def answer(kind, request, header, data, runner, state):
         send("loaded", request, {"warnings": warnings})
     elif kind == "call":
         if "run" not in state:
-            raise Failure("order", "there is no model yet")
+            raise Failure("order", "no model is loaded")
         rows = header["values"]
         values = {row["name"]: state["values"].array(row, data) for row in rows}
         call(state["run"], values, request, state["values"])
         send("done", request, {})
     else:
-        raise Failure("order", "`%s` is not for runners" % kind)
+        raise Failure("order", "unexpected frame of kind `%s`" % kind)
 
 
 def serve(runner):
-    """Answers what comes over the wire until it ends: of `runner` are wanted
+    """Answers requests until the connection is closed. `runner` has
 
-    - `name`, a text;
-    - `start()`, which gives a dict with `version`, the version of the framework as MAJOR.MINOR.PATCH, and may
-      have `compat_versions`, the versions of the folder `model` that it knows;
-    - `load(folder, options, said)`, which gives the function that runs the model, or that and a list of warnings.
-      `said` has `inputs` and `outputs`, lists of dicts with `name`, `dtype` and `internal_name`.
+    - `name`, a string;
+    - `start()`, which returns a dict with `version`, the version of the framework as MAJOR.MINOR.PATCH, and
+      optionally `compat_versions`, the supported versions of the folder `model`;
+    - `load(folder, options, header)`, which returns the function that runs the model, or a tuple of the function and
+      a list of warnings. `header` has `inputs` and `outputs`, lists of dicts with `name`, `dtype` and `internal_name`.
 
-    The function takes a dict of NumPy arrays by name, and gives such a dict, or an iterator of dicts. What cannot be
-    done is told by raising `Failure`.
+    The function takes a dict of NumPy arrays by name, and returns such a dict, or an iterator of dicts. Failures are
+    reported by raising `Failure`.
     """
     parent = os.getppid()
     close_others()

@@ -52,7 +52,7 @@ class TorchScript:
                 getattr(self.torch, _THREADS[name])(value)
             elif name != "device":
                 known = ", ".join([*_THREADS, "device"])
-                odd.append(f"the runner `torchscript` knows no option `{name}`, which does nothing; there are {known}")
+                odd.append(f"the runner `torchscript` has no option `{name}`, which is ignored; its options are {known}")
         device = options.get("device", "cpu")
         if not isinstance(device, str):
             raise Failure("run/option", "`device` is a text, as `cpu`")

@@ -1,13 +1,13 @@
 //! The engine `rten`.
 //!
 //! # Types
-//! It computes in 32-bit floats and in integers of 32 and 8 bits. Values of other types are converted: those
-//! that do not fit are refused (`onnx/range`), and so are graphs with 64-bit floats (`onnx/width`). Outputs have the declared types; where none are declared, the
-//! engine's.
+//! It computes in 32-bit floats and in integers of 32 and 8 bits. Values of other types are converted. Values that do
+//! not fit are refused (`onnx/range`), and so are graphs with 64-bit floats (`onnx/width`). Outputs have the declared
+//! types, or the engine's if none are declared.
 //!
 //! # Untrusted input
-//! The engine is safe in memory, but its memory is not bounded. A panic in it is an error here. Nobody can stop
-//! its thread: a call that is given up computes on unseen until it is done.
+//! The engine is memory-safe, but its memory use is not bounded. A panic becomes an error. Its thread cannot be
+//! stopped: an abandoned call continues in the background until it ends.
 
 mod tensor;
 
@@ -25,7 +25,7 @@ use semver::VersionReq;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs ONNX graphs by the engine that is in the box.
+/// Runs ONNX graphs with the built-in engine `rten`.
 #[derive(Debug)]
 pub struct Onnx;
 
@@ -52,7 +52,7 @@ impl Runner for Onnx {
         let inputs = placed(&model, inputs, model.input_ids(), "input")?;
         let outputs = ends::outputs(&load.description.outputs, &names(&model, model.output_ids()))?;
         let outputs = placed(&model, outputs, model.output_ids(), "output")?;
-        // Threads of its own: a call that is given up keeps those it has.
+        // A separate thread pool, because an abandoned call keeps its threads busy.
         let threads = threads.or(std::thread::available_parallelism().ok().map(Into::into));
         let pool = Arc::new(ThreadPool::with_num_threads(threads.unwrap_or(1)));
         let options = RunOptions::default().with_thread_pool(Some(pool));
@@ -63,7 +63,7 @@ impl Runner for Onnx {
 }
 
 fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
-    // In a number that does not end the engine would go round for ever.
+    // A varint without an end would make the engine loop forever.
     look_through(path)?;
     check_width(path)?;
     ModelOptions::with_all_ops().enable_optimization(optimize).load_file(path).map_err(|e| {
@@ -76,7 +76,7 @@ fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
     })
 }
 
-/// Refuses a graph whose 64-bit floats the engine would round.
+/// Refuses a graph with 64-bit floats, which the engine would round.
 fn check_width(path: &Path) -> Result<()> {
     let bytes = holdall::carton::mapped(path)?;
     match holdall::carton::onnx::has_doubles(&bytes)? {
@@ -85,7 +85,7 @@ fn check_width(path: &Path) -> Result<()> {
     }
 }
 
-/// Inputs of one call.
+/// The inputs of one call.
 type Job = Vec<(NodeId, Value)>;
 
 fn worker(
@@ -118,7 +118,7 @@ fn names(model: &rten::Model, ids: &[NodeId]) -> Vec<String> {
 struct GraphValue {
     end: End,
     id: NodeId,
-    /// What the engine takes or gives there, where the graph says it.
+    /// The engine's type of the node, if the graph gives it.
     engine: Option<rten::DataType>,
 }
 

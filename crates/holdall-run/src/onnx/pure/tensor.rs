@@ -1,4 +1,4 @@
-//! Values in the engine's types, and back.
+//! Conversion between values and the engine's tensors.
 
 use crate::rules::{ONNX_RANGE, ONNX_TYPE};
 use holdall::Result;
@@ -7,7 +7,7 @@ use rten::DataType;
 use rten_tensor::Tensor;
 use rten_tensor::prelude::*;
 
-/// An element in bytes, least significant first, as the widest of its kind.
+/// Reads elements from little-endian bytes, as the widest type of their kind.
 trait Read {
     fn float(bytes: &[u8]) -> Vec<f32>;
     fn whole(bytes: &[u8]) -> Box<dyn Iterator<Item = i128> + '_>;
@@ -31,7 +31,7 @@ macro_rules! read {
 }
 read!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
 
-/// The type that the engine has for a value whose input does not say what it takes.
+/// Returns the engine's type for a value, if the graph does not give the type of its input.
 fn natural(ty: ValueType) -> DataType {
     match ty {
         ValueType::Float32 | ValueType::Float64 => DataType::Float,
@@ -41,16 +41,18 @@ fn natural(ty: ValueType) -> DataType {
     }
 }
 
-/// A value as the engine takes it.
+/// Converts a value to the engine's type.
 pub(super) fn to_engine(value: &TensorValue, wanted: Option<DataType>) -> Result<rten::Value> {
     let TensorValue::Numbers { ty, shape, data } = value else {
-        let what = if value.shape().is_some() { "texts" } else { "a nested tensor" };
-        return Err(ONNX_TYPE.broken(format!("{what}, which the engine does not take")));
+        let what = if value.shape().is_some() { "strings" } else { "nested tensors" };
+        return Err(ONNX_TYPE.broken(format!("{what} are not supported by the engine")));
     };
     let mut dims = Vec::with_capacity(shape.len());
     for size in shape {
         let fits = usize::try_from(*size);
-        dims.push(fits.map_err(|_| ONNX_RANGE.broken(format!("a dimension of {size}")))?);
+        dims.push(
+            fits.map_err(|_| ONNX_RANGE.broken(format!("a dimension of {size} is too large")))?,
+        );
     }
     match ty {
         ValueType::Float32 => numbers::<f32>(*ty, data, &dims, wanted),
@@ -63,7 +65,9 @@ pub(super) fn to_engine(value: &TensorValue, wanted: Option<DataType>) -> Result
         ValueType::Uint16 => numbers::<u16>(*ty, data, &dims, wanted),
         ValueType::Uint32 => numbers::<u32>(*ty, data, &dims, wanted),
         ValueType::Uint64 => numbers::<u64>(*ty, data, &dims, wanted),
-        other => Err(ONNX_TYPE.broken(format!("elements of {}", other.as_str()))),
+        other => {
+            Err(ONNX_TYPE.broken(format!("elements of type {} are not supported", other.as_str())))
+        }
     }
 }
 
@@ -86,7 +90,7 @@ fn numbers<T: Read>(
             Ok(Tensor::from_data(dims, whole::<T, u8>(data, "uint8")?).into())
         }
         other => {
-            Err(ONNX_TYPE.broken(format!("the graph takes {other} here, not {}", ty.as_str())))
+            Err(ONNX_TYPE.broken(format!("the graph expects {other} here, found {}", ty.as_str())))
         }
     }
 }
@@ -95,13 +99,13 @@ fn whole<T: Read, U: TryFrom<i128>>(data: &[u8], name: &str) -> Result<Vec<U>> {
     T::whole(data)
         .map(|n| {
             U::try_from(n).map_err(|_| {
-                ONNX_RANGE.broken(format!("{n} does not fit {name}, in which the engine computes"))
+                ONNX_RANGE.broken(format!("{n} does not fit in {name}, the engine's type"))
             })
         })
         .collect()
 }
 
-/// What the engine gave, in the declared type.
+/// Converts the engine's output to the declared type.
 pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<TensorValue> {
     match value {
         rten::Value::FloatTensor(t) => {
@@ -111,14 +115,14 @@ pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<T
                     let wide: Vec<f64> = data.into_iter().map(f64::from).collect();
                     TensorValue::from_elements(shape, &wide)
                 }
-                // Of another type than declared: reported where outputs are checked against the description.
+                // A mismatch with the declared type is reported when the outputs are checked against the description.
                 _ => TensorValue::from_elements(shape, &data),
             }
         }
         rten::Value::Int32Tensor(t) => integers(parts(t), ty.unwrap_or(ValueType::Int32)),
         rten::Value::Int8Tensor(t) => integers(parts(t), ty.unwrap_or(ValueType::Int8)),
         rten::Value::UInt8Tensor(t) => integers(parts(t), ty.unwrap_or(ValueType::Uint8)),
-        other => Err(ONNX_TYPE.broken(format!("the graph gave a {}", other.dtype()))),
+        other => Err(ONNX_TYPE.broken(format!("the graph returned a {}", other.dtype()))),
     }
 }
 
@@ -136,7 +140,10 @@ fn integers<T: Copy + Into<i64>>(
             let fits = |n: &T| {
                 let n: i64 = (*n).into();
                 <$to>::try_from(n).map_err(|_| {
-                    ONNX_RANGE.broken(format!("the graph gave {n}, declared as {}", ty.as_str()))
+                    ONNX_RANGE.broken(format!(
+                        "the graph returned {n}, which does not fit in the declared type {}",
+                        ty.as_str()
+                    ))
                 })
             };
             let out: Result<Vec<$to>> = data.iter().map(fits).collect();
@@ -151,7 +158,7 @@ fn integers<T: Copy + Into<i64>>(
         ValueType::Uint16 => narrow!(u16),
         ValueType::Uint32 => narrow!(u32),
         ValueType::Uint64 => narrow!(u64),
-        // Of another type than declared: reported where outputs are checked against the description.
+        // A mismatch with the declared type is reported when the outputs are checked against the description.
         _ => narrow!(i32),
     }
 }

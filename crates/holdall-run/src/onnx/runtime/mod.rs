@@ -1,12 +1,11 @@
-//! The engine ONNX Runtime: a library of native code, which the caller has and names.
+//! The engine ONNX Runtime: a native library that the caller names.
 //!
 //! # Types
-//! It computes in the graph's own types. Inputs are converted where the graph takes another type of the same
-//! kind and every number fits; outputs are what the graph gives. Booleans are integers here.
+//! It computes in the graph's own types. Inputs are converted if the graph expects another type of the same kind and
+//! every number fits; outputs are returned as they are. Booleans are integers in Cartons.
 //!
 //! # Untrusted input
-//! The library is not in Holdall's hands: what it does with a graph, in memory and otherwise, is its own affair.
-//! A call that takes too long is asked to stop.
+//! Holdall has no control over what the library does with a graph. A call that takes too long is requested to stop.
 
 mod tensor;
 
@@ -28,19 +27,18 @@ use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs ONNX graphs by a library of ONNX Runtime, 1.17 or later.
+/// Runs ONNX graphs with a library of ONNX Runtime, version 1.17 or later.
 #[derive(Clone)]
 pub struct OnnxRuntime(Environment);
 
-/// A process has one such library, and keeps it.
+/// The library of this process. Only one can be loaded, and it is never unloaded.
 static LOADED: Mutex<Option<(PathBuf, OnnxRuntime)>> = Mutex::new(None);
 
 impl OnnxRuntime {
-    /// Loads the library of that file, such as `libonnxruntime.so.1.31.1`. Its code runs with all rights of this
-    /// process.
+    /// Loads a library, such as `libonnxruntime.so.1.31.1`. Its code runs with all rights of this process.
     ///
     /// # Errors
-    /// `onnx/library` where it cannot be loaded, or another one was loaded before.
+    /// `onnx/library` if the library cannot be loaded, or another one is loaded already.
     pub fn load(library: impl AsRef<Path>) -> Result<OnnxRuntime> {
         let given = library.as_ref();
         let path = given
@@ -52,7 +50,7 @@ impl OnnxRuntime {
             return match before == path {
                 true => Ok(runtime.clone()),
                 false => Err(ONNX_LIBRARY.broken(format!(
-                    "{}: this process has {} already",
+                    "{}: this process has already loaded {}",
                     path.display(),
                     before.display()
                 ))),
@@ -129,7 +127,7 @@ fn builder(environment: &Environment, options: &Options) -> ort::Result<SessionB
     })
 }
 
-/// Inputs by the graph's names.
+/// The inputs, by their names in the graph.
 type Job = Vec<(String, ort::value::DynValue)>;
 
 fn called(
@@ -142,20 +140,20 @@ fn called(
         session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
     let given = |place: &GraphValue| {
         let value = ran.get(&place.graph).ok_or_else(|| {
-            ONNX_RUN.broken(format!("the graph gave no `{}`", place.graph.escape_debug()))
+            ONNX_RUN.broken(format!("the graph did not return `{}`", place.graph.escape_debug()))
         })?;
         tensor::from_engine(value, place.ty).map_err(|e| e.in_tensor(place.name.as_str()))
     };
     wanted.iter().map(given).collect()
 }
 
-/// An input or output, and what the graph says of it.
+/// An input or output, and its properties in the graph.
 #[derive(Clone)]
 struct GraphValue {
     name: String,
-    /// Its name in the graph.
+    /// The name in the graph.
     graph: String,
-    /// What it has there.
+    /// The element type in the graph.
     engine: TensorElementType,
     ty: Option<ValueType>,
 }
@@ -200,7 +198,7 @@ impl Loaded for Graph {
         }
         let ran = self.worker.run(given);
         if ran.as_ref().is_err_and(|e| e.code() == TIMEOUT.code) {
-            // Where it cannot be asked, it computes on unseen.
+            // If the request to stop fails, the call continues in the background.
             let _ = self.run.terminate();
         }
         let outputs = self.outputs.iter().map(|place| place.name.clone()).zip(ran?).collect();
@@ -208,7 +206,7 @@ impl Loaded for Graph {
     }
 }
 
-/// The rule of a failure to read a graph.
+/// Returns the rule for a failure to load a graph.
 fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
@@ -217,7 +215,7 @@ fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     }
 }
 
-/// The rule of a failure of a call.
+/// Returns the rule for a failure to run a graph.
 fn of_run<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,

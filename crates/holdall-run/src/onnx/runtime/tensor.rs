@@ -1,4 +1,4 @@
-//! Values as ONNX Runtime has them, and back.
+//! Conversion between values and ONNX Runtime's tensors.
 
 use crate::rules::{ONNX_RANGE, ONNX_TYPE};
 use holdall::Result;
@@ -7,13 +7,13 @@ use holdall::carton::{TensorValue, ValueType};
 use ort::value::{DynValue, PrimitiveTensorElementType, Tensor, TensorElementType};
 use std::fmt::Debug;
 
-/// Numbers of any type, as the widest of their kind.
+/// Numbers of any type, as the widest type of their kind.
 enum Wide {
     Floats(Vec<f64>),
     Whole(Vec<i128>),
 }
 
-/// A type that graphs and Cartons have.
+/// An element type that both graphs and Cartons have.
 trait Element: Number + PrimitiveTensorElementType + Debug {
     fn read(data: &[u8]) -> Vec<Self>;
     fn widen(data: &[u8]) -> Wide;
@@ -36,7 +36,7 @@ macro_rules! elements {
                     Wide::$variant(all) => all.into_iter().map(|$number| $fit).collect(),
                     _ => {
                         let ty = <$ty as Number>::TYPE.as_str();
-                        Err(ONNX_TYPE.broken(format!("the graph takes {ty} here")))
+                        Err(ONNX_TYPE.broken(format!("the graph expects {ty} here")))
                     }
                 }
             }
@@ -46,10 +46,10 @@ macro_rules! elements {
 elements!(Floats, f64: f32; n => Ok(n as f32));
 elements!(Floats, f64: f64; n => Ok(n));
 elements!(Whole, i128: i8, i16, i32, i64, u8, u16, u32, u64; n => n.try_into().map_err(|_| {
-    ONNX_RANGE.broken(format!("{n} does not fit the type that the graph takes here"))
+    ONNX_RANGE.broken(format!("{n} does not fit in the type that the graph expects here"))
 }));
 
-/// Calls a function with the Rust type of a type of Cartons.
+/// Calls a generic function with the Rust type of a [`ValueType`].
 macro_rules! with_type {
     ($ty:expr, $call:ident ( $($arg:expr),* ), $other:expr) => {
         match $ty {
@@ -68,7 +68,7 @@ macro_rules! with_type {
     };
 }
 
-/// The type of Cartons that a graph's is; booleans and the short floats are none.
+/// Returns the Carton type of a graph's type; `None` for booleans and 8- and 16-bit floats.
 fn type_of(engine: TensorElementType) -> Option<ValueType> {
     Some(match engine {
         TensorElementType::Float32 => ValueType::Float32,
@@ -86,20 +86,24 @@ fn type_of(engine: TensorElementType) -> Option<ValueType> {
     })
 }
 
-/// A value as the graph takes it.
+/// Converts a value to the type that the graph expects.
 pub(super) fn to_engine(value: &TensorValue, wanted: TensorElementType) -> Result<DynValue> {
     let shape = || -> Result<Vec<i64>> {
         let size = |n: &u64| {
-            i64::try_from(*n).map_err(|_| ONNX_RANGE.broken(format!("a dimension of {n}")))
+            i64::try_from(*n)
+                .map_err(|_| ONNX_RANGE.broken(format!("a dimension of {n} is too large")))
         };
         value.shape().unwrap_or_default().iter().map(size).collect()
     };
-    let refused =
-        |what: &str| Err(ONNX_TYPE.broken(format!("the graph takes {wanted} here, not {what}")));
+    let refused = |what: &str| {
+        Err(ONNX_TYPE.broken(format!("the graph expects {wanted} here, found {what}")))
+    };
     match (value, wanted) {
         (TensorValue::Strings { data, .. }, TensorElementType::String) => {
             if data.iter().any(|text| text.contains('\0')) {
-                return Err(ONNX_TYPE.broken("a text with a NUL, which the engine does not take"));
+                return Err(
+                    ONNX_TYPE.broken("the engine does not support strings that contain a NUL")
+                );
             }
             let made = Tensor::from_string_array((shape()?, data.as_slice()));
             made.map(Tensor::into_dyn).map_err(|e| super::session_error(&ONNX_TYPE, &e))
@@ -114,8 +118,8 @@ pub(super) fn to_engine(value: &TensorValue, wanted: TensorElementType) -> Resul
                 with_type!(target, numbers(*ty, data, shape()?), refused(ty.as_str()))
             }
         },
-        (TensorValue::Strings { .. }, _) => refused("texts"),
-        (TensorValue::Nested(_), _) => refused("a nested tensor"),
+        (TensorValue::Strings { .. }, _) => refused("strings"),
+        (TensorValue::Nested(_), _) => refused("nested tensors"),
     }
 }
 
@@ -130,7 +134,11 @@ fn wide(ty: ValueType, data: &[u8]) -> Result<Wide> {
     fn widen<T: Element>(data: &[u8]) -> Result<Wide> {
         Ok(T::widen(data))
     }
-    with_type!(ty, widen(data), Err(ONNX_TYPE.broken(format!("elements of {}", ty.as_str()))))
+    with_type!(
+        ty,
+        widen(data),
+        Err(ONNX_TYPE.broken(format!("elements of type {} are not supported", ty.as_str())))
+    )
 }
 
 fn made<T: PrimitiveTensorElementType + Debug + Clone + 'static>(
@@ -141,10 +149,10 @@ fn made<T: PrimitiveTensorElementType + Debug + Clone + 'static>(
     tensor.map(Tensor::into_dyn).map_err(|e| super::session_error(&ONNX_TYPE, &e))
 }
 
-/// What the graph gave. Booleans are in the declared type, or `uint8`.
+/// Converts an output of the graph. Booleans become the declared type, or `uint8`.
 pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Result<TensorValue> {
     let Some(engine) = value.dtype().tensor_type() else {
-        return Err(ONNX_TYPE.broken(format!("the graph gave a {}", value.dtype())));
+        return Err(ONNX_TYPE.broken(format!("the graph returned a {}", value.dtype())));
     };
     if engine == TensorElementType::Bool {
         let (shape, data) = value.try_extract_tensor::<bool>().map_err(wrong)?;
@@ -170,13 +178,13 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
         };
     }
     let Some(ty) = type_of(engine) else {
-        return Err(ONNX_TYPE.broken(format!("the graph gave elements of {engine}")));
+        return Err(ONNX_TYPE.broken(format!("the graph returned elements of type {engine}")));
     };
     if ty == ValueType::String {
         let (shape, data) = value.try_extract_strings().map_err(wrong)?;
         return TensorValue::strings(sizes(shape)?, data);
     }
-    with_type!(ty, given(value), Err(ONNX_TYPE.broken(format!("the graph gave a {engine}"))))
+    with_type!(ty, given(value), Err(ONNX_TYPE.broken(format!("the graph returned a {engine}"))))
 }
 
 fn given<T: Element>(value: &DynValue) -> Result<TensorValue> {
@@ -186,7 +194,8 @@ fn given<T: Element>(value: &DynValue) -> Result<TensorValue> {
 
 fn sizes(shape: &[i64]) -> Result<Vec<u64>> {
     let size = |n: &i64| {
-        u64::try_from(*n).map_err(|_| ONNX_TYPE.broken(format!("the graph gave a size of {n}")))
+        u64::try_from(*n)
+            .map_err(|_| ONNX_TYPE.broken(format!("the graph returned a dimension of {n}")))
     };
     shape.iter().map(size).collect()
 }
