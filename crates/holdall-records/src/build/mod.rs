@@ -1,11 +1,11 @@
-//! Writing files of datasets, blobs and flat tensors.
+//! Writes files of datasets, blobs and dense tensors.
 //!
-//! Records and heaps grow at the same time, and formats whose header comes first want to know of all
-//! lengths before a byte is written. So each goes to a temporary file without a name in the target's
-//! folder, and [`Build::finish`] puts them together: the disk needs room for the data twice.
+//! Records and heaps grow at the same time, and formats with the header at the start need all lengths before the first
+//! byte is written. Therefore each is kept in an unnamed temporary file in the target's folder, and [`Build::finish`]
+//! puts them together: the disk needs room for the data twice.
 //!
-//! Memory stays below 128 MiB, whatever the number of cores and records, plus the schema, the longest
-//! record with what it points at, and twice the longest line for [`DatasetWriter::lines`].
+//! Memory use stays below 128 MiB for any number of cores and records, plus the schema, the longest record with its
+//! heap data, and twice the longest line for [`DatasetWriter::lines`].
 //!
 //! JSON lines are encoded in batches on several threads, each batch with its own heap, and joined in order; the
 //! entries of a batch are then shifted by the start of its heap.
@@ -31,7 +31,7 @@ use holdall_core::{
 };
 use holdall_io::Tensor;
 use holdall_io::items::as_it_is;
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
@@ -44,9 +44,9 @@ pub(crate) use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
-/// Dropped before [`Build::finish`], it leaves nothing behind. What it handed out to be filled has to be given to
-/// [`Build::add`] before, or `finish` fails.
+/// A file of datasets, blobs and dense tensors under construction, in any format that supports them. Dropping it before
+/// [`Build::finish`] leaves no file. Each dataset and blob that it begins must be given to [`Build::add`] or discarded
+/// before, or `finish` fails.
 ///
 /// ```no_run
 /// # fn main() -> holdall_core::Result<()> {
@@ -78,20 +78,21 @@ pub struct Build {
     begun: Begun,
 }
 
-/// What helps where a format has no records and blobs.
-const HOLDERS: &str = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
+/// The hint for formats that do not support records and blobs.
+const HOLDERS: &str =
+    "write Metatensor (`.mt`) or zTensor (`.zt`), which support records and blobs";
 
-/// What a [`Build`] wrote.
+/// The result of a [`Build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildReport {
-    /// Tensors, datasets and blobs.
+    /// The number of tensors, including datasets and blobs.
     pub tensors: u64,
-    /// Bytes of the file.
+    /// The length of the file in bytes.
     pub target_len: u64,
 }
 
-/// A dataset or a blob that has all it shall have.
+/// A dataset or a blob that is complete.
 #[must_use = "it is in no file before `Build::add`"]
 pub struct FinishedTensor {
     promise: Option<Promise>,
@@ -103,7 +104,7 @@ pub struct FinishedTensor {
 }
 
 impl FinishedTensor {
-    /// What it is as a tensor of a file: its name, and its components with their bytes.
+    /// Returns the description of the tensor: its name, and its components with their lengths.
     pub fn spec(&self) -> TensorSpec {
         let components = self.components.iter().map(|(role, dtype, spool)| {
             ComponentSpec::new(Role::from_name(role), *dtype, spool.len())
@@ -112,10 +113,10 @@ impl FinishedTensor {
         TensorSpec { components, ..spec(&self.name, self.layout, self.count, self.kind.clone()) }
     }
 
-    /// The bytes of each component, in the order of its [`Part::spec`].
+    /// Returns a reader of the bytes of each component, in the order of [`FinishedTensor::spec`].
     ///
     /// # Errors
-    /// Io.
+    /// Returns an I/O error.
     pub fn into_readers(self) -> Result<Vec<impl Read + Send + Sync + 'static>> {
         self.promise.into_iter().for_each(Promise::keep);
         self.components.into_iter().map(|(_, _, spool)| spool.reader(Work::default())).collect()
@@ -123,10 +124,10 @@ impl FinishedTensor {
 }
 
 impl Build {
-    /// Begins a file that appears at `path` when [`Build::finish`] succeeds.
+    /// Creates a file that appears at `path` when [`Build::finish`] succeeds.
     ///
     /// # Errors
-    /// As [`Writer::create`].
+    /// Returns the same errors as [`Writer::create`].
     pub fn create(path: impl AsRef<std::path::Path>, options: &WriteOptions) -> Result<Build> {
         let path = path.as_ref();
         let format = options.format_for(path).map_err(|e| e.without_advice().with_hint(HOLDERS));
@@ -146,19 +147,20 @@ impl Build {
         })
     }
 
-    /// Writes what this schema describes: [`Build::dataset`] and [`Build::blob`] find their kinds in it,
-    /// and the file has it.
+    /// Sets the schema of the file. [`Build::dataset`] and [`Build::blob`] look up their kinds in it, and it is written
+    /// to the file.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn with_schema(self, schema: &Value) -> Result<Build> {
         self.with_text(&schema.to_string())
     }
 
-    /// As [`Build::with_schema`]; the file has the schema as its author wrote it, with the order of all keywords.
+    /// Sets the schema of the file like [`Build::with_schema`], and writes its original text, with the order of all
+    /// keywords.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn with_document(self, schema: &Document) -> Result<Build> {
         self.with_text(&schema.text).map_err(|e| e.in_source(&schema.name))
     }
@@ -172,19 +174,19 @@ impl Build {
         Ok(self)
     }
 
-    /// What schemas, and records on their way into the file, may ask for.
+    /// Sets the limits for schemas and records.
     pub fn with_limits(mut self, limits: SchemaLimits) -> Build {
         self.limits = limits;
         self
     }
 
-    /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
-    /// its records, or to [`DatasetWriter::discard`]: [`Build::finish`] fails otherwise. Several may be filled at the same
-    /// time, on several threads.
+    /// Begins the dataset that the schema has at the path `name`. Call [`Build::add`] with it when its records have
+    /// been added, or [`DatasetWriter::discard`]; otherwise [`Build::finish`] fails. Several datasets can be filled at
+    /// the same time, on several threads.
     ///
     /// # Errors
-    /// `records/node` where the schema has no dataset there; the `schema/…` rules; Unsupported where the
-    /// format has no datasets.
+    /// Returns `records/node` if the schema has no dataset at this path, an error of the `schema/…` rules if the schema
+    /// is invalid, or an unsupported error if the format has no datasets.
     pub fn dataset(&self, name: &str) -> Result<DatasetWriter> {
         let kind = match self.node(name)? {
             (schema, Node::Dataset { pointer, .. }) => record_kind(schema, pointer),
@@ -196,10 +198,11 @@ impl Build {
         }
     }
 
-    /// Begins a dataset of records of that schema.
+    /// Begins a dataset with this schema of a record.
     ///
     /// # Errors
-    /// The `schema/…` rules; Unsupported where the format has no datasets.
+    /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
+    /// datasets.
     pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
         let kind = normal(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
@@ -208,11 +211,12 @@ impl Build {
             .map_err(|e| e.in_tensor(name))
     }
 
-    /// Begins the dataset that a schema is for: that of a record stands at `path`, or `records`; that of a
-    /// file, which the new file gets too, says itself where its dataset is, and `path` chooses one of several.
+    /// Begins the dataset that `schema` describes. The dataset for a schema of a record is at `path`, or called
+    /// `records`. A schema of a file is also written to the new file; it contains the dataset's path itself, and `path`
+    /// chooses one of several datasets.
     ///
     /// # Errors
-    /// `records/which-dataset`; as [`Build::with_schema`] and [`Build::dataset`].
+    /// Returns `records/which-dataset`, and the errors of [`Build::with_schema`] and [`Build::dataset`].
     pub fn dataset_for(
         self,
         schema: &Document,
@@ -237,7 +241,8 @@ impl Build {
     /// Begins the blob that the schema has at the path `name`: see [`Build::dataset`].
     ///
     /// # Errors
-    /// `records/node` where the schema has no blob there; Unsupported where the format has no blobs.
+    /// Returns `records/node` if the schema has no blob at this path, or an unsupported error if the format has no
+    /// blobs.
     pub fn blob(&self, name: &str) -> Result<BlobWriter> {
         match self.node(name)? {
             (_, Node::Blob { content, .. }) => self.blob_of(name, *content),
@@ -245,21 +250,21 @@ impl Build {
         }
     }
 
-    /// Begins a blob of that content.
+    /// Begins a blob with this content type.
     ///
     /// # Errors
-    /// Unsupported where the format has no blobs.
+    /// Returns an unsupported error if the format has no blobs.
     pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
         self.check_format(name, BLOB, &blob::kind(content))?;
         let blob = BlobWriter::new(name, content, &self.folder, &self.limits);
         Ok(blob.promised(self.begun.promise(name)))
     }
 
-    /// Begins the blob `name`: that of the file's schema where it has a blob there, otherwise one of `content`.
+    /// Begins the blob `name`, with the content type that the file's schema has at this path, otherwise with `content`.
     ///
     /// # Errors
-    /// `records/node` where the schema has a blob of another content there; Misuse where nothing says what it
-    /// holds (`records/which-content`); Unsupported where the format has no blobs.
+    /// Returns `records/node` if the schema has a blob of another content type at this path, `records/which-content` if
+    /// neither the schema nor `content` gives a content type, or an unsupported error if the format has no blobs.
     pub fn blob_for(&self, name: &str, content: Option<Content>) -> Result<BlobWriter> {
         let own = match self.node(name) {
             Ok((_, Node::Blob { content, .. })) => Some(*content),
@@ -267,33 +272,35 @@ impl Build {
         };
         match (own, content) {
             (Some(own), Some(content)) if own != content => {
-                let message = format!("the schema has a blob of {own} here, not of {content}");
+                let message =
+                    format!("the schema has a blob of {own} at this path, not of {content}");
                 Err(NODE.broken(message).in_tensor(name))
             }
             (Some(content), _) | (None, Some(content)) => self.blob_of(name, content),
             (None, None) => {
-                let message = "nothing says what the runs of the blob hold";
+                let message = "the content type of the blob is not known";
                 Err(WHICH_CONTENT.broken(message).in_tensor(name))
             }
         }
     }
 
-    /// Takes a dataset or a blob.
+    /// Adds a dataset or a blob.
     ///
     /// # Errors
-    /// `write/same-name`, Unsupported where the format cannot hold it, Io.
+    /// Returns `write/same-name` if the file already has a tensor of this name, an unsupported error if the format does
+    /// not support it, or an I/O error.
     pub fn add(&mut self, part: impl Into<FinishedTensor>) -> Result<()> {
         self.add_with(part, &Attributes::new())
     }
 
-    /// As [`Build::add`], with attributes besides those that say what the dataset or the blob is.
+    /// Adds a dataset or a blob with further attributes, besides those of the dataset or blob itself.
     pub(crate) fn add_with(
         &mut self,
         part: impl Into<FinishedTensor>,
         attributes: &Attributes,
     ) -> Result<()> {
         let mut part = part.into();
-        // Whether or not it can be taken: what is told is not lost in silence.
+        // Fulfils the obligation even if adding fails, because the error is returned to the caller anyway.
         part.promise.take().into_iter().for_each(Promise::keep);
         let mut spec = part.spec();
         for (key, value) in attributes.iter() {
@@ -306,8 +313,8 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
-    /// Takes a tensor of any layout: `components` are the decoded bytes of each component with bytes of
-    /// its own, in order. They are kept on the disk.
+    /// Adds a tensor of any layout. `components` are the decoded bytes of each component that has bytes, in order. The
+    /// bytes are kept on disk.
     ///
     /// # Errors
     /// As [`Build::add`]; `write/length`.
@@ -324,10 +331,10 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
-    /// Takes a tensor of one component that [`Build::finish`] reads from `from`.
+    /// Adds a tensor of one component. [`Build::finish`] reads its bytes from `from`.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn tensor_from(
         &mut self,
         spec: TensorSpec,
@@ -336,30 +343,31 @@ impl Build {
         self.fed(spec, ComponentSource::Reader(Box::new(from)))
     }
 
-    /// Takes a tensor, a dataset or a blob of an open file as it is.
+    /// Adds a copy of a tensor, dataset or blob of an open file.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn copy(&mut self, tensor: &Tensor) -> Result<()> {
         self.copy_as(tensor, tensor.name())
     }
 
-    /// The same, under another name.
+    /// Adds a copy of a tensor, dataset or blob of an open file, under another name.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         name.clone_into(&mut item.spec.name);
         self.push(item)
     }
 
-    /// Takes a tensor of one component, which comes from an open file in another form.
+    /// Adds a tensor of one component that `feed` provides.
     pub(crate) fn fed(&mut self, spec: TensorSpec, feed: ComponentSource) -> Result<()> {
         self.push(Item { spec, feeds: vec![feed], keep: CopyMode::Nothing })
     }
 
-    /// As [`Build::copy`], as what `spec` says: another name, and another shape of as many elements.
+    /// Adds a copy of a tensor with the name and shape of `spec`. The shape must have as many elements as that of the
+    /// tensor.
     pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         spec.name.clone_into(&mut item.spec.name);
@@ -367,10 +375,10 @@ impl Build {
         self.push(item)
     }
 
-    /// Checks that what it has so far could stand in a file under its schema, whatever its format.
+    /// Checks that the tensors added so far fit the schema, regardless of the file's format.
     ///
     /// # Errors
-    /// `metatensor/schema-fit` and the like.
+    /// Returns `metatensor/schema-fit` or a similar error if they do not.
     pub(super) fn check_fit(&self) -> Result<()> {
         let Some((schema, _)) = &self.schema else { return Ok(()) };
         let specs: Vec<TensorSpec> = self.items.iter().map(|item| item.spec.clone()).collect();
@@ -380,14 +388,15 @@ impl Build {
     /// Writes the file and publishes it.
     ///
     /// # Errors
-    /// `build/not-added` where a dataset or a blob was begun, and neither added nor discarded; Unsupported where the
-    /// format cannot hold all of it together (`metatensor/schema-fit`, say); Io; `write/length`. What was at the path
-    /// stays then.
+    /// Returns `build/not-added` if a dataset or blob was begun, but neither added nor discarded; an unsupported error
+    /// if the format cannot represent the file (for example `metatensor/schema-fit`); an I/O error; or `write/length`.
+    /// After an error, an existing file at the path is unchanged.
     pub fn finish(self) -> Result<BuildReport> {
         self.finish_from(|_, _| Ok(())).map(|(report, ())| report)
     }
 
-    /// As [`Build::finish`], unless `check` finds something missing in the record of what was written.
+    /// Writes and publishes the file like [`Build::finish`], unless `check` returns an error about the report of what
+    /// was written.
     pub(crate) fn finish_from<T>(
         self,
         check: impl FnOnce(&Record, TieRule) -> Result<T>,
@@ -423,7 +432,7 @@ impl Build {
         Ok(ComponentSource::Reader(Box::new(spool.reader(self.options.work.clone())?)))
     }
 
-    /// Refuses early what the format cannot hold.
+    /// Refuses a dataset or blob early if the format does not support it.
     fn check_format(&self, name: &str, layout: &'static str, kind: &Value) -> Result<()> {
         let mut spec = spec(name, layout, 0, kind.to_string());
         let roles: &[(&str, DType)] = match layout {
@@ -446,7 +455,7 @@ impl Build {
         self.encoder.check_tensor(&spec).map_err(refused)
     }
 
-    /// What the schema has at a path.
+    /// Looks up what the schema has at a path.
     fn node(&self, name: &str) -> Result<(&Value, &Node)> {
         let Some((json, schema)) = &self.schema else {
             let e = NODE.broken("the file has no schema").in_tensor(name);
@@ -469,7 +478,7 @@ impl Build {
     }
 }
 
-/// A tensor of that layout without components.
+/// Returns the description of a tensor with this layout and without components.
 pub(crate) fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
     let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {

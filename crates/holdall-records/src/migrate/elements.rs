@@ -1,4 +1,4 @@
-//! The elements of a tensor, made others: a range of them, or one after the other.
+//! Converts the elements of a tensor: a range of them, or all in order.
 
 use super::tensors::slice;
 use bytes::Bytes;
@@ -13,21 +13,21 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The elements of a tensor, made others.
+/// The converted elements of a tensor.
 #[derive(Clone)]
 pub(super) struct Elements {
     tensor: Tensor,
     chain: Chain,
     from: (TensorDType, Scalar),
     to: (TensorDType, Scalar),
-    /// Whether each becomes one of a wider type.
+    /// Whether the conversion is to a wider type of number.
     pub(super) widens: bool,
-    /// All bytes of the old one, where ranges of them cannot be had.
+    /// All bytes of the old tensor, if ranges cannot be converted separately.
     whole: OnceLock<Bytes>,
 }
 
 impl Elements {
-    /// Those that a chain makes of a tensor's, if it takes such elements and gives those that are wanted.
+    /// Returns the converted elements, if `chain` accepts elements of type `from` and produces elements of type `to`.
     pub(super) fn new(
         tensor: &Tensor,
         chain: Chain,
@@ -41,17 +41,18 @@ impl Elements {
         is_taken.then_some(Elements { tensor, chain, from, to, widens, whole })
     }
 
-    /// The tensor that they are made of.
+    /// Returns the old tensor.
     pub(super) fn tensor(&self) -> &Tensor {
         &self.tensor
     }
 
-    /// The converter that makes them.
+    /// Returns the name of the converter.
     pub(super) fn name(&self) -> &str {
         self.chain.as_str()
     }
 
-    /// The same, told to a writer, where floats become floats and none may be beyond them.
+    /// Returns this conversion as a cast between floats that a writer performs itself, if it is one and out-of-range
+    /// numbers are an error.
     pub(super) fn cast(&self) -> Option<ComponentSource> {
         if !self.chain.is_cast() || self.chain.saturates() {
             return None;
@@ -61,11 +62,11 @@ impl Elements {
         ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
     }
 
-    /// All of them, as the old ones come.
+    /// Returns all converted elements piece by piece, as the old ones are read.
     pub(super) fn all(self) -> Result<Next> {
         let width = self.from.1.size().max(1) as usize;
         let mut pieces = self.tensor.checked_with(Check::All).pieces(&Role::Data)?;
-        // The start of an element whose end has not come, and elements so far.
+        // The first bytes of an element whose end has not been read, and the number of elements so far.
         let (mut begun, mut done) = (Vec::new(), 0);
         Ok(Box::new(move || {
             for piece in pieces.by_ref() {
@@ -84,7 +85,7 @@ impl Elements {
         }))
     }
 
-    /// The bytes of a range of what they become.
+    /// Returns a range of the bytes after conversion.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         let (old, new) = (u64::from(self.from.1.size()), u64::from(self.to.1.size()));
         let (first, end) = (range.start / new, range.end.div_ceil(new));
@@ -110,11 +111,12 @@ impl Elements {
         slice(whole, range)
     }
 
-    /// Appends what elements become; `bytes` are whole ones, of which the first has that number.
+    /// Converts whole elements, the first of which has the index `first`, and appends the result to `out`.
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let count = bytes.len() / self.from.1.size().max(1) as usize;
         let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float = |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
+        let float =
+            |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
         if let (true, Some(_), Some(to)) =
             (self.chain.is_cast(), float(&stored.0), float(&stored.1))
         {
@@ -135,21 +137,21 @@ impl Elements {
     }
 }
 
-/// The error for numbers that are beyond those of a type.
+/// Returns the error for numbers that are out of range for a type.
 #[cold]
 fn beyond(lost: u64, to: FloatType) -> Error {
-    let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));
-    e.with_hint("`cast(saturate)` makes them the nearest there is")
+    let e = VALUE.broken(format!("{lost} or more numbers are out of range for {to}"));
+    e.with_hint("`cast(saturate)` converts them to the nearest number of the type")
 }
 
-/// What gives bytes piece by piece, and nothing at the end.
+/// Returns the next piece of bytes, or `None` at the end.
 pub(super) type Next = Box<dyn FnMut() -> Result<Option<Bytes>> + Send>;
 
-/// Bytes of a flat tensor, one after the other.
+/// A reader of the bytes of a dense tensor.
 pub(super) struct Reader {
     next: Next,
     piece: Bytes,
-    /// What errors are about.
+    /// The tensor to name in errors.
     tensor: Option<Tensor>,
 }
 

@@ -1,4 +1,4 @@
-//! What the new schema has and a file has not.
+//! Finds tensors that the new schema has and a file does not have.
 
 use super::tensors::{Flat, TensorSource, set_type, shown};
 use holdall_core::error::Shown as _;
@@ -12,19 +12,20 @@ use holdall_schema::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The flat tensors of a schema that a file lacks.
+/// The dense tensors of a schema that a file does not have.
 #[derive(Default)]
 pub(crate) struct Lacking {
-    /// Those that a default makes.
+    /// Tensors that are created from their default.
     pub(crate) filled: Vec<Flat>,
-    /// Where there are none, and what they would be.
+    /// The paths and types of optional tensors that remain absent.
     pub(super) absent: Vec<(Path, TensorType)>,
 }
 
-/// The tensors that the schema has and a file lacks, whose tensors stand at `present` under it.
+/// Finds the tensors that the schema has and a file does not have. `present` are the paths of the file's tensors under
+/// the schema.
 ///
 /// # Errors
-/// `evolve/no-default`; the rules that a default breaks.
+/// Returns `evolve/no-default` if a required tensor has no default, or an error of the rules about defaults.
 pub(crate) fn missing(
     schema: &Document,
     present: impl Iterator<Item = String>,
@@ -67,7 +68,7 @@ impl Missing<'_> {
                     match (&property.default, property.presence) {
                         (Some(value), presence) => match tensor.filled(value, self.limits) {
                             Ok(filled) => self.out.filled.push(default(&path, filled)),
-                            // As if it had none.
+                            // Treated as if there were no default.
                             Err(_) if presence == Presence::Optional => {
                                 self.out.absent.push((path, tensor.clone()));
                             }
@@ -91,7 +92,7 @@ impl Missing<'_> {
     }
 }
 
-/// The tensor that a default is.
+/// Creates a tensor from its default.
 fn default(path: &Path, filled: Filled) -> Flat {
     let (dtype, _) = stored_as(filled.dtype);
     let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());

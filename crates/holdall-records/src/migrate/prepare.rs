@@ -1,4 +1,4 @@
-//! What becomes of each tensor of a file: decided before anything is written.
+//! Decides what happens to each tensor of a file before anything is written.
 
 use super::conversion::Conversion;
 use super::missing::missing;
@@ -18,31 +18,31 @@ use holdall_io::{File, Tensor};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Change, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
-    SCHEMA_ATTRIBUTE, Verdict, ChangeKind, diff, resolve,
+    Change, ChangeKind, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
+    SCHEMA_ATTRIBUTE, Verdict, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A migration of one file, decided.
+/// A migration of one file with all decisions made.
 pub(super) struct Prepared {
-    /// What the new file has, in the order of the old one; defaults last.
+    /// The tensors of the new file, in the order of the old one; defaults come last.
     pub(super) works: Vec<Work>,
-    /// Paths of the new schema that the new file does not have, and what they would be.
+    /// Paths of the new schema that the new file does not have, and their types.
     pub(super) absent: Vec<(String, String)>,
-    /// Tensors and datasets that are left out, and what they are.
+    /// Tensors and datasets that are left out, and their types.
     pub(super) dropped: Vec<(String, Option<String>)>,
 }
 
 /// One tensor of the new file.
 pub(super) enum Work {
-    /// As it is, under that name.
+    /// A copy of a tensor under this name.
     Copied(Tensor, String),
     Flat(Box<Flat>),
     Records(Box<Job>),
 }
 
-/// A dataset to be migrated, its name in the new file, and the schema that its records get.
+/// A dataset to migrate, its name in the new file, and the new schema of its records.
 pub(super) struct Job {
     pub(super) name: String,
     pub(super) target: String,
@@ -52,25 +52,25 @@ pub(super) struct Job {
     pub(super) converters: Converters<'static>,
 }
 
-/// What renames and converters are about.
+/// The renames and converters, sorted by what they apply to.
 struct Options<'m> {
-    /// Tensors of the file, each with its name in the new one.
+    /// Tensors of the old file and their names in the new one.
     tensors: HashMap<&'m str, &'m str>,
     /// New and old names of members.
     renames: Vec<(&'m str, &'m str)>,
-    /// Converters, by the place of what they make.
+    /// Converters, by the path of their result.
     conversions: Vec<(&'m str, &'m Conversion)>,
     used: HashSet<&'m str>,
 }
 
 impl Migration {
-    /// Decides what becomes of each tensor of a file.
+    /// Decides what happens to each tensor of a file.
     pub(super) fn prepare(&self, file: &File) -> Result<Prepared> {
         let is_whole = matches!(self.schema.schema.root(), Root::References(_));
         let mut options = self.options(file, is_whole)?;
         let mut out = Prepared { works: vec![], absent: vec![], dropped: vec![] };
         let mut datasets: Vec<(Tensor, String, Document)> = Vec::new();
-        // Where each dataset will be among the works.
+        // The index of each dataset in `works`.
         let mut places = Vec::new();
         let only = match is_whole {
             true => None,
@@ -142,7 +142,7 @@ impl Migration {
         Ok(out)
     }
 
-    /// Which renames are of tensors, and which of members.
+    /// Separates renames of tensors from renames of members.
     fn options(&self, file: &File, is_whole: bool) -> Result<Options<'_>> {
         let mut tensors: HashMap<&str, &str> = HashMap::new();
         let mut renames = Vec::new();
@@ -150,7 +150,8 @@ impl Migration {
             if !(is_whole && file.index().get(old).is_some()) {
                 renames.push((new.as_str(), old.as_str()));
             } else if let Some(other) = tensors.insert(old, new).filter(|other| other != new) {
-                let message = format!("it was to be `{}` and `{}`", other.shown(), new.shown());
+                let message =
+                    format!("it is renamed to both `{}` and `{}`", other.shown(), new.shown());
                 return Err(SAME_NAME.broken(message).in_tensor(old).in_source(file.name()));
             }
         }
@@ -158,7 +159,7 @@ impl Migration {
         Ok(Options { tensors, renames, conversions, used: HashSet::new() })
     }
 
-    /// A tensor that is not a dataset, under a schema that has a place for it.
+    /// Prepares a tensor that is not a dataset, under a schema that has a tensor at its path.
     fn tensor<'m>(
         &self,
         tensor: &Tensor,
@@ -179,7 +180,7 @@ impl Migration {
         }
     }
 
-    /// A dataset under a schema for its records.
+    /// Prepares a dataset under a new schema for its records.
     fn job(
         &self,
         tensor: &Tensor,
@@ -203,7 +204,7 @@ impl Migration {
                 continue;
             }
             if let Some(at) = within(path, &target)? {
-                // Two functions are told apart by what they make.
+                // Functions have no name, so they are identified by the path of their result.
                 let id = match &conversion.chain {
                     Some(chain) => chain.as_str().to_owned(),
                     None => format!("a function for {path}"),
@@ -223,7 +224,7 @@ impl Migration {
         Ok(Job { name, target, records, to, resolution, converters })
     }
 
-    /// Checks that the steps about members are about those of one dataset.
+    /// Checks that renames and converters of members refer to members of a dataset of the file.
     fn check_members(
         &self,
         file: &File,
@@ -237,8 +238,8 @@ impl Migration {
         for (new, old) in renames.chain(conversions.map(|path| (path, None))) {
             if let ([_, _, ..], false) = (datasets, new.contains("[].")) {
                 let message =
-                    format!("`{}` does not say which of several datasets it is in", new.shown());
-                let hint = "write names with the path of the dataset: `points[].x`";
+                    format!("`{}` is ambiguous: the file has several datasets", new.shown());
+                let hint = "write the path of the dataset first: `points[].x`";
                 return Err(WHICH_DATASET.broken(message).with_hint(hint));
             }
             let about = |(tensor, target, _): &(Tensor, String, Document)| {
@@ -271,14 +272,15 @@ impl Migration {
 }
 
 impl Prepared {
-    /// What there will be; nothing where only decoding it says how long it is.
+    /// Returns the descriptions of the new tensors, or `None` if a length is known only after decoding.
     pub(super) fn specs(&self) -> Result<Option<Vec<TensorSpec>>> {
         let mut specs = Vec::with_capacity(self.works.len());
         for work in &self.works {
             specs.push(match work {
                 Work::Flat(flat) => flat.spec.clone(),
                 Work::Records(job) => job.spec(0)?,
-                Work::Copied(tensor, target) => match TensorSpec::from_info(tensor.sound()?.info()) {
+                Work::Copied(tensor, target) => match TensorSpec::from_info(tensor.sound()?.info())
+                {
                     Some(spec) => TensorSpec { name: target.clone(), ..spec },
                     None => return Ok(None),
                 },
@@ -287,7 +289,7 @@ impl Prepared {
         Ok(Some(specs))
     }
 
-    /// What was asked to change, as the ledger takes it.
+    /// Returns the requested changes, for the check of the written file.
     pub(super) fn expected(&self) -> Expected {
         let mut expected = Expected::new();
         expected.change_attribute(SCHEMA_ATTRIBUTE);
@@ -319,7 +321,7 @@ impl Prepared {
         expected
     }
 
-    /// Its datasets to be migrated.
+    /// Returns the datasets to migrate.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.works.iter().filter_map(|work| match work {
             Work::Records(job) => Some(&**job),
@@ -329,7 +331,7 @@ impl Prepared {
 }
 
 impl Work {
-    /// Its name in the new file.
+    /// Returns the name in the new file.
     fn target(&self) -> &str {
         match self {
             Work::Copied(_, target) => target,
@@ -340,7 +342,7 @@ impl Work {
 }
 
 impl Job {
-    /// The dataset as it will be, with so many bytes in its heap if it has one.
+    /// Returns the description of the new dataset, with `heap_len` bytes in its heap if it has one.
     pub(super) fn spec(&self, heap_len: u64) -> Result<TensorSpec> {
         let schema = &self.to.schema;
         let Some(ty) = schema.record() else {
@@ -357,8 +359,8 @@ impl Job {
         Ok(spec)
     }
 
-    /// What checks the new records against the keywords of their schema, where it may say more than the old one, or
-    /// some of them are the caller's own.
+    /// Returns a checker of the new records against the keywords of their schema, if these may be stricter than the old
+    /// ones or include the caller's own keywords.
     pub(super) fn checker(
         &self,
         limits: &holdall_schema::SchemaLimits,

@@ -1,4 +1,4 @@
-//! Flat tensors on their way to another schema: what becomes of each, and its bytes.
+//! Migrates dense tensors: decides how each is converted, and provides its bytes.
 
 use super::conversion::{Conversion, TensorFn};
 use super::elements::{Elements, Reader};
@@ -15,46 +15,46 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// A tensor of the old file, to become one of the new schema.
+/// A tensor of the old file that a function converts to one of the new schema.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct TensorPart<'a> {
-    /// The tensor as the file has it.
+    /// The tensor in the old file.
     pub tensor: &'a Tensor,
-    /// What is wanted: its shape, and the type of its elements.
+    /// The shape and the element type of the result.
     pub to: &'a TensorSpec,
 }
 
-/// A flat tensor of the new file.
+/// A dense tensor of the new file.
 #[derive(Clone)]
 pub(crate) struct Flat {
     pub(crate) spec: TensorSpec,
     pub(super) how: TensorSource,
 }
 
-/// Where the bytes of a tensor come from.
+/// The source of a tensor's bytes.
 #[derive(Clone)]
 pub(super) enum TensorSource {
-    /// Those of the old one, as they are.
+    /// The bytes of the old tensor.
     Same(Tensor),
-    /// Those of the old one, element by element.
+    /// The elements of the old tensor, converted one by one.
     Elements(Box<Elements>),
-    /// What the caller makes of the old one.
+    /// The result of a function of the caller.
     Made(Tensor, Arc<TensorFn>, OnceLock<Bytes>),
     /// A default.
     Filled(Arc<Filled>),
 }
 
-/// Bytes of a tensor that are made at a time.
+/// Number of bytes of a tensor to produce at a time.
 const PIECE: u64 = 4 << 20;
-/// What makes elements those of a wider type.
+/// The converter to a wider type.
 const WIDEN: &str = "cast";
 
 impl Flat {
-    /// What a tensor of the file is under the new schema, which has `to` at its place.
+    /// Decides how a tensor of the file is converted to the type `to` of the new schema.
     ///
     /// # Errors
-    /// `evolve/no-converter`.
+    /// Returns `evolve/no-converter`.
     pub(crate) fn new(
         tensor: &Tensor,
         target: &str,
@@ -72,14 +72,14 @@ impl Flat {
         };
         let Some(from) = named else {
             return match conversion {
-                // Whether the schema has a place for it is asked later.
+                // Whether the schema has such a tensor is checked later.
                 None => Ok(same(spec)),
                 Some(_) => {
-                    Err(NO_CONVERTER.broken("it is not a dense tensor of a type with a name"))
+                    Err(NO_CONVERTER.broken("only dense tensors of a named type can be converted"))
                 }
             };
         };
-        // Also where nothing but decoding it would say how long it is.
+        // The length is set even if it would otherwise be known only after decoding.
         set_type(&mut spec, from);
         let wanted = match to.dtype {
             Some(dtype) => dtype,
@@ -89,7 +89,7 @@ impl Flat {
         let wrong = || {
             let old = show(Some(from), &spec.shape);
             NO_CONVERTER
-                .broken(format!("it is {old} in the file, and {} for the reader", shown(to)))
+                .broken(format!("it is {old} in the file, but {} in the new schema", shown(to)))
         };
         let chain = conversion.and_then(|c| c.chain.as_ref());
         let Some(shape) = shape_for(&spec.shape, to) else { return Err(wrong()) };
@@ -105,17 +105,19 @@ impl Flat {
             }
         }
         let made_of = |chain: Chain| {
-            Elements::new(tensor, chain, from, wanted).map(|made| TensorSource::Elements(Box::new(made)))
+            Elements::new(tensor, chain, from, wanted)
+                .map(|made| TensorSource::Elements(Box::new(made)))
         };
         let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
             (None, None) if conversion.is_some() => {
-                return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+                return Err(NO_CONVERTER
+                    .broken("this converter is for members of records, but the path is a tensor"));
             }
             (None, None) if wanted == from => return Ok(same(spec)),
             (None, None) if to.dtype.is_some() && from.widens_to(wanted) => made_of(WIDEN.parse()?),
             (None, None) => {
                 return Err(
-                    wrong().with_hint("the converter `cast` rounds numbers into another type")
+                    wrong().with_hint("use the converter `cast` to round numbers to another type")
                 );
             }
             (None, Some(change)) => {
@@ -128,7 +130,7 @@ impl Flat {
         };
         let Some(how) = how else {
             let by = conversion.map_or("", Conversion::name).shown();
-            let message = format!("`{by}` does not make elements of {wanted} from those of {from}");
+            let message = format!("`{by}` cannot convert elements of {from} to {wanted}");
             return Err(NO_CONVERTER.broken(message));
         };
         spec.shape = shape;
@@ -136,7 +138,7 @@ impl Flat {
         Ok(Flat { spec, how })
     }
 
-    /// Where it comes from, if it is not a default.
+    /// Returns the old tensor, unless this is a default.
     pub(super) fn tensor(&self) -> Option<&Tensor> {
         match &self.how {
             TensorSource::Same(tensor) | TensorSource::Made(tensor, ..) => Some(tensor),
@@ -145,12 +147,12 @@ impl Flat {
         }
     }
 
-    /// What it is, in short.
+    /// Returns a short description of the type.
     pub(super) fn shown(&self) -> String {
         shown_spec(&self.spec)
     }
 
-    /// A range of its bytes.
+    /// Returns a range of the tensor's bytes.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         match &self.how {
             TensorSource::Same(tensor) => tensor.bytes_range(&Role::Data, range),
@@ -186,8 +188,8 @@ impl Flat {
         Ok(made.into())
     }
 
-    /// Where a writer has its bytes from. Of floats that are only rounded it knows what they are, so that tensors which
-    /// share their bytes do so still.
+    /// Returns the source of the bytes for a writer. A cast between floats is passed to the writer as such, so that
+    /// tensors that share their bytes still do.
     pub(super) fn feed(&self) -> Result<ComponentSource> {
         if let TensorSource::Elements(elements) = &self.how
             && let Some(feed) = elements.cast()
@@ -197,7 +199,7 @@ impl Flat {
         Ok(ComponentSource::Reader(self.reader()?))
     }
 
-    /// All of its bytes, in order.
+    /// Returns a reader of all bytes of the tensor.
     fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
         if let TensorSource::Elements(elements) = &self.how {
@@ -215,7 +217,7 @@ impl Flat {
     }
 }
 
-/// Makes the one component that of elements of a type.
+/// Sets the type of the only component's elements, and its length.
 pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     let bits = element_count(&spec.shape).and_then(|n| n.checked_mul(to.bits()));
     if let Some(data) = spec.components.first_mut() {
@@ -224,7 +226,7 @@ pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     }
 }
 
-/// The shape that a tensor has under a schema; what may be any stays as it is.
+/// Returns the shape of a tensor under a schema. Dimensions that the schema leaves open keep their size.
 fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
     let Some(dims) = &to.shape else { return Some(old.to_vec()) };
     let is_same_rank = dims.len() == old.len();
@@ -249,7 +251,7 @@ fn outside(range: &Range<u64>, len: usize) -> Error {
     rule.broken(format!("bytes {}..{} of {len}", range.start, range.end))
 }
 
-/// `F32 [2, 3]`.
+/// Describes a tensor: `F32 [2, 3]`.
 pub(super) fn shown_spec(spec: &TensorSpec) -> String {
     let named = spec.components.first();
     let named = named.and_then(|c| schema_dtype(c.dtype, c.logical_type.as_ref()));
@@ -260,7 +262,7 @@ fn show(dtype: Option<TensorDType>, shape: &[u64]) -> String {
     format!("{} {shape:?}", dtype.map_or("Tensor", TensorDType::as_str))
 }
 
-/// `F32 [2, n]`.
+/// Describes a type: `F32 [2, n]`.
 pub(super) fn shown(to: &TensorType) -> String {
     let dims = to.shape.iter().flatten().map(|dim| match dim {
         Dim::Known(n) => n.to_string(),
