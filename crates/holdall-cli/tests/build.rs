@@ -120,7 +120,7 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
         let args = ["build", "--schema", &schema, "--records", "-", "-o", &out, "--json"];
         let error = holdall_with(args, b"{\"a\": 1}").error();
         assert_eq!(error["source"], json!(out));
-        let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
+        let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which support records and blobs";
         assert_eq!(error["hint"], json!(hint));
     }
     // A member that is like one that there is.

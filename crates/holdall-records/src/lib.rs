@@ -359,6 +359,6 @@ fn check_layout(tensor: &Tensor, wanted: &str) -> Result<()> {
     if tensor.layout().as_str() == wanted {
         return Ok(());
     }
-    let message = format!("the tensor's layout is {}, not {wanted}", tensor.layout());
+    let message = format!("its layout is {}, not {wanted}", tensor.layout());
     Err(WRONG_LAYOUT.broken(message))
 }
