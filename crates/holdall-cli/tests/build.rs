@@ -126,7 +126,7 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
     // A member that is like one that there is.
     let args = ["build", "--schema", &schema, "--records", "-", "--files", ".", "-fo", &out];
     let found = holdall_with([&args[..], &["--file-member", "bb"]].concat(), b"").ends_with(2);
-    assert!(found.err.contains("there is no member `bb` [schema/unknown-path]"), "{found:?}");
+    assert!(found.err.contains("unknown member `bb` [schema/unknown-path]"), "{found:?}");
     assert!(found.err.ends_with("hint: did you mean `b`?\n"), "{found:?}");
     // Nothing is a dataset without records.
     build("", &["-f"]).ends_with(0);

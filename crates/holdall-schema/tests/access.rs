@@ -142,5 +142,5 @@ fn errors_name_the_path() {
     let mut record = vec![0; encoder.size()];
     let text = br#"{"id": 1, "shape": {"kind": "circle", "r": 1e99}}"#;
     let error = encoder.text(text, &mut record, &mut Vec::new()).unwrap_err();
-    assert_eq!(error.message(), "`shape.circle.r`: 1e99 is too large for its kind");
+    assert_eq!(error.message(), "`shape.circle.r`: 1e99 is out of range for its kind");
 }
