@@ -1,4 +1,4 @@
-//! Dtypes of NumPy, and how everything else in a record is read.
+//! Generates dtypes of NumPy, and comments on how all other members are read.
 
 use super::name::Names;
 use super::{bytes, describe, is_whole, join, list, no_mirror};
@@ -10,7 +10,7 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Members that are listed in comments; schemas may have many more through `$ref`.
+/// Largest number of members to list in comments; through `$ref`, a schema can have many more.
 const LISTED: usize = 1000;
 
 /// See [`super::code`].
@@ -51,7 +51,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// How the values of a type lie in an array.
+/// The NumPy layout of the values of a type.
 #[derive(Debug, Clone)]
 struct NumpyLayout {
     element: Element,
@@ -62,13 +62,13 @@ struct NumpyLayout {
 
 #[derive(Debug, Clone)]
 enum Element {
-    /// What stands for a dtype.
+    /// The Python expression for a dtype.
     Text(&'static str),
-    /// A dtype with fields, and whether it has any.
+    /// A dtype with fields, and whether there are any.
     Struct(TypeId, bool),
 }
 
-/// A dtype with fields that was made, and its text until that is written.
+/// A dtype with fields, and its code until it has been written.
 struct Made {
     name: String,
     text: Option<String>,
@@ -83,12 +83,16 @@ struct Code<'s> {
 }
 
 impl Code<'_> {
-    /// How values of a type lie; a struct is called `name`.
+    /// Returns the layout of the values of a type. A struct is called `name`.
     fn form(&mut self, ty: TypeId, name: &str) -> Result<Option<NumpyLayout>> {
         let schema = self.schema;
         let size = schema.extent(ty)?.size;
-        let plain =
-            |text| NumpyLayout { element: Element::Text(text), size, shape: vec![], strides: vec![] };
+        let plain = |text| NumpyLayout {
+            element: Element::Text(text),
+            size,
+            shape: vec![],
+            strides: vec![],
+        };
         Ok(match &schema.ty(ty).kind {
             Kind::Scalar(scalar) => Some(plain(scalar_text(*scalar))),
             Kind::Enum(e) => Some(plain(match e.width.bytes() {
@@ -100,7 +104,12 @@ impl Code<'_> {
                 Some(dtype) => {
                     let (shape, size) = (schema.dims(tensor)?, dtype.bits() / 8);
                     let strides = contiguous(&shape, size);
-                    Some(NumpyLayout { element: Element::Text(element_text(dtype)), size, shape, strides })
+                    Some(NumpyLayout {
+                        element: Element::Text(element_text(dtype)),
+                        size,
+                        shape,
+                        strides,
+                    })
                 }
                 None => None,
             },
@@ -158,7 +167,7 @@ impl Code<'_> {
         Ok(Made { name, text: Some(text), has_fields: !offsets.is_empty() })
     }
 
-    /// Writes a dtype that something is made of, once; those of what it is made of were written.
+    /// Writes a dtype once, when another one uses it. The dtypes that it uses have been written before.
     fn write(&mut self, ty: TypeId) {
         if let Some(text) = self.known.get_mut(&ty).and_then(|made| made.text.take()) {
             self.out.push_str(&text);
@@ -174,7 +183,7 @@ impl Code<'_> {
         }
     }
 
-    /// A form as one dtype; `None` where there are bytes between its elements.
+    /// Returns the code of a layout as one dtype, or `None` if there are bytes between its elements.
     fn whole(&self, form: &NumpyLayout) -> Option<String> {
         let text = self.text_of(form);
         if form.shape.is_empty() {
@@ -203,7 +212,7 @@ fn contiguous(shape: &[u64], size: u64) -> Vec<u64> {
     strides
 }
 
-/// Comments that say how each member is read, and the values of enums by their path.
+/// Returns comments on how each member is read, and the values of enums by path.
 fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
     let (mut text, mut enums) = (String::new(), Vec::new());
     let mut ahead = vec![(Path::root(), root, false)];
@@ -248,12 +257,12 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
     (text, enums)
 }
 
-/// Whether an array has any number of elements that are numbers.
+/// Returns `true` if an array is of variable length and its elements are numbers.
 fn is_ragged(schema: &Schema, array: &Array) -> bool {
     matches!(array.len, Len::Variable { .. }) && is_block(schema, array.items)
 }
 
-/// Whether values are numbers of one shape.
+/// Returns `true` if values are numbers of one shape.
 fn is_block(schema: &Schema, ty: TypeId) -> bool {
     match &schema.ty(ty).kind {
         Kind::Scalar(_) | Kind::Enum(_) => true,
@@ -263,7 +272,7 @@ fn is_block(schema: &Schema, ty: TypeId) -> bool {
     }
 }
 
-/// A text as a string of Python: the escapes of JSON are Python's too.
+/// Returns a text as a Python string. The escapes of JSON are valid in Python.
 fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

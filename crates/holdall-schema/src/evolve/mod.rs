@@ -1,4 +1,4 @@
-//! Evolution: how schemas differ, and records of one schema read under another (section 8).
+//! Evolution: compares schemas, and reads records of one schema under another (section 8).
 
 mod assertions;
 mod build;
@@ -22,11 +22,11 @@ mod types;
 mod widen;
 
 pub use chain::Chain;
-pub use change::{Bump, Change, Verdict, ChangeKind, changes_json};
-pub use convert::{Convert, Converters, ConversionInput, by_chain, by_value};
+pub use change::{Bump, Change, ChangeKind, Verdict, changes_json};
+pub use convert::{ConversionInput, Convert, Converters, by_chain, by_value};
 pub use diff::{Side, diff};
 pub use keep::HeapDefaults;
 pub use migrate::Migrator;
 pub use resolve::{Resolution, ResolveOptions, resolve};
 pub use tensor::Filled;
-pub use told::{StepKind, MemberStep};
+pub use told::{MemberStep, StepKind};

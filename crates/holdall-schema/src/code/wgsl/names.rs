@@ -1,8 +1,9 @@
-//! Names of WGSL.
+//! Names in WGSL.
 
 use crate::code::name::Names;
 
-/// Words that no field may be named (the keywords and the reserved words of WGSL, but for those that a suffix takes care of).
+/// Words that no field may be called: the keywords and reserved words of WGSL, except for those that a suffix already
+/// avoids.
 const RESERVED: &str = " NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await become \
     binding_array break case cast catch class co_await co_return co_yield coherent column_major common compile \
     compile_fragment concept const const_assert const_cast consteval constexpr constinit continue continuing crate debugger \
