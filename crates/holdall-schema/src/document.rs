@@ -35,9 +35,9 @@ pub enum Reading {
     /// As the schema of a record if its root has a kind that a record can have, otherwise as that of a file.
     #[default]
     ByContent,
-    /// As the schema of one record.
+    /// As that of one record.
     Record,
-    /// As the schema of the tensors of a file.
+    /// As that of the tensors of a file.
     File,
 }
 

@@ -53,7 +53,7 @@ pub(super) fn check(source: &Source, group: &RowGroupMetaData) -> Result<Sizes> 
             at_once = at_once.saturating_add(found.values.saturating_mul(width + 4));
         }
     }
-    source.check("what is decoded at once", at_once, sizes.stored)?;
+    source.check("the data that must be in memory at once", at_once, sizes.stored)?;
     let rows = u64::try_from(group.num_rows())
         .map_err(|_| COLUMNS.broken(format!("a row group of {} rows", group.num_rows())))?;
     source.check("rows", rows, sizes.stored)?;

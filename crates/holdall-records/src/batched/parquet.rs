@@ -30,7 +30,8 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let chunks = Chunks(source.clone());
     let load = |options| guarded(|| ArrowReaderMetadata::load(&chunks, options));
     let metadata = load(ArrowReaderOptions::new())?;
-    // With view types, a text of a dictionary is stored once; otherwise it would be copied for each row.
+    // With this schema, the text of a dictionary is stored once and referred to by views; otherwise it would be copied
+    // for each row.
     let seen = viewed_schema(metadata.schema());
     let options = ArrowReaderOptions::new().with_schema(seen);
     let viewed = guarded(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options));

@@ -317,7 +317,8 @@ impl Build {
     /// bytes are kept on disk.
     ///
     /// # Errors
-    /// As [`Build::add`]; `write/length`.
+    /// Returns the errors of [`Build::add`], and `write/length` if a component does not have the length that `spec`
+    /// states.
     pub fn tensor(&mut self, spec: TensorSpec, components: &[&[u8]]) -> Result<()> {
         let mut bytes = components.iter();
         let mut feeds = Vec::new();

@@ -4,11 +4,12 @@
 //! condition = all *( "or" all )
 //! all       = one *( "and" one )
 //! one       = "not" one / "(" condition ")" / "!" one
-//!           / path                                    it is there; a Boolean: it is true
+//!           / path                                    the member is present; a Boolean: it is true
 //!           / path sign value                         = != < <= > >=
 //!           / path ["not"] "in" "(" value *( "," value ) ")"
 //!           / path ["not"] "contains" value
-//! value     = a string as JSON writes it / "'" what has none of these "'" / what comes up to `and`, `or`, `)` or, of `in`, `,`
+//! value     = a JSON string / "'" text without "'" "'"
+//!           / the text up to `and`, `or`, `)` or, in the list of `in`, `,`
 //! ```
 
 use super::condition::Operator;

@@ -61,7 +61,7 @@ impl<'s> Checker<'s> {
     /// Creates a checker with additional user-defined formats and keywords.
     ///
     /// # Errors
-    /// As [`Checker::new`]; `schema/own-keyword`.
+    /// Returns the errors of [`Checker::new`], and `schema/own-keyword` if a keyword already has a meaning.
     pub fn with_vocabulary(
         schema: &'s Schema,
         source: &Value,

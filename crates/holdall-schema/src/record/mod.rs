@@ -39,7 +39,7 @@ impl Heap for Vec<u8> {
     }
 }
 
-/// A heap behind a reference.
+/// A reference to a heap.
 impl<H: Heap + ?Sized> Heap for &mut H {
     fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64> {
         (**self).append(bytes, align)
