@@ -76,7 +76,7 @@ impl FileMembers {
                     FILE_NAME.broken(format!("`{path}` is not text; expected the name of a file"))
                 );
             };
-            let bytes = read(&self.folder, name).map_err(|e| behind(e, path))?;
+            let bytes = read(&self.folder, name).map_err(|e| in_context(e, path))?;
             found.push(Named { member, bytes });
             *slot = Value::String(String::new());
         }
@@ -129,7 +129,7 @@ fn slot<'v>(
 
 /// Adds the member or file to an error.
 #[cold]
-fn behind(e: Error, what: impl Display) -> Error {
+fn in_context(e: Error, what: impl Display) -> Error {
     e.within(format!("`{}`", what.to_string().shown()))
 }
 
@@ -144,7 +144,7 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
         return Err(FILE_NAME.broken(message));
     }
     let path = folder.join(relative);
-    contents(&path).map_err(|e| behind(e, path.display()))
+    contents(&path).map_err(|e| in_context(e, path.display()))
 }
 
 /// Returns the bytes of a file; follows links. Refuses pipes and devices, which may never end.

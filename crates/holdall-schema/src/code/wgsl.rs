@@ -295,8 +295,8 @@ impl<'s> Readers<'s> {
         format!("{}_{name}(at)", self.prefix)
     }
 
-    fn word(&self, behind: u32) -> String {
-        format!("{}_u32(at + {behind}u)", self.prefix)
+    fn word(&self, distance: u32) -> String {
+        format!("{}_u32(at + {distance}u)", self.prefix)
     }
 
     fn call(&mut self, helper: Helper, of: &str) -> String {
