@@ -28,7 +28,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let (list, enums) = members(schema, ty);
     let stride = schema.extent(ty)?.stride;
     let mut text = format!(
-        "\"\"\"Records of {}, as NumPy has them. Made by `holdall schema code`.\"\"\"\n\n",
+        "\"\"\"The NumPy dtype of records of {}. Made by `holdall schema code`.\"\"\"\n\n",
         bytes(stride)
     );
     if all.out.contains("ml_dtypes.") {
@@ -37,7 +37,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let _ = write!(text, "import numpy as np\n{}", all.out);
     let _ = write!(
         text,
-        "\n# What there is to ask of `records`, which are `holdall.open(path)[name].records()` of this dtype:\n{list}"
+        "\n# How to read each member, with `records = holdall.open(path)[name].records()`:\n{list}"
     );
     let enums: String =
         enums.iter().map(|(path, values)| format!("    {path}: {values},\n")).collect();
@@ -45,7 +45,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
         let own = all.types.take(format!("{name}Enums"));
         let _ = write!(
             text,
-            "\n#: What the places of enums stand for, by path.\n{own} = {{\n{enums}}}\n"
+            "\n#: The values of enums by path; a stored number is the index of a value.\n{own} = {{\n{enums}}}\n"
         );
     }
     Ok(text)

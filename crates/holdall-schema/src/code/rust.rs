@@ -211,7 +211,7 @@ impl Body {
             let all: Vec<String> = e.values.iter().map(|value| format!("{:?}", &**value)).collect();
             let _ = write!(
                 self.names,
-                "/// What each place in `{field}` stands for.\npub const {own}: [&'static str; {}] = [{}];\n",
+                "/// The values of `{field}`, which stores the index of one.\npub const {own}: [&'static str; {}] = [{}];\n",
                 all.len(),
                 all.join(", ")
             );

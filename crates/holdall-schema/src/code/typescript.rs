@@ -126,7 +126,7 @@ impl Code<'_> {
             Kind::Scalar(Scalar::Timestamp) => Some("RFC 3339, with `Z`.".to_owned()),
             Kind::Bytes => Some("base64.".to_owned()),
             Kind::Array(array) => match array.len {
-                Len::Fixed(len) if len > TUPLE => Some(format!("{len} of them.")),
+                Len::Fixed(len) if len > TUPLE => Some(format!("{len} elements.")),
                 _ => None,
             },
             _ => None,

@@ -36,8 +36,8 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let mut readers = Readers::new(schema, name, stride);
     readers.all(ty)?;
     let mut text = format!(
-        "// Records of {}, as shaders read them. Made by `holdall schema code`.\n\n// The component `data` of the \
-         records; the numbers are yours to change. Where no function below is used, nothing need be bound.\n\
+        "// Reads records of {}. Made by `holdall schema code`.\n\n// The component `data` of the records. Change \
+         the group and the binding as you need; if you use none of the functions below, you need not bind it.\n\
          @group(0) @binding(0) var<storage, read> {}: array<u32>;\n\nconst {}: u32 = {stride}u;\n",
         bytes(stride),
         readers.words,
@@ -51,7 +51,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     if stride == 0 || !stride.is_multiple_of(WORD) {
         let _ = write!(
             text,
-            "\n// There is no struct of WGSL for records of {}: strides are multiples of 4 there.\n",
+            "\n// There is no struct of WGSL for records of {}: in WGSL, strides are multiples of 4.\n",
             bytes(stride)
         );
         return Ok(text);
@@ -61,7 +61,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     structs.name_for(ty, name, stride)?;
     let _ = write!(
         text,
-        "\n// The same bytes as a struct, for a binding that is `array<{name}>`. What WGSL has no type for there is words.\n{}",
+        "\n// The same bytes as a struct, for a binding that is `array<{name}>`. Members without a WGSL type are words.\n{}",
         structs.out.trim_start_matches('\n')
     );
     Ok(text)
@@ -187,7 +187,7 @@ impl<'s> Readers<'s> {
             let path = join(&at.path, &member.name);
             let byte = at.offset.saturating_add(u64::from(bit / 8));
             let value = format!("(({} >> {}u) & 1u) != 0u", self.load(Helper::Byte), bit % 8);
-            let note = "whether it is there".to_owned();
+            let note = "whether it is present".to_owned();
             self.function(&At { path, offset: byte, ..at.clone() }, "has", &note, "bool", &value);
         }
     }
@@ -278,7 +278,7 @@ impl<'s> Readers<'s> {
     fn elsewhere(&mut self, at: &At, kind: &Kind) {
         let why = match kind {
             Kind::Tensor(_) => "its elements are not whole bytes",
-            _ => "it lies in the component `heap`",
+            _ => "its data is in the component `blob_data`",
         };
         let _ = write!(self.out, "\n// {}: {}; {why}.\n", shown(&at.path), describe(kind));
     }
