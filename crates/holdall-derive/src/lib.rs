@@ -1,4 +1,4 @@
-//! `#[derive(Record)]`: see `holdall::records::FromRecord`, which says what it is for.
+//! `#[derive(Record)]`: see `holdall::records::FromRecord` for what it does.
 #![forbid(unsafe_code)]
 
 use proc_macro2::TokenStream;

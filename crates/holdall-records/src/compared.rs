@@ -48,7 +48,7 @@ impl Records {
 }
 
 impl Blob {
-    /// Compares all bytes of the blob with their digests, as [`Records::compare`] does.
+    /// Compares all bytes of the blob with their digests: see [`Records::compare`].
     ///
     /// # Errors
     /// Returns an I/O error, an integrity error.

@@ -72,7 +72,7 @@ mod tests {
         let first = take(len).unwrap();
         let at = first.as_ref().as_ptr();
         drop(lend(first));
-        // Others would have it by now, were it given back.
+        // If the memory had been freed, this buffer would probably be at its address.
         let other = Buffer::new(len).unwrap();
         assert_ne!(other.as_ref().as_ptr(), at);
         assert_eq!(take(len).unwrap().as_ref().as_ptr(), at);

@@ -17,7 +17,7 @@ const RESERVED: &str = " NULL Self abstract active alias alignas alignof as asm 
     thread_local throw trait true try type typedef typeid typename typeof union unless unorm unsafe unsized use using var \
     varying virtual volatile wgsl where while with writeonly yield ";
 
-/// The name of a function, or a part of one: words in small letters with `_` between them.
+/// Returns the name of a function, or a part of one: lower-case words with `_` between them.
 pub(super) fn function_name(text: &str) -> String {
     let mut name = String::new();
     let mut was_small = false;
@@ -38,13 +38,13 @@ pub(super) fn function_name(text: &str) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// The last part of a constant's name.
+/// Returns the last part of a constant's name.
 pub(super) fn constant_name(text: &str) -> String {
     let name = function_name(text).to_ascii_uppercase();
     if name.is_empty() { "EMPTY".to_owned() } else { name }
 }
 
-/// The name of a field: the member's where WGSL takes it.
+/// Returns the name of a field: that of the member if it is valid in WGSL.
 pub(super) fn field_name(text: &str) -> String {
     let name = Names::field_name(text);
     match RESERVED.contains(&format!(" {name} ")) {
