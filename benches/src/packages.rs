@@ -4,7 +4,7 @@ use crate::floor::{cores, read};
 use crate::timing::Outcome;
 use crate::workload::{XorShift, llama};
 use anyhow::{Context as _, Result, ensure};
-use holdall::carton::{Follow, Packer, Take};
+use holdall::carton::{FileSelection, Packer, SymlinkPolicy};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -51,7 +51,7 @@ pub fn write(package: &Path, part: &Path, quick: bool) -> Result<()> {
     safetensors::serialize_to_file(views, None, &folder.join("model/weights.safetensors"))?;
     let toml = "spec_version = 1\nmodel_name = \"bench\"\n\n[[input]]\nname = \"x\"\ndtype = \"float32\"\nshape = [\"rows\", \"columns\"]\n\n[[output]]\nname = \"y\"\ndtype = \"float32\"\nshape = [\"rows\", \"columns\"]\n\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\nrunner_compat_version = 1\n";
     fs::write(folder.join("carton.toml"), toml)?;
-    Packer::from_folder(&folder, Follow::Inside, Take::All)?.write(part, true)?;
+    Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::All)?.write(part, true)?;
     Ok(())
 }
 

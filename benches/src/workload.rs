@@ -124,7 +124,7 @@ impl XorShift {
     }
 
     /// A place among `count`, fewer than 2^32.
-    pub fn place(&mut self, count: usize) -> u32 {
+    pub fn index_below(&mut self, count: usize) -> u32 {
         (((self.next() >> 32) * count as u64) >> 32) as u32
     }
 }

@@ -3,7 +3,7 @@
 use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec, element_count};
 
 /// Everything that it says, in words.
-pub(crate) fn said(index: &Index) -> String {
+pub(crate) fn describe(index: &Index) -> String {
     let mut out = format!(
         "{} {} {:?} {:?}\n",
         index.format(),
@@ -41,7 +41,7 @@ pub(crate) fn walk(index: &Index, len: u64) {
         if let Some(e) = t.fault() {
             assert!(e.tensor() == Some(t.name()) && t.components().len() == 0, "{e}");
         }
-        let _ = TensorSpec::of(&t);
+        let _ = TensorSpec::from_info(&t);
         check_json(t.attributes());
     }
     assert_eq!(index.faults().len() > 0, index.clone().sound().is_err());

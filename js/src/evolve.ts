@@ -1,5 +1,5 @@
 import { Core, encode, numbersOf } from './core.js'
-import { Records, segments, type RecordLayout } from './records.js'
+import { Records, steps, type RecordLayout } from './records.js'
 import { lineOf, schemasOf, type Schema } from './rows.js'
 import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
@@ -15,53 +15,121 @@ export interface EvolveOptions {
   renames?: Readonly<Record<string, string>> | undefined
   /**
    * What makes members, by their paths in the new schema: a name as `cast` or `map(cat=0, dog=1)`, or a function. That is given
-   * the value of the same path, or of the rename; the struct around it where the file has no such member.
+   * the value of the same path, or of the rename; the struct around it where the file has no such member. `[]` stands for each
+   * element of an array: `items[].price`.
    */
   converters?: Readonly<Record<string, Converter>> | undefined
 }
 
-/** Records that were read, under another schema. `kind` is the schema that they have in the file. */
-export async function evolved<T>(
-  name: string, kind: string, layout: RecordLayout, data: Uint8Array, heap: Uint8Array, old: Records<any>, options: EvolveOptions,
-): Promise<Records<T>> {
+/** Records of a file: what they are there, and their bytes. */
+export interface Parts<T = any> {
+  records: Records<T>
+  /** The schema of a record, as text. */
+  kind: string
+  layout: RecordLayout
+  data: Uint8Array
+  heap: Uint8Array
+}
+
+/** Records under another schema, as bytes. */
+export interface Evolved {
+  layout: RecordLayout
+  data: Uint8Array
+  heap: Uint8Array
+  /** Whether they have a heap, which may be empty. */
+  hasHeap: boolean
+  /** The module that made them. */
+  core: Core
+}
+
+/** What schemas do not say of how records of one become those of another, by their paths in a record. */
+export interface Changes {
+  renames: [string, string][]
+  converters: [string, Converter][]
+  /** Whether what the new schema does not have may be left out. */
+  drop: boolean
+}
+
+/** Records that were read, under another schema. */
+export async function evolved<T>(name: string, parts: Parts, options: EvolveOptions): Promise<Records<T>> {
+  const { renames = {}, converters = {}, schema } = options
+  const how = { renames: Object.entries(renames), converters: Object.entries(converters), drop: true }
+  const made = await evolvedBytes(name, schemaText(schema), parts, how)
+  return new Records<T>(made.core, made.layout, made.data, made.heap)
+}
+
+/** The same, as bytes. */
+export async function evolvedBytes(
+  name: string, text: string, { records: old, kind, layout, data, heap }: Parts, { renames, converters, drop }: Changes,
+): Promise<Evolved> {
   const core = await Core.create('whole')
-  const schema = encode(schemaText(options.schema))
-  const path = encode(name)
+  const [schema, path] = [encode(text), encode(name)]
   const root = core.json<Schema>('dataset_begin', [path.length], joined([path, schema]))
-  const { renames = {}, converters = {} } = options
   const made: string[] = []
-  const named = Object.entries(converters).map(([path, by]) => {
+  const named = converters.map(([path, by]) => {
     if (typeof by === 'string') return [path, by]
-    const find = finder(layout, renames[path] ?? path)
-    const own = schemasOf(root, segments(path)).at(-1)
-    const values = Array.from(old, (record) => {
-      const value = find(record)
-      // Of what is absent nothing is made.
-      return value === undefined ? 'null' : lineOf(own, by(value), root)
-    })
+    const find = finder(layout, path, renames)
+    const own = schemasOf(root, steps(path)).at(-1)
+    // The value at each place of a record, in their order.
+    const values: string[] = []
+    for (const record of old) for (const value of find(record)) values.push(lineOf(own, by(value), root))
     made.push(`[${values.join()}]`)
     return [path, `#${made.length - 1}`]
   })
-  const told = encode(`{"renames":${JSON.stringify(Object.entries(renames))},"converters":${JSON.stringify(named)},`
-    + `"drop":true,"path":${JSON.stringify(name)},"made":[${made.join()}]}`)
+  const told = encode(`{"renames":${JSON.stringify(renames)},"converters":${JSON.stringify(named)},`
+    + `"drop":${drop},"path":${JSON.stringify(name)},"made":[${made.join()}]}`)
   const before = encode(kind)
   const input = joined([told, before, schema, data, heap])
   const { bytes } = core.call('records_evolve', [told.length, before.length, schema.length, data.length], input)
   const [layoutLen = 0, dataLen = 0] = numbersOf(bytes.slice(0, 16))
   const [start, end] = [16 + layoutLen, 16 + layoutLen + dataLen]
   const now = JSON.parse(new TextDecoder().decode(bytes.slice(16, start))) as RecordLayout
-  return new Records<T>(core, now, bytes.slice(start, end), bytes.slice(end))
+  const parts = { layout: now, data: bytes.slice(start, end), heap: bytes.slice(end) }
+  return { ...parts, hasHeap: core.call('part_take', [1]).bytes[0] === 1, core }
 }
 
-/** Finds the value at a path of a record in a file; of a path that it does not have, the struct around it. */
-function finder({ types, root }: RecordLayout, path: string): (record: any) => unknown {
-  const names: string[] = []
+const isSame = (a: readonly unknown[], b: readonly unknown[]): boolean => a.length === b.length && a.every((one, at) => one === b[at])
+
+/**
+ * Finds the values at a path of the new schema in a record of a file, under the names that they have there: as many as the arrays on the way
+ * have elements. Where the file has no such member it is the struct around; what is absent is not among them.
+ */
+function finder({ types, root }: RecordLayout, path: string, renames: readonly [string, string][]): (record: any) => Iterable<unknown> {
+  const olds = renames.map(([now, old]) => [steps(now), steps(old)] as const)
+  const wanted = steps(path)
+  const found: Step[] = []
   let type = root
-  for (const name of segments(path)) {
-    const member = types[type]!.members?.find((member) => member.name === name)
+  for (const [at, step] of wanted.entries()) {
+    const { members, items, variants, discriminator } = types[type]!
+    if (step === null) {
+      if (items === undefined) break
+      found.push(null)
+      type = items
+      continue
+    }
+    const old = olds.find(([now]) => isSame(now, wanted.slice(0, at + 1)))?.[1].at(-1) ?? step
+    const variant = variants?.find(({ key }) => key === old)
+    if (variant !== undefined) {
+      found.push({ of: discriminator!, key: variant.key })
+      type = variant.type
+      continue
+    }
+    const member = members?.find((member) => member.name === old)
     if (member === undefined) break
-    names.push(name)
+    found.push(member.name)
     type = member.type
   }
-  return (record) => names.reduce((value, name) => value?.[name], record)
+  return (record) => valuesAt(record, found, 0)
+}
+
+/** A step into a member, into each element of an array, or into a variant of a union, if it is that one. */
+type Step = string | null | { of: string; key: string }
+
+function* valuesAt(value: any, path: readonly Step[], at: number): Generator<unknown> {
+  if (value === undefined) return
+  if (at === path.length) return yield value
+  const step = path[at]!
+  if (step === null) for (const item of value) yield* valuesAt(item, path, at + 1)
+  else if (typeof step === 'string') yield* valuesAt(value[step], path, at + 1)
+  else if (value[step.of] === step.key) yield* valuesAt(value, path, at + 1)
 }

@@ -24,6 +24,11 @@ export interface OpenOptions extends UrlOptions {
   limits?: Limits | undefined
   /** What errors say of the file. */
   name?: string | undefined
+  /**
+   * Whether tensors that a package only links to are fetched, from servers that whoever made the package has chosen: over https, each file whole
+   * when it is read first, and held to its SHA-256. Without it they are listed, and reading them is refused.
+   */
+  fetchLinks?: boolean | undefined
 }
 
 /** What is odd about a file, and harmless. */
@@ -47,6 +52,7 @@ export interface Facts {
   tensors: number
   attributes: [string, Written][]
   warnings: Warning[]
+  passedOver: string[]
   /** Whether more files belong to it. */
   hasMore: boolean
   /** The checksums that are not those of one component alone. */
@@ -64,6 +70,9 @@ export async function open(from: Openable | ModelFiles, options: OpenOptions = {
   try {
     source = await sourceOf(from as Openable, options)
     const file = await TensorFile.open(source, options)
+    if (options.fetchLinks === true && file.format === 'carton' && file.tensors.some(({ layout }) => layout === 'linked')) {
+      return await (await import('./links.js')).withLinks(file, options)
+    }
     return file.hasMore && isPlace ? await (await import('./shards.js')).openMore(from, options, source) : file
   } catch (e) {
     const isOther = isPlace && e instanceof HoldallError && (source === undefined ? e.code === 'io/failed' : e.code === 'format/unknown')
@@ -181,9 +190,26 @@ export class TensorFile {
     return this.#attributes
   }
 
+  /**
+   * The plain values of the header of a file of Metatensor, by their paths beside those of the tensors: integers beyond 2^53 are bigints.
+   * They can be written as they are, as the option `values`.
+   */
+  async values(): Promise<Map<string, unknown>> {
+    const { valuesOf } = await import('./plain.js')
+    return valuesOf(this.#attributes)
+  }
+
   /** What is odd about it. */
   get warnings(): readonly Warning[] {
     return this.#facts.warnings
+  }
+
+  /**
+   * What the file says besides that this version does not know, in words: fields of its manifest or header, a newer version. Who writes the
+   * file again would lose it. The first 8 things of a file are kept.
+   */
+  get passedOver(): readonly string[] {
+    return this.#facts.passedOver
   }
 
   /** How many tensors it has. */

@@ -11,6 +11,8 @@ export { HoldallError, type ErrorKind, type Remedy } from './errors.js'
 export { open, type ModelFiles, type Openable, type OpenOptions, type TensorFile, type Warning } from './file.js'
 export { fromUrl, type UrlOptions } from './http.js'
 export type { Limits } from './limits.js'
+export { migrate, type MigrateOptions } from './migrate.js'
+export type { ValuesInput } from './plain.js'
 export type { Records } from './records.js'
 export type { BlobInput, RecordsInput } from './rows.js'
 export {

@@ -267,8 +267,8 @@ class Readers {
   }
 }
 
-/** JSON whose integers beyond 2^53 are bigints. */
-function parsedExactly(text: string): unknown {
+/** @internal JSON whose integers beyond 2^53 are bigints. */
+export function parsedExactly(text: string): unknown {
   if (!/\d{16}/.test(text)) return JSON.parse(text)
   // No member has such a name: a text of JSON escapes that character.
   const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => {
@@ -420,4 +420,10 @@ export class Records<T = any> implements Iterable<T> {
 export function segments(path: string): string[] {
   const names = path.match(/(?:\\.|[^.\\])+/gs) ?? []
   return names.map((name) => (name === '\\_' ? '' : name.replace(/\\(.)/gs, '$1')))
+}
+
+/** The steps of a path: a name into a member, or `null`, where the path has `[]`, into each element of an array. */
+export function steps(path: string): (string | null)[] {
+  const found = path.match(/\[\]|(?:\\.|[^.\\[])+/gs) ?? []
+  return found.map((step) => (step === '[]' ? null : segments(step)[0]!))
 }

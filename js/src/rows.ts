@@ -92,16 +92,23 @@ function contentOf(run: unknown): string {
   return 'json'
 }
 
-/** The bytes of a run, which stay as they are though its array is filled anew. Numbers are those of the element type; bytes are elements as they are stored. */
+/** The bytes of a run, which stay as they are though its array is filled anew. */
 function bytesOf(run: unknown, content: string, name: string, at: number): Uint8Array {
   if (content === 'json') return encode(lineOf(undefined, run, {}))
   if (typeof run === 'string' && (content === 'utf-8' || content === 'bytes')) return encode(run)
+  const bytes = elementBytes(run, content)
+  if (bytes !== undefined) return bytes.slice()
   const own = Array.isArray(run) ? 'a list' : contentOf(run)
-  const array = Array.isArray(run) ? numbersOf(run, content) : run
-  if (ArrayBuffer.isView(array) && (own === 'a list' || own === content || own === 'bytes' || content === 'bytes' || nameOf(array) === STORED[content])) {
-    return new Uint8Array(array.buffer, array.byteOffset, array.byteLength).slice()
-  }
   throw broken('js/source', `run ${at} is ${run === null ? 'null' : own}, in a blob of ${content}`, { tensor: name })
+}
+
+/** The bytes of an array, or a list of numbers, of that element type: numbers are of it, bytes are elements as they are stored; `undefined` of another. */
+export function elementBytes(run: unknown, content: string): Uint8Array | undefined {
+  const array = Array.isArray(run) ? numbersOf(run, content) : run
+  if (!ArrayBuffer.isView(array)) return undefined
+  const own = contentOf(array)
+  if (!Array.isArray(run) && own !== content && own !== 'bytes' && content !== 'bytes' && nameOf(array) !== STORED[content]) return undefined
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 }
 
 /** A list of numbers as an array of the element type, where none of them would change. */
@@ -173,12 +180,14 @@ function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, ro
 /** A byte as the boolean that it is stored for; another stays what it is, and is refused. */
 const bit = (value: unknown): unknown => (value === 1 ? true : value === 0 ? false : value)
 
-/** The schemas along a path: of the record, of each struct on the way, of the member. */
-export function schemasOf(root: Schema, path: readonly string[]): (Schema | undefined)[] {
+/** The schemas along a path: of the record, of each struct on the way, of the member. A step of `null` is into the elements of an array. */
+export function schemasOf(root: Schema, path: readonly (string | null)[]): (Schema | undefined)[] {
   const all: (Schema | undefined)[] = [followed(root, root)]
   for (const part of path) {
-    const properties = all.at(-1)?.['properties']
-    all.push(properties !== undefined && Object.hasOwn(properties, part) ? followed(properties[part], root) : undefined)
+    const schema = all.at(-1)
+    const members = part === null ? schema : schema?.['mapping'] ?? schema?.['properties']
+    const name = part ?? 'items'
+    all.push(members !== undefined && Object.hasOwn(members, name) ? followed(members[name], root) : undefined)
   }
   return all
 }

@@ -3,7 +3,7 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
-import type { EvolveOptions } from './evolve.js'
+import type { Changes, EvolveOptions, Evolved, Parts } from './evolve.js'
 import { decoding, pieces, termsOf, type Want } from './read.js'
 import { blocks } from './runs.js'
 import type { RecordLayout, Records } from './records.js'
@@ -168,12 +168,14 @@ export class Tensor {
    * The decoded bytes of a component: little-endian, row by row. They are the file's own memory where that is in memory.
    */
   async bytes(options: BytesOptions = {}): Promise<Uint8Array> {
+    await this.#here()
     const number = this.#component(options.role ?? 'data')
     return this.#file.run((core) => this.read(core, number, undefined, options))
   }
 
   /** The same, piece by piece, in order and in bounded memory. */
   async *pieces(options: BytesOptions = {}): AsyncGenerator<Uint8Array> {
+    await this.#here()
     const number = this.#component(options.role ?? 'data')
     const core = await this.#file.core()
     const { sources } = this.#file
@@ -192,6 +194,7 @@ export class Tensor {
    * Its elements, row by row. Sparse tensors come with their zeros, quantized ones as f32.
    */
   async array<O extends ArrayOptions>(options: O = {} as O): Promise<ArrayOf<O>> {
+    await this.#here()
     return this.#file.run(async (core) => {
       const type = this.elementType()
       const bytes = await this.#denseBytes(core, options)
@@ -203,6 +206,7 @@ export class Tensor {
   async rows<O extends ArrayOptions>(
     start: number, end: number, options: O = {} as O,
   ): Promise<ArrayOf<O>> {
+    await this.#here()
     return this.#file.run(async (core) => {
       const type = this.elementType()
       if (!(start >= 0 && Number.isInteger(start) && Number.isInteger(end))) {
@@ -234,6 +238,7 @@ export class Tensor {
   async elements<O extends ArrayOptions>(
     start: number, end: number, options: O = {} as O,
   ): Promise<ArrayOf<O>> {
+    await this.#here()
     return this.#file.run(async (core) => {
       const type = this.elementType()
       if (!(Number.isSafeInteger(start) && start >= 0 && start <= end && end <= this.count)) {
@@ -267,17 +272,34 @@ export class Tensor {
    * does not have.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
+    return this.#file.run(async (core) => {
+      const parts = await this.#records<T>(core, options)
+      if (options.schema === undefined) return parts.records
+      const { evolved } = await import('./evolve.js')
+      return evolved<T>(this.name, parts, options)
+    })
+  }
+
+  /** @internal The bytes of its records under another schema. */
+  async recordsUnder(schema: string, how: Changes, options: ReadOptions): Promise<Evolved> {
+    return this.#file.run(async (core) => {
+      const parts = await this.#records(core, options)
+      const { evolvedBytes } = await import('./evolve.js')
+      try {
+        return await evolvedBytes(this.name, schema, parts, how)
+      } catch (e) {
+        throw this.#placed(e)
+      }
+    })
+  }
+
+  async #records<T>(core: Core, options: RecordsOptions): Promise<Parts<T>> {
     // Who reads tensors alone does not load what reads records.
     const { Records } = await import('./records.js')
-    return this.#file.run(async (core) => {
-      const { records, ...parts } = await this.#dataset(core, options, (layout, data, heap) => {
-        core.call('check', [this.position])
-        return { records: new Records<T>(core, layout, data, heap), layout, data, heap }
-      })
-      if (options.schema === undefined) return records
-      const { evolved } = await import('./evolve.js')
-      const kind = this.attributes.get('metatensor.kind') as string
-      return evolved<T>(this.name, kind, parts.layout, parts.data, parts.heap, records, options)
+    const kind = this.attributes.get('metatensor.kind') as string
+    return this.#dataset(core, options, (layout, data, heap) => {
+      core.call('check', [this.position])
+      return { records: new Records<T>(core, layout, data, heap), kind, layout, data, heap }
     })
   }
 
@@ -425,6 +447,11 @@ export class Tensor {
     } catch (e) {
       throw this.#placed(e)
     }
+  }
+
+  /** Refuses a tensor that a package only links to, with the addresses of its file. */
+  async #here(): Promise<void> {
+    if (this.layout === 'linked') throw await (await import('./links.js')).notHere(this.#file, this.name)
   }
 
   /** The number of a component of a tensor that can be read. */

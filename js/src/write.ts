@@ -1,6 +1,7 @@
 import { Core, encode, nodeModule, numbersOf } from './core.js'
 import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
+import type { ValuesInput } from './plain.js'
 import type { BlobInput, RecordsInput } from './rows.js'
 import { joined, messageOf, type FileHandle } from './source.js'
 import { schemaText } from './schema/text.js'
@@ -37,6 +38,11 @@ export interface WriteOptions {
   attributes?: Attributes | undefined
   /** The schema of a file of Metatensor, as an object or as the text of its JSON, which stays as it is; without it one is made from the tensors. */
   schema?: object | string | undefined
+  /**
+   * Plain values of the header of a file of Metatensor, by the paths that the schema has them at: `{ config: { layers: 3 } }`. They are
+   * checked against it.
+   */
+  values?: ValuesInput | undefined
   /** Ends writing early. */
   signal?: AbortSignal | undefined
 }
@@ -55,6 +61,8 @@ export interface Placed {
   tensors: { name: string; start: number; end: number }[]
 }
 
+/** Attributes of a file of Metatensor that are its schema, and the plain values of its header. */
+const [SCHEMA, VALUES] = ['metatensor.schema', 'metatensor.values']
 /** Bytes that are summed at a time. */
 const PIECE = 4 << 20
 
@@ -73,9 +81,7 @@ type Spec = { name: string } & (
 const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
 
 /** A file as the core is told of it. */
-function told(format: string, specs: readonly Spec[], options: WriteOptions): Uint8Array {
-  const attributes = mapOf(options.attributes)
-  if (options.schema !== undefined) attributes.set('metatensor.schema', schemaText(options.schema))
+function told(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
@@ -84,8 +90,8 @@ function told(format: string, specs: readonly Spec[], options: WriteOptions): Ui
     return `${name},"dtype":${JSON.stringify(dtype)},"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`
   })
   const version = options.version === undefined ? '' : `"version":${JSON.stringify(options.version)},`
-  return encode(`{"format":${JSON.stringify(format)},${version}` +
-    `"attributes":${object(attributes)},"tensors":[${tensors.join()}]}`)
+  return encode(`{"format":${JSON.stringify(format)},"kept":${isKept},${version}` +
+    `"attributes":${written(attributes)},"tensors":[${tensors.join()}]}`)
 }
 
 /** Begins a file: the order of its tensors, and its first bytes. */
@@ -103,7 +109,7 @@ export async function* encodeTensors(
   if (options?.format === undefined) throw broken('write/extension', 'the bytes have no name that says a format')
   const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as [string, Input][]
   const core = await Core.create('whole')
-  const inputs: (Spec & { components: Uint8Array[] })[] = []
+  const inputs: Encodable[] = []
   let parts = 0
   for (const [name, given] of all) {
     if (!isPart(given)) {
@@ -115,7 +121,32 @@ export async function* encodeTensors(
     const encoded = 'runs' in given ? encodeBlob(core, parts++, name, given) : encodeRecords(core, parts++, name, given, options.schema)
     inputs.push({ name, ...(await encoded) })
   }
-  const [order, head] = begin(core, told(options.format, inputs, options))
+  yield* encoded(core, inputs, options)
+}
+
+/** @internal A tensor whose bytes are there. */
+export type Encodable = Spec & { components: Uint8Array[] }
+
+/** The attributes that a file is written with: its schema and its plain values, which were checked, among them. */
+async function attributesOf(core: Core, { attributes: given, schema, values }: WriteOptions): Promise<Map<string, Value>> {
+  const attributes = mapOf(given)
+  if (schema !== undefined) attributes.set(SCHEMA, schemaText(schema))
+  if (values === undefined && !attributes.has(VALUES)) return attributes
+  const { checkedValues } = await import('./plain.js')
+  const text = attributes.get(SCHEMA)
+  const checked = checkedValues(core, typeof text === 'string' ? text : undefined, attributes, values)
+  return checked === undefined ? attributes : attributes.set(VALUES, checked)
+}
+
+/**
+ * @internal The bytes of a file of these tensors; datasets and blobs are in the core. With `isKept` it has the attributes of the file that is open
+ * there, too, but not its schema.
+ */
+export async function* encoded(
+  core: Core, inputs: readonly Encodable[], options: WriteOptions & { format: string }, isKept = false,
+): AsyncGenerator<Uint8Array> {
+  const attributes = await attributesOf(core, options)
+  const [order, head] = begin(core, told(options.format, inputs, attributes, options, isKept))
   yield head
   let end = head.length
   for (let at = 0; at < order.length; at++) {
@@ -145,8 +176,13 @@ export async function* encodeTensors(
 export async function toBytes(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): Promise<Uint8Array> {
+  return collected(encodeTensors(tensors, options))
+}
+
+/** @internal Pieces put together. */
+export async function collected(all: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
-  for await (const piece of encodeTensors(tensors, options)) pieces.push(piece)
+  for await (const piece of all) pieces.push(piece)
   return joined(pieces)
 }
 
@@ -157,12 +193,16 @@ export type Target = string | URL | WritableStream<Uint8Array>
  * Writes a file: to a path, where it appears when all of it is there, or to a stream, which is closed then.
  */
 export async function save(to: Target, tensors: TensorsInput, options: SaveOptions = {}): Promise<void> {
+  const format = options.format ?? (await formatOf(to))
+  return publish(to, encodeTensors(tensors, { ...options, format }), options)
+}
+
+/** @internal Writes the bytes of a file to where it is wanted. */
+export async function publish(to: Target, pieces: AsyncIterable<Uint8Array>, options: { overwrite?: boolean | undefined }): Promise<void> {
   if (to instanceof WritableStream) {
-    const { format } = options
-    if (format === undefined) throw broken('write/extension', 'a stream has no name')
     const writer = to.getWriter()
     try {
-      for await (const piece of encodeTensors(tensors, { ...options, format })) await writer.write(piece)
+      for await (const piece of pieces) await writer.write(piece)
       await writer.close()
     } catch (e) {
       await writer.abort(e).catch(() => {})
@@ -171,7 +211,6 @@ export async function save(to: Target, tensors: TensorsInput, options: SaveOptio
     return
   }
   const name = String(to)
-  const format = options.format ?? (await formatOf(name))
   const { open, rename, link, rm } = await nodeModule('node:fs/promises')
   const path: string = to instanceof URL || /^file:/i.test(name)
     ? (await nodeModule('node:url')).fileURLToPath(name)
@@ -180,7 +219,7 @@ export async function save(to: Target, tensors: TensorsInput, options: SaveOptio
   let handle: (FileHandle & { write(bytes: Uint8Array): Promise<{ bytesWritten: number }>; sync(): Promise<void> }) | undefined
   try {
     handle = await open(own, 'wx')
-    for await (const piece of encodeTensors(tensors, { ...options, format })) {
+    for await (const piece of pieces) {
       for (let at = 0; at < piece.length; ) {
         at += (await handle!.write(piece.subarray(at, at + (1 << 30)))).bytesWritten
       }
@@ -207,8 +246,10 @@ export async function save(to: Target, tensors: TensorsInput, options: SaveOptio
   }
 }
 
-/** The format that a file name's extension says. */
-async function formatOf(name: string): Promise<string> {
+/** @internal The format that a file name's extension says. */
+export async function formatOf(to: Target): Promise<string> {
+  if (to instanceof WritableStream) throw broken('write/extension', 'a stream has no name')
+  const name = String(to)
   const formats = (await Core.create('whole')).json<{ id: string; extensions: string[] }[]>('format_list')
   const extension = /\.([^./\\]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''
   const found = formats.find((format) => format.extensions.includes(extension))
@@ -240,7 +281,7 @@ export async function placeTensors(
 ): Promise<Placed> {
   const core = await Core.create('whole')
   const specs = tensors.map((tensor) => ({ ...tensor, attributes: undefined }))
-  const [order, head] = begin(core, told('metatensor', specs, { schema }))
+  const [order, head] = begin(core, told('metatensor', specs, new Map([[SCHEMA, schemaText(schema)]]), {}))
   const out: Placed = { size: head.length, tensors: [] }
   order.forEach((number, at) => {
     const [start = 0, len = 0] = core.numbers('write_place', [at, 0, BigInt(out.size)])

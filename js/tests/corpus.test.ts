@@ -72,7 +72,8 @@ async function described(file: TensorFile, name: string): Promise<unknown> {
   const attributes = Object.fromEntries([...file.attributes].map(([k, v]) => [k, plain(v)]))
   const { format, version } = file
   const warnings = file.warnings.filter(({ code }) => code !== 'metatensor/values-unchecked')
-  return { source: name, format, version, attributes, tensors, files: [], warnings }
+  const passedOver = file.passedOver.length === 0 ? {} : { passed_over: file.passedOver }
+  return { source: name, format, version, attributes, tensors, files: [], ...passedOver, warnings }
 }
 
 /** The first thing wrong with a file. */
@@ -85,7 +86,7 @@ async function errorOf(source: Source): Promise<HoldallError | null> {
       try {
         await tensor.array()
       } catch (e) {
-        if (e instanceof HoldallError && e.code === 'file/unknown-layout') continue
+        if (e instanceof HoldallError && ['file/unknown-layout', 'package/not-here'].includes(e.code)) continue
         throw e
       }
     }
@@ -116,8 +117,6 @@ test('accepted files are what the command says of them', async () => {
     }
     try {
       const found = await described(file, basename(path))
-      // JavaScript has no list of what a reader passes over.
-      delete (expected as { passed_over?: unknown }).passed_over
       // The command, which fetches what a package links to, lists what that will be.
       ;(found as { tensors: { layout: string }[] }).tensors.forEach((tensor, n) => {
         if (tensor.layout === 'linked') expected.tensors[n] = tensor as never

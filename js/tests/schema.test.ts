@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
@@ -15,7 +17,7 @@ import { Value } from 'typebox/value'
 import { Type as OldType, type Static as OldStatic } from 'typebox-oldest'
 import { Compile as OldCompile } from 'typebox-oldest/compile'
 import { Value as OldValue } from 'typebox-oldest/value'
-import { corpus } from './corpus.js'
+import { corpus, root } from './corpus.js'
 
 /** Fails to compile unless both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
@@ -172,6 +174,67 @@ test('kinds stand in types of TypeBox 0.34', () => {
   }
   const json = s.toSchema(T) as { required: string[] }
   assert.deepEqual(json.required, ['id', 'photo'])
+})
+
+/** A project whose program, and a package that it depends on, each have a copy of TypeBox 0.34 and of this package. */
+function project(folder: string): void {
+  const install = (at: string): void => {
+    mkdirSync(join(at, 'node_modules/@sinclair'), { recursive: true })
+    mkdirSync(join(at, 'node_modules/holdall'), { recursive: true })
+    cpSync(join(root, 'js/node_modules/@sinclair/typebox'), join(at, 'node_modules/@sinclair/typebox'), { recursive: true })
+    cpSync(join(root, 'js/package.json'), join(at, 'node_modules/holdall/package.json'))
+    cpSync(join(root, 'js/dist/schema'), join(at, 'node_modules/holdall/dist/schema'), { recursive: true })
+  }
+  install(folder)
+  const dependency = join(folder, 'node_modules/dependency')
+  install(dependency)
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  writeFileSync(join(dependency, 'package.json'), '{"type":"module","exports":"./index.mjs"}')
+  writeFileSync(join(dependency, 'index.mjs'), `import { Type, TypeRegistry } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Value } from '@sinclair/typebox/value'
+import { type } from 'holdall/typebox-0.34'
+import { Int8, Struct, Uint8 } from 'holdall/schema'
+export const registry = TypeRegistry
+export const Point = Type.Object({ x: type(Uint8()), s: type(Struct({ n: Int8() })) })
+export const object = (inner) => Type.Object({ inner })
+export const checks = [(T, v) => Value.Check(T, v), (T, v) => TypeCompiler.Compile(T).Check(v)]
+`)
+  writeFileSync(join(folder, 'program.mjs'), `import { Type, TypeRegistry } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Value } from '@sinclair/typebox/value'
+import { toSchema, type } from 'holdall/typebox-0.34'
+import { Float32, Uint16 } from 'holdall/schema'
+import * as dependency from 'dependency'
+const checks = [(T, v) => Value.Check(T, v), (T, v) => TypeCompiler.Compile(T).Check(v), ...dependency.checks]
+const Own = Type.Object({ inner: dependency.Point, id: type(Uint16()), at: Type.Optional(type(Float32())) })
+const Other = dependency.object(Type.Object({ id: type(Uint16()), inner: dependency.Point }))
+const inner = { x: 1, s: { n: 2 } }
+const said = checks.map((check) => [
+  check(Own, { inner, id: 300, at: 0.5 }), check(Own, { inner, id: 300 }), check(Other, { inner: { id: 300, inner } }),
+  check(Own, { inner: { ...inner, x: 256 }, id: 3 }), check(Own, { inner, id: 70000 }), check(Own, { inner, id: 3, at: 1e39 }),
+  check(Own, { inner: { ...inner, s: { n: 128 } }, id: 3 }), check(Other, { inner: { id: 3, inner: { ...inner, x: -1 } } }),
+])
+console.log(JSON.stringify({ apart: TypeRegistry !== dependency.registry, said, json: toSchema(Other).properties.inner.properties }))
+`)
+}
+
+test('types of two copies of TypeBox 0.34 stand in each other', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdall-copies-'))
+  try {
+    project(folder)
+    const run = (cwd: string) =>
+      JSON.parse(execFileSync(process.execPath, [join(folder, 'program.mjs')], { cwd, encoding: 'utf8' }))
+    for (const cwd of [folder, tmpdir()]) {
+      const { apart, said, json } = run(cwd)
+      assert.ok(apart)
+      assert.deepEqual(said, Array(4).fill([true, true, true, false, false, false, false, false]))
+      assert.equal(json.id['TypeDef:Uint16'], true)
+      assert.equal(json.inner.properties.x['TypeDef:Uint8'], true)
+    }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 test('what TypeBox writes otherwise is mended', () => {

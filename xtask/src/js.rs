@@ -8,8 +8,15 @@ use std::path::{Path, PathBuf};
 const NODE: [u32; 2] = [20, 6];
 
 /// The tests that run the library's command, too.
-const COMMAND: [&str; 5] =
-    ["dataset.test.js", "metatensor.test.js", "shards.test.js", "verify.test.js", "viewer.test.js"];
+const COMMAND: [&str; 7] = [
+    "dataset.test.js",
+    "metatensor.test.js",
+    "migrate.test.js",
+    "plain.test.js",
+    "shards.test.js",
+    "verify.test.js",
+    "viewer.test.js",
+];
 
 /// Where a browser is that the page is tested in: what `js/tests/viewer.test.ts` looks for.
 const CHROMIUM: [&str; 3] =

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 19] = [
+const TESTS: [&str; 20] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
@@ -28,6 +28,7 @@ const TESTS: [&str; 19] = [
     "wgpu==0.32.0",
     "fsspec>=2025.3",
     "obstore>=0.8",
+    "jsonschema>=4.23",
 ];
 
 /// `cargo xtask python`: `--release` builds as for a release, other arguments go to pytest.

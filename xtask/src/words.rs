@@ -108,10 +108,9 @@ fn allowed() -> Result<BTreeMap<String, usize>, String> {
     let text = std::fs::read_to_string(root().join(ALLOWED)).unwrap_or_default();
     text.lines()
         .map(|line| {
-            let (count, idiom) = line
-                .trim_start()
-                .split_once("  ")
-                .ok_or_else(|| format!("{ALLOWED}: expected a count and an idiom, found `{line}`"))?;
+            let (count, idiom) = line.trim_start().split_once("  ").ok_or_else(|| {
+                format!("{ALLOWED}: expected a count and an idiom, found `{line}`")
+            })?;
             let count = count.parse().map_err(|e| format!("{ALLOWED}: `{count}`: {e}"))?;
             Ok((idiom.to_owned(), count))
         })

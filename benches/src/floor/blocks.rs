@@ -9,7 +9,7 @@ use half::f16;
 pub type Loop = fn(&[u8], &mut [f32]);
 
 /// The loop of a type, the bytes of its blocks and their elements; none for types that are not among these.
-pub fn of(name: &str) -> Option<(Loop, usize, usize)> {
+pub fn loop_for(name: &str) -> Option<(Loop, usize, usize)> {
     Some(match name {
         "q4_0" => (|b, y| each(b, y, 18, 32, q4_0), 18, 32),
         "q5_0" => (|b, y| each(b, y, 22, 32, q5_0), 22, 32),

@@ -44,7 +44,7 @@ pub fn stored(records: &Records) -> Result<Range<usize>> {
 pub fn member(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     let records = records(c, file)?;
     let score = records.typed::<f32>("score")?;
-    let places = places.of(records.len() as usize);
+    let places = places.draw(records.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0u64;
         for &i in &places {
@@ -60,7 +60,7 @@ pub fn member(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
 pub fn member_values(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     let column = records(c, file)?.column::<f32>("score")?;
     let values = column.values().context("not mapped")?;
-    let places = places.of(values.len());
+    let places = places.draw(values.len());
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0u64;
         for &i in &places {
@@ -78,7 +78,7 @@ pub fn member_of_bytes(c: &Context, file: Workload, places: Places) -> Result<Ou
     let score = records.typed::<f32>("score")?;
     let bytes = records.bytes().context("not mapped")?;
     let size = records.extent().size as usize;
-    let places = places.of(records.len() as usize);
+    let places = places.draw(records.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0u64;
         for &i in &places {
@@ -125,7 +125,7 @@ pub fn member_texts(c: &Context, file: Workload, order: Order) -> Result<Outcome
 }
 
 fn read_texts(texts: &Texts<'_>, order: Order) -> Result<Outcome> {
-    let order = order.of(texts.len() as usize);
+    let order = order.draw(texts.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0;
         for &i in &order {
@@ -139,7 +139,7 @@ fn read_texts(texts: &Texts<'_>, order: Order) -> Result<Outcome> {
 /// Reads texts of a blob by index, each checked when it is read.
 pub fn texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     let blob = blob(c, file, Io::Read)?.loaded()?;
-    let order = order.of(blob.len() as usize);
+    let order = order.draw(blob.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0;
         for &i in &order {
@@ -155,7 +155,7 @@ pub fn member_texts_checked(c: &Context, file: Workload, order: Order) -> Result
     let file = OpenOptions::new().with_io(Io::Read).open(c.path(file))?;
     let records = file.tensor(SAMPLES)?.records()?.loaded()?;
     let text = records.accessor("text")?;
-    let order = order.of(records.len() as usize);
+    let order = order.draw(records.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0;
         for &i in &order {

@@ -36,7 +36,7 @@ pub fn texts<O: OffsetSizeTrait>(c: &Context, file: Workload, order: Order) -> R
     let batch = FileReader::try_new(from, None)?.next().context("no batch")??;
     let array = batch.column(0).as_any().downcast_ref::<GenericStringArray<O>>();
     let array = array.context("no texts")?;
-    let order = order.of(array.len());
+    let order = order.draw(array.len());
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         Ok(order.iter().fold(0, |sum, &i| look(sum, array.value(i as usize))))
     })?;

@@ -135,7 +135,7 @@ const SAVE: Comparison = Comparison {
 
 /// Makes the tensor of that name numbers by plain loops on all cores.
 fn loops(c: &Context, name: &str) -> Result<Outcome> {
-    let (each, bytes, elements) = blocks::of(name).context("no such loop")?;
+    let (each, bytes, elements) = blocks::loop_for(name).context("no such loop")?;
     let path = c.path(BlocksGguf);
     let stored = {
         let data = holdall::open(&path)?.tensor(name)?.component(&Role::Data);

@@ -168,7 +168,7 @@ fn buffer(device: &wgpu::Device, len: usize) -> wgpu::Buffer {
 
 /// The names of the tensors of the first layer.
 fn first(file: &File) -> Result<Vec<String>> {
-    let tensors = Select::new(&[FIRST], &[])?.of(file)?;
+    let tensors = Select::new(&[FIRST], &[])?.tensors(file)?;
     Ok(tensors.iter().map(|tensor| tensor.name().to_owned()).collect())
 }
 

@@ -9,7 +9,7 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use anyhow::{Context as _, Result, ensure};
 use holdall::Role;
-use holdall::carton::{Follow, Package, PackageVerifyOptions, Packer, Take};
+use holdall::carton::{FileSelection, Package, PackageVerifyOptions, Packer, SymlinkPolicy};
 use std::hint::black_box;
 
 /// How often a process opens; the median counts.
@@ -145,7 +145,8 @@ const PACK: &[Contestant] = &[
         let folder = packages::folder(&c.path(Package2G));
         let output = c.output()?;
         let (report, outcome) = timed(|| {
-            Packer::from_folder(&folder, Follow::Inside, Take::All)?.write(output.as_ref(), false)
+            Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::All)?
+                .write(output.as_ref(), false)
         })?;
         let package = Package::open(c.path(Package2G))?;
         let hash = package.hash().context("no MANIFEST")?;

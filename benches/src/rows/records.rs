@@ -30,13 +30,13 @@ pub enum Places {
 
 impl Places {
     /// A million of `len` places in no order.
-    pub fn of(self, len: usize) -> Vec<u32> {
+    pub fn draw(self, len: usize) -> Vec<u32> {
         let most = match self {
             Places::All => len,
             Places::Near => len.min(NEAR),
         };
         let mut random = XorShift(0x9a7e);
-        (0..COUNT).map(|_| random.place(most)).collect()
+        (0..COUNT).map(|_| random.index_below(most)).collect()
     }
 }
 
@@ -130,7 +130,7 @@ fn cast(c: &Context, places: Places) -> Result<Outcome> {
     let stored = records::stored(&records::records(c, Samples)?)?;
     let map = map(&c.path(Samples))?;
     let samples = as_samples(&map[stored])?;
-    let places = places.of(samples.len());
+    let places = places.draw(samples.len());
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0u64;
         for &i in &places {

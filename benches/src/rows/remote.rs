@@ -10,7 +10,7 @@ use crate::worker::Context;
 use anyhow::{Context as _, Result};
 use holdall::cache::BlockCache;
 use holdall::http::{Hosts, Policy, Schemes};
-use holdall::serve::{Files, Identity, Over, ServeOptions, Service, Serving};
+use holdall::serve::{Files, Identity, Protocols, ServeOptions, Service, Serving};
 use holdall::{Check, LoadOptions, OpenOptions};
 use std::sync::Arc;
 
@@ -74,19 +74,21 @@ pub const COMPARISONS: &[Comparison] = &[
 ];
 
 const QUIC: &[Contestant] = &[
-    ours("holdall", |c| load(c, LlamaSafetensors, Over::Quic, None, OpenOptions::new())),
+    ours("holdall", |c| load(c, LlamaSafetensors, Protocols::Quic, None, OpenOptions::new())),
     floor("quinn, 1 stream", |c| bare(c, LlamaSafetensors, None, 1)),
     floor("quinn, 4 streams", |c| bare(c, LlamaSafetensors, None, 4)),
 ];
 
 const QUIC_SMALL: &[Contestant] = &[
-    ours("holdall", |c| load(c, SmallSafetensors, Over::Quic, Some(SMALL), OpenOptions::new())),
+    ours("holdall", |c| {
+        load(c, SmallSafetensors, Protocols::Quic, Some(SMALL), OpenOptions::new())
+    }),
     floor("quinn, 1 stream", |c| bare(c, SmallSafetensors, Some(SMALL_LEN), 1)),
     floor("quinn, 4 streams", |c| bare(c, SmallSafetensors, Some(SMALL_LEN), 4)),
 ];
 
 const HTTP: &[Contestant] = &[
-    ours("holdall", |c| load(c, LlamaSafetensors, Over::Http, None, OpenOptions::new())),
+    ours("holdall", |c| load(c, LlamaSafetensors, Protocols::Http, None, OpenOptions::new())),
     floor("ranges of 8 MB, 4 at once", |c| ranges(c, LlamaSafetensors, 4)),
     floor("ranges of 8 MB, 8 at once", |c| ranges(c, LlamaSafetensors, 8)),
 ];
@@ -96,7 +98,7 @@ const CACHE: &[Contestant] = &[
         let cache = BlockCache::new(c.folder().join("blocks"));
         let options = OpenOptions::new().with_cache(cache);
         // They are put there: a block is of one address, so by the same server.
-        let (_serving, url) = serve(c, LlamaSafetensors, Over::Http)?;
+        let (_serving, url) = serve(c, LlamaSafetensors, Protocols::Http)?;
         load_from(c, &url, None, options.clone())?;
         let outcome = load_from(c, &url, None, options)?;
         std::fs::remove_dir_all(c.folder().join("blocks"))?;
@@ -110,14 +112,14 @@ const SMALL: usize = 10_000;
 const SMALL_LEN: u64 = SMALL as u64 * 10_240;
 
 /// A server of one file, in this process.
-fn serve(c: &Context, file: Workload, over: Over) -> Result<(Serving, String)> {
+fn serve(c: &Context, file: Workload, over: Protocols) -> Result<(Serving, String)> {
     let path = c.path(file);
     let name = path.file_name().and_then(|name| name.to_str()).context("it has a name")?;
     let service = Service::new(Arc::new(Files::new([&path])?));
     let options = ServeOptions::new().with_listen("127.0.0.1:0".parse()?).with_over(over);
     let serving = Serving::start(&service, &options.with_identity(Identity::generate()?))?;
     let url = match over {
-        Over::Http => serving.http_url(name),
+        Protocols::Http => serving.http_url(name),
         _ => serving.url(name),
     };
     let url = url.context("it is served")?;
@@ -128,7 +130,7 @@ fn serve(c: &Context, file: Workload, over: Over) -> Result<(Serving, String)> {
 fn load(
     c: &Context,
     file: Workload,
-    over: Over,
+    over: Protocols,
     first: Option<usize>,
     options: OpenOptions,
 ) -> Result<Outcome> {
@@ -165,7 +167,7 @@ fn bare(c: &Context, file: Workload, len: Option<u64>, streams: u64) -> Result<O
 }
 
 fn ranges(c: &Context, file: Workload, at_once: usize) -> Result<Outcome> {
-    let (_serving, url) = serve(c, file, Over::Http)?;
+    let (_serving, url) = serve(c, file, Protocols::Http)?;
     let len = c.path(file).metadata()?.len();
     Ok(timed(|| http(&url, len, 8 << 20, at_once))?.1)
 }

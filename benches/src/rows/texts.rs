@@ -27,13 +27,13 @@ pub enum Order {
 
 impl Order {
     /// A million of `len` places.
-    pub fn of(self, len: usize) -> Vec<u32> {
+    pub fn draw(self, len: usize) -> Vec<u32> {
         let most = match self {
             Order::Random => len,
             Order::Near => len.min(NEAR),
         };
         let mut random = XorShift(0x9a7e);
-        (0..COUNT).map(|_| random.place(most)).collect()
+        (0..COUNT).map(|_| random.index_below(most)).collect()
     }
 }
 

@@ -1,13 +1,16 @@
 //! What is different between two packages.
 
-use super::{Package, PackageFile, FileLocation, TensorKind, TensorRow};
+use super::{FileLocation, Package, PackageFile, TensorKind, TensorRow};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};
 use holdall_io::package::read::{fill, reading};
 use holdall_io::{Check, Work};
 use holdall_package::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Where the files of tensors are.
+const TENSOR_FOLDER: &str = "tensor_data/";
 
 /// What is different between two packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,30 +44,44 @@ pub struct Difference {
 }
 
 /// Compares two packages: what they say of themselves, their files by hash, their tensors. All files are hashed: one of a zip that
-/// does not have the hash that its `MANIFEST` gives is an error, one of an unpacked folder a difference. Under [`Check::Off`] files of
-/// a zip are taken to have those hashes, as files that are only linked to always are.
+/// does not have the hash that its `MANIFEST` gives is an error, one of an unpacked folder a difference, also if the other package
+/// has the same. Under [`Check::Off`] files of a zip are taken to have those hashes, as files that are only linked to always are.
+/// `work` is told of the bytes that are hashed.
 ///
 /// # Errors
 /// Io; as [`PackageReader::read`](holdall_io::package::PackageReader::read).
-pub fn package_diff(a: &Package, b: &Package) -> Result<PackageDiff> {
+pub fn package_diff(a: &Package, b: &Package, work: &Work) -> Result<PackageDiff> {
+    let (a_files, b_files) = (wanted(a), wanted(b));
+    work.begin(a_files.values().chain(b_files.values()).sum());
+    let (a_hashes, b_hashes) = (hashes(a, &a_files, work)?, hashes(b, &b_files, work)?);
     Ok(PackageDiff {
         fields: differences(fields(a)?, fields(b)?),
-        files: differences(files(a)?, files(b)?),
-        tensors: differences(tensors(a)?, tensors(b)?),
+        files: differences(files(a, &a_hashes), files(b, &b_hashes)),
+        tensors: differences(tensors(a, &a_hashes), tensors(b, &b_hashes)),
     })
 }
 
-type Sides = BTreeMap<String, String>;
+/// What a file or field is, as a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Shown {
+    text: String,
+    /// Whether it is not what the `MANIFEST` of its package says.
+    is_altered: bool,
+}
+
+/// What one package has, by name.
+type Sides = BTreeMap<String, Shown>;
 
 fn differences(a: Sides, mut b: Sides) -> Vec<Difference> {
     let mut out = Vec::new();
     for (name, a) in a {
         let b = b.remove(&name);
-        if b.as_ref() != Some(&a) {
-            out.push(Difference { name, a: Some(a), b });
+        // Two that are altered alike are no package of that `MANIFEST` either.
+        if b.as_ref() != Some(&a) || a.is_altered {
+            out.push(Difference { name, a: Some(a.text), b: b.map(|b| b.text) });
         }
     }
-    out.extend(b.into_iter().map(|(name, b)| Difference { name, a: None, b: Some(b) }));
+    out.extend(b.into_iter().map(|(name, b)| Difference { name, a: None, b: Some(b.text) }));
     out.sort_by(|a, b| a.name.cmp(&b.name));
     out
 }
@@ -92,79 +109,132 @@ fn flatten(prefix: &str, table: &Table, out: &mut Sides) {
                     let own = own.map_or_else(|| (at + 1).to_string(), str::to_owned);
                     flatten(&format!("{name}.{own}."), item, out);
                     if known {
-                        out.insert(format!("{name}.{own}.place"), (at + 1).to_string());
+                        out.insert(format!("{name}.{own}.place"), plain((at + 1).to_string()));
                     }
                 }
             }
-            toml::Value::String(text) => drop(out.insert(name, text.clone())),
-            other => drop(out.insert(name, other.to_string())),
+            toml::Value::String(text) => drop(out.insert(name, plain(text.clone()))),
+            other => drop(out.insert(name, plain(other.to_string()))),
         }
     }
 }
 
-fn files(package: &Package) -> Result<Sides> {
-    let is_text = |path: &str| {
-        matches!(path, CARTON_TOML | MANIFEST_NAME | LINKS_NAME | TENSOR_INDEX)
-            || path.starts_with("tensor_data/")
-    };
-    let files = package.files().iter().filter(|f| !is_text(&f.path));
-    files.map(|f| Ok((f.path.clone(), hash(package, f)?))).collect()
+fn plain(text: String) -> Shown {
+    Shown { text, is_altered: false }
 }
 
-fn tensors(package: &Package) -> Result<Sides> {
-    let rows = package.tensors().iter();
-    rows.map(|row| Ok((row.name.clone(), tensor(package, row)?))).collect()
+/// Whether a file is compared by its path; the others are texts, which are compared by what they say, and tensors.
+fn is_plain(path: &str) -> bool {
+    !matches!(path, CARTON_TOML | MANIFEST_NAME | LINKS_NAME | TENSOR_INDEX)
+        && !path.starts_with(TENSOR_FOLDER)
+}
+
+/// The files whose hashes are compared, with how many bytes of each are read for that. Symbolic links are what they lead to.
+fn wanted(package: &Package) -> BTreeMap<&str, u64> {
+    let plain = package.files().iter().filter(|file| is_plain(&file.path));
+    let rows = package.tensors().iter().filter_map(|row| match &row.kind {
+        TensorKind::Plain { file, .. } => package.file(&format!("{TENSOR_FOLDER}{file}")),
+        TensorKind::Nested { .. } => None,
+    });
+    let all = plain.chain(rows).map(|file| end_of(package, file));
+    all.map(|file| {
+        let is_read = match file.place {
+            FileLocation::Zip => file.sha256.is_none() || package.check() != Check::Off,
+            FileLocation::Disk => true,
+            _ => file.sha256.is_none(),
+        };
+        (file.path.as_str(), if is_read { file.len.unwrap_or(0) } else { 0 })
+    })
+    .collect()
+}
+
+/// The file itself, or that which a symbolic link leads to.
+fn end_of<'a>(package: &'a Package, file: &'a PackageFile) -> &'a PackageFile {
+    file.target.as_deref().and_then(|target| package.file(target)).unwrap_or(file)
+}
+
+/// The hashes of these files, as they are shown.
+fn hashes<'a>(
+    package: &'a Package,
+    wanted: &BTreeMap<&'a str, u64>,
+    work: &Work,
+) -> Result<BTreeMap<&'a str, Shown>> {
+    let files = wanted.keys().filter_map(|path| Some((*path, package.file(path)?)));
+    files.map(|(path, file)| Ok((path, hash(package, file, work)?))).collect()
+}
+
+fn files(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
+    let files = package.files().iter().filter(|file| is_plain(&file.path));
+    files.map(|file| (file.path.clone(), shown(package, file, hashes))).collect()
+}
+
+fn shown(package: &Package, file: &PackageFile, hashes: &BTreeMap<&str, Shown>) -> Shown {
+    hashes.get(end_of(package, file).path.as_str()).cloned().unwrap_or_default()
+}
+
+fn tensors(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
+    let rows = || package.tensors().iter();
+    let by_name: HashMap<&str, &TensorRow> = rows().map(|row| (row.name.as_str(), row)).collect();
+    let tensor = |row: &TensorRow| tensor(package, row, hashes, &by_name);
+    rows().map(|row| (row.name.clone(), tensor(row))).collect()
 }
 
 /// A tensor as a text: type, shape and the hash of its elements.
-fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
+fn tensor(
+    package: &Package,
+    row: &TensorRow,
+    hashes: &BTreeMap<&str, Shown>,
+    by_name: &HashMap<&str, &TensorRow>,
+) -> Shown {
     match &row.kind {
         TensorKind::Plain { ty, shape, file } => {
-            let path = format!("tensor_data/{file}");
-            let hash = match package.file(&path) {
-                Some(file) => hash(package, file)?,
-                None => String::new(),
-            };
-            Ok(format!("{} {shape:?} {hash}", ty.as_str()))
+            let file = package.file(&format!("{TENSOR_FOLDER}{file}"));
+            let Shown { text, is_altered } =
+                file.map(|file| shown(package, file, hashes)).unwrap_or_default();
+            Shown { text: format!("{} {shape:?} {text}", ty.as_str()), is_altered }
         }
         TensorKind::Nested { inner } => {
-            let rows = inner
-                .iter()
-                .filter_map(|name| package.tensors().iter().find(|row| row.name == *name));
-            let inner = rows.map(|row| tensor(package, row)).collect::<Result<Vec<_>>>()?;
-            Ok(format!("nested [{}]", inner.join(", ")))
+            let rows = inner.iter().filter_map(|name| by_name.get(name.as_str()));
+            let inner: Vec<Shown> = rows.map(|row| tensor(package, row, hashes, by_name)).collect();
+            let texts: Vec<&str> = inner.iter().map(|of| of.text.as_str()).collect();
+            Shown {
+                text: format!("nested [{}]", texts.join(", ")),
+                is_altered: inner.iter().any(|of| of.is_altered),
+            }
         }
     }
 }
 
 /// The hash that `MANIFEST` gives, compared with the bytes, or that of the bytes where there is none. What lies on the disk may have
 /// been altered since, and then that is reported.
-fn hash(package: &Package, file: &PackageFile) -> Result<String> {
+fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
     match file.sha256 {
         Some(said) if file.place != FileLocation::Disk => {
-            let target = file.target.as_deref().and_then(|target| package.file(target));
-            let is_here = target.unwrap_or(file).place == FileLocation::Zip;
-            if is_here && package.check() != Check::Off {
-                let checked = package.check_file(file, &Work::new());
+            if file.place == FileLocation::Zip && package.check() != Check::Off {
+                let checked = package.check_file(file, work);
                 checked.map_err(|e| e.in_source(package.inside(&file.path)))?;
             }
-            Ok(write::hex(&said))
+            Ok(plain(write::hex(&said)))
         }
-        Some(said) => {
-            let found = hash_of_bytes(package, file)?;
-            let found_text = write::hex(&found);
-            Ok(if found == said { found_text } else { format!("altered, now {found_text}") })
+        said => {
+            let found = hash_of_bytes(package, file, work)?;
+            let is_altered = said.is_some_and(|said| said != found);
+            let text = match is_altered {
+                true => format!("altered, now {}", write::hex(&found)),
+                false => write::hex(&found),
+            };
+            Ok(Shown { text, is_altered })
         }
-        None => Ok(write::hex(&hash_of_bytes(package, file)?)),
     }
 }
 
-fn hash_of_bytes(package: &Package, file: &PackageFile) -> Result<[u8; 32]> {
+fn hash_of_bytes(package: &Package, file: &PackageFile, work: &Work) -> Result<[u8; 32]> {
     let (_, mut from) = package.unchecked_reader(&file.path)?;
     let (mut hasher, mut piece) = (Hasher::new(Algorithm::Sha256), vec![0; 1 << 20]);
     loop {
         let count = fill(&mut from, &mut piece).map_err(|e| reading(e, &file.path))?;
         hasher.update(&piece[..count]);
+        work.advance(count as u64)?;
         if count < piece.len() {
             return Ok(hash_of(hasher));
         }

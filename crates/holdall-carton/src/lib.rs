@@ -21,7 +21,7 @@ pub use declared::declared;
 pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_io::Strictness;
 pub use holdall_io::package::read::FileReader;
-pub use holdall_io::package::{Fetcher, PackageFile, PackageReader, FileLocation};
+pub use holdall_io::package::{Fetcher, FileLocation, PackageFile, PackageReader};
 pub use holdall_package::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
@@ -29,11 +29,12 @@ pub use holdall_package::{
 pub use inferred::{Inferred, onnx_files};
 pub use mend::{RepairReport, mend};
 pub use pack::{
-    FileContent, SymlinkPolicy, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe, FileSelection, package_path,
+    FileContent, FileSelection, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe,
+    SymlinkPolicy, package_path,
 };
 pub use package::Package;
 pub use page::PageForm;
-pub use unpack::UnpackOptions;
+pub use unpack::{UnpackOptions, UnpackReport};
 pub use verify::{PackageReport, PackageVerifyOptions};
 
 /// What an ONNX file says of its inputs and outputs.

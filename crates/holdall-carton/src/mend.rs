@@ -9,7 +9,7 @@ use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::source::{ByteSource, FileSource};
 use holdall_io::{OpenOptions, WriteOptions};
 use holdall_package::{
-    LINKS_NAME, Links, MANIFEST_NAME, Manifest, FileHasher, rules::MISSING_FILE, wrong_hash,
+    FileHasher, LINKS_NAME, Links, MANIFEST_NAME, Manifest, rules::MISSING_FILE, wrong_hash,
 };
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! An open package, with what is done with packages.
 
-use crate::unpack::{UnpackScope, unpack};
+use crate::unpack::{UnpackReport, UnpackScope, unpack};
 use crate::verify::{PackageReport, PackageVerifyOptions, verify};
 use crate::{Description, Fetcher, UnpackOptions};
 use holdall_core::Result;
@@ -76,7 +76,7 @@ impl Package {
     /// Checks every byte: see [`PackageVerifyOptions`].
     ///
     /// # Errors
-    /// Io. What is wrong with the package is in the report.
+    /// Io. UnpackScope is wrong with the package is in the report.
     pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
         verify(self, options)
     }
@@ -85,7 +85,7 @@ impl Package {
     ///
     /// # Errors
     /// As [`PackageReader::read`]; Misuse where `to` exists.
-    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<()> {
+    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_with(to, &UnpackOptions::new())
     }
 
@@ -93,7 +93,11 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+    pub fn unpack_with(
+        &self,
+        to: impl AsRef<Path>,
+        options: &UnpackOptions,
+    ) -> Result<UnpackReport> {
         unpack(self, UnpackScope::Package, to.as_ref(), options)
     }
 
@@ -101,7 +105,7 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
+    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_model_with(to, &UnpackOptions::new())
     }
 
@@ -109,7 +113,11 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+    pub fn unpack_model_with(
+        &self,
+        to: impl AsRef<Path>,
+        options: &UnpackOptions,
+    ) -> Result<UnpackReport> {
         unpack(self, UnpackScope::Model, to.as_ref(), options)
     }
 }

@@ -12,9 +12,11 @@ use holdall_io::sink::{Durability, FolderSink};
 use holdall_io::{Work, with_work};
 use holdall_package::paths::collision;
 use holdall_package::rules::SYMLINK;
+use holdall_package::symlinks::link_text;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
@@ -42,6 +44,16 @@ impl UnpackOptions {
 
 with_work!(UnpackOptions);
 
+/// What came of unpacking.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct UnpackReport {
+    /// Files written, symbolic links included.
+    pub files: u64,
+    /// What the package has and the folder lacks, in words: that a file is a symbolic link, on systems that have none.
+    pub left_behind: Vec<String>,
+}
+
 /// What is unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnpackScope {
@@ -56,7 +68,7 @@ pub(super) fn unpack(
     what: UnpackScope,
     to: &Path,
     options: &UnpackOptions,
-) -> Result<()> {
+) -> Result<UnpackReport> {
     let mut files: Vec<(&PackageFile, &str)> = package
         .files()
         .iter()
@@ -83,12 +95,16 @@ pub(super) fn unpack(
     // The longest first, so that no thread is left with one at the end.
     files.sort_by_key(|(file, _)| std::cmp::Reverse(file.len));
     let listed = files.clone();
+    let copied = Mutex::new(Vec::new());
     options.work.for_each(
         files,
         || vec![0; PIECE],
         |piece, (file, path)| {
-            write_file(package, file, path, root, piece, &options.work)
-                .map_err(|e| e.in_source(package.inside(&file.path)))
+            let written = write_file(package, file, path, root, piece, &options.work);
+            if written.map_err(|e| e.in_source(package.inside(&file.path)))? == Written::Copy {
+                copied.lock().unwrap_or_else(PoisonError::into_inner).push((path, file));
+            }
+            Ok(())
         },
     )?;
     let source = listed.iter().map(|(file, path)| Entry {
@@ -103,7 +119,25 @@ pub(super) fn unpack(
         Some(Entry { path, len, sha256: None })
     });
     ledger::check(source, written)?;
-    sink.finish(Durability::System)
+    let files = listed.len() as u64;
+    let mut copied = copied.into_inner().unwrap_or_else(PoisonError::into_inner);
+    copied.sort_by_key(|(path, _)| *path);
+    let left_behind = copied.into_iter().map(|(path, file)| {
+        let to = file.next.as_deref().unwrap_or_default();
+        format!("that `{}` is a symbolic link to `{}`", path.shown(), to.shown())
+    });
+    let left_behind = left_behind.collect();
+    sink.finish(Durability::System)?;
+    Ok(UnpackReport { files, left_behind })
+}
+
+/// What was written for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// What it is.
+    File,
+    /// A copy of the file that it leads to, because there can be no symbolic link.
+    Copy,
 }
 
 /// Refuses a place that cannot hold all files: where paths that differ in case or Unicode form are one.
@@ -160,19 +194,19 @@ fn write_file(
     root: &Path,
     piece: &mut [u8],
     work: &Work,
-) -> Result<()> {
+) -> Result<Written> {
     #[cfg(test)]
     if file.path == tests::LOST {
-        return Ok(());
+        return Ok(Written::File);
     }
     let to = root.join(path);
     let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
-    if let Some(target) = &file.target
-        && make_link(&file.path, target, &to)?
-    {
+    let written = match &file.next {
         // What it leads to is checked where it is written.
-        return Ok(());
-    }
+        Some(next) if make_link(&file.path, next, &to)? => return Ok(Written::File),
+        Some(_) => Written::Copy,
+        None => Written::File,
+    };
     let mut from = package.reader(&file.path)?;
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -186,48 +220,47 @@ fn write_file(
         let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
         #[cfg(test)]
         if file.path == tests::CUT {
-            return Ok(());
+            return Ok(written);
         }
         out.write_all(&piece[..count]).map_err(failed)?;
         work.advance(count as u64)?;
         if count < piece.len() {
-            return Ok(());
+            return Ok(written);
         }
     }
 }
 
-/// Makes the symbolic link from one path of the package to another; whether the system has such.
-fn make_link(from: &str, target: &str, to: &Path) -> Result<bool> {
-    let text = relative(from, target).ok_or_else(|| {
-        let (from, target) = (from.shown(), target.shown());
-        SYMLINK.broken(format!("`{from}` leads to `{target}`"))
+/// Makes the symbolic link at `to` from one path of the package to another, and returns whether the system could.
+fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
+    let text = link_text(from, next).ok_or_else(|| {
+        let (from, next) = (from.shown(), next.shown());
+        SYMLINK.broken(format!("`{from}` leads to `{next}`"))
     })?;
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::symlink(text, to).map_err(|e| io(e, "making a symbolic link"))?;
-        Ok(true)
+    #[cfg(test)]
+    if from == tests::NO_LINK {
+        return Ok(false);
     }
-    #[cfg(not(unix))]
-    {
-        let _ = (text, to);
-        Ok(false)
+    match symlink(text.split('/').collect::<PathBuf>(), to) {
+        Ok(()) => Ok(true),
+        // File systems without links, and accounts that may not make any.
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            Ok(false)
+        }
+        // What Windows says to accounts that may not.
+        #[cfg(windows)]
+        Err(e) if e.raw_os_error() == Some(1314) => Ok(false),
+        Err(e) => Err(io(e, "making a symbolic link")),
     }
 }
 
-/// The way from the folder of `from` to `target`, both paths of the package in the same top folder.
-pub(super) fn relative(from: &str, target: &str) -> Option<PathBuf> {
-    let from: Vec<&str> = from.split('/').collect();
-    let target: Vec<&str> = target.split('/').collect();
-    let is_plain = |parts: &[&str]| parts.iter().all(|p| !matches!(*p, "" | "." | ".."));
-    if from.len() < 2 || from.first() != target.first() || !is_plain(&target) || !is_plain(&from) {
-        return None;
-    }
-    let folder = &from[..from.len() - 1];
-    let same = folder.iter().zip(&target).take_while(|(a, b)| a == b).count();
-    let mut out = PathBuf::new();
-    out.extend(std::iter::repeat_n("..", folder.len() - same));
-    out.extend(&target[same..]);
-    Some(out)
+#[cfg(unix)]
+use std::os::unix::fs::symlink;
+#[cfg(windows)]
+use std::os::windows::fs::symlink_file as symlink;
+
+#[cfg(not(any(unix, windows)))]
+fn symlink(_: impl AsRef<Path>, _: impl AsRef<Path>) -> std::io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
 }
 
 fn make_folder(folder: &Path, root: &Path) -> Result<()> {
@@ -240,12 +273,14 @@ fn make_folder(folder: &Path, root: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::pack::tests::packed_with;
-    use crate::{Package, UnpackOptions};
+    use crate::{FileSelection, Package, Packer, SymlinkPolicy, UnpackOptions};
 
     /// A file that is lost on its way, by tests.
     pub(super) const LOST: &str = "misc/lost-in-unpacking";
     /// A file of which the end is lost.
     pub(super) const CUT: &str = "misc/cut-in-unpacking";
+    /// A symbolic link that cannot be made.
+    pub(super) const NO_LINK: &str = "model/no-link-in-unpacking";
 
     #[test]
     fn a_file_that_is_lost_on_its_way_is_found_before_the_folder_appears() {
@@ -266,6 +301,27 @@ mod tests {
             assert_eq!(std::fs::read_dir(&to).unwrap().count(), 1);
             std::fs::remove_dir_all(&to).unwrap();
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_cannot_be_made_is_a_copy_and_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (zip, folder, to) =
+            (dir.path().join("a.carton"), dir.path().join("in"), dir.path().join("to"));
+        packed_with("misc/x", &zip).unwrap();
+        let first = Package::open(&zip).unwrap();
+        assert_eq!(first.unpack(&folder).unwrap().left_behind, [""; 0]);
+        std::os::unix::fs::symlink("w", folder.join(NO_LINK)).unwrap();
+        let again = dir.path().join("b.carton");
+        let packer =
+            Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
+        assert_eq!(packer.write(&again, false).unwrap().left_behind, [""; 0]);
+        let report = Package::open(&again).unwrap().unpack(&to).unwrap();
+        let named = format!("that `{NO_LINK}` is a symbolic link to `model/w`");
+        assert_eq!(report.left_behind, [named]);
+        let copy = to.join(NO_LINK);
+        assert!(!copy.is_symlink() && std::fs::read(copy).unwrap() == b"weights");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! in memory that does not grow with them.
 
 use super::Package;
-use super::{PackageFile, FileLocation, TensorKind, ValueType};
+use super::{FileLocation, PackageFile, TensorKind, ValueType};
 use holdall_core::{Error, ErrorKind, Result, Warning};
 use holdall_io::error::CANCELLED;
 use holdall_io::{Strictness, Verdict};

@@ -1,7 +1,7 @@
 //! `holdall build`: a file of records and blobs, from what people have.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::given::{self, Files, RecordFormArg, Lenience};
+use crate::given::{self, Files, Lenience, RecordFormArg};
 use crate::input;
 use crate::output::as_json;
 use crate::output::text::{Grouped, Size, count, escape, versioned};
@@ -106,7 +106,12 @@ pub(crate) struct BuildArgs {
 
 impl BuildArgs {
     /// Those for a file of the rows of `table`, and of nothing else.
-    pub(crate) fn of_table(table: &Path, form: RecordFormArg, output: &Path, writing: Writing) -> BuildArgs {
+    pub(crate) fn of_table(
+        table: &Path,
+        form: RecordFormArg,
+        output: &Path,
+        writing: Writing,
+    ) -> BuildArgs {
         BuildArgs {
             schema: None,
             records: Some(table.to_owned()),

@@ -18,7 +18,7 @@ use holdall::plain::ToPlain as _;
 use holdall::records::{self, TensorRecords as _};
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, Format, Overflow, FormRule,
+    Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, FormRule, Format, Overflow,
     Rename, Sharing, TensorSpec, Value, formats,
 };
 use std::io::Write as _;

@@ -24,7 +24,8 @@ pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
 
 /// The form of a file that is there, where it is one of columns: as its first bytes say, or the extension.
 pub(crate) fn source(input: &Path) -> Option<given::RecordFormArg> {
-    let by_name = || Some(RecordForm::from_path(input)).filter(|form| form.has_types() && input.is_file());
+    let by_name =
+        || Some(RecordForm::from_path(input)).filter(|form| form.has_types() && input.is_file());
     match RecordForm::of_file(input).or_else(by_name)? {
         RecordForm::Parquet => Some(given::RecordFormArg::Parquet),
         _ => Some(given::RecordFormArg::Arrow),

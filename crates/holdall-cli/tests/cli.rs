@@ -17,6 +17,7 @@ mod inspect_text;
 mod kills;
 mod layouts;
 mod limits;
+mod linked_packages;
 mod links;
 mod locations;
 mod many_records;

@@ -236,7 +236,7 @@ fn refusals_are_sentences_that_do_not_repeat_themselves() {
         let args = ["convert", &layouts, &out, "--to", to, "-s", "ragged", "--json"];
         let error = holdall(args).ends_with(4).error();
         assert_eq!(error["message"], format!("{name} has no layout `ragged`"));
-        assert_eq!(error["hint"], "`--exclude` leaves tensors out");
+        assert_eq!(error["hint"], "`--exclude` leaves tensors out; `--to ztensor@1.2` keeps them");
     }
     for source in command::files("accept") {
         for to in ["safetensors", "ztensor@0.1", "ztensor@1.0", "ztensor@1.2"] {

@@ -7,17 +7,32 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The documents whose rows say it.
-const DOCUMENTS: [&str; 4] = ["zTensor 0.1", "zTensor 1.0", "zTensor 1.2", "Carton 1"];
+const DOCUMENTS: [&str; 5] =
+    ["zTensor 0.1", "zTensor 1.0", "zTensor 1.2", "Metatensor, the concept", "Carton 1"];
+
+/// Pages whose programs a test of another language runs, with that test. A row names one by its heading where no command shows what
+/// is demanded, and a line of it.
+const PAGES: [(&str, &str); 2] = [
+    ("docs/javascript.md", "js/tests/docs.test.ts"),
+    ("docs/python.md", "crates/holdall-py/tests/test_docs.py"),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A row: its demand, the command, and what it prints.
+/// A row: its demand, the command or the heading of a page, and what it prints or the line of a program.
 struct Case {
     demand: String,
     command: String,
     prints: String,
+}
+
+impl Case {
+    /// The page and the heading that the row names.
+    fn snippet(&self) -> Option<(&str, &str)> {
+        self.command.split_once('#').filter(|(page, _)| page.ends_with(".md"))
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -38,12 +53,14 @@ fn cases() -> Vec<Case> {
             let (command, prints) = (pair.0.strip_prefix('`'), pair.1.strip_suffix('`'));
             let (command, prints) = (command.unwrap_or_default(), prints.unwrap_or_default());
             // An empty command prints nothing, and so fails; what is printed is no part of it.
-            assert!(command.contains("holdall ") && !prints.trim().is_empty(), "{line}");
-            out.push(Case {
+            assert!(!prints.trim().is_empty(), "{line}");
+            let case = Case {
                 demand: demand.to_owned(),
                 command: command.to_owned(),
                 prints: prints.to_owned(),
-            });
+            };
+            assert!(command.contains("holdall ") != case.snippet().is_some(), "{line}");
+            out.push(case);
         }
     }
     out
@@ -69,8 +86,8 @@ fn run(command: &str) -> String {
 
 #[test]
 fn every_command_prints_what_the_page_says() {
-    let cases = cases();
-    assert!(cases.len() > 200, "{}", cases.len());
+    let cases: Vec<Case> = cases().into_iter().filter(|case| case.snippet().is_none()).collect();
+    assert!(cases.len() > 300, "{}", cases.len());
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -91,4 +108,52 @@ fn every_command_prints_what_the_page_says() {
     // Nothing of it is printed by a command that does nothing.
     let nothing = run("");
     assert!(cases.iter().all(|case| !nothing.contains(&case.prints)));
+}
+
+/// The programs below a heading of a page, up to the next heading of any level.
+fn programs(page: &str, heading: &str) -> String {
+    let (mut is_below, mut is_code, mut out) = (false, false, String::new());
+    for line in page.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            is_code = !is_code && ["ts", "tsx", "python"].contains(&language);
+        } else if !is_code && line.starts_with('#') {
+            is_below = line.trim_start_matches('#').trim() == heading;
+        } else if is_code && is_below {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A line that checks something: an assertion, or what is printed with the output beside it.
+fn checks(line: &str) -> bool {
+    line.starts_with("console.log(")
+        && line.split_once(") // ").is_some_and(|(_, out)| !out.is_empty())
+        || line.contains("assert ")
+        || line.starts_with("jsonschema.validate(")
+}
+
+#[test]
+fn every_program_that_the_page_names_is_run_and_has_the_line() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let Some((page, heading)) = case.snippet() else { continue };
+        let Some((_, test)) = PAGES.iter().find(|(name, _)| *name == page) else {
+            wrong.push(format!("{}: nothing runs the programs of {page}", case.demand));
+            continue;
+        };
+        // The test has the name of the page, and so runs it.
+        assert!(read(test).contains(page), "{test} does not run {page}");
+        let programs = programs(&read(page), heading);
+        let Some(at) = programs.lines().position(|line| line.trim() == case.prints) else {
+            wrong.push(format!("{}: `{heading}` of {page} lacks {}", case.demand, case.prints));
+            continue;
+        };
+        if !programs.lines().skip(at).any(|line| checks(line.trim())) {
+            wrong.push(format!("{}: nothing is checked after {}", case.demand, case.prints));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }

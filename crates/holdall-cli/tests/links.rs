@@ -3,7 +3,7 @@
 
 use crate::command::{self, Ran, accept, command};
 use crate::server::{Reply, Server};
-use holdall::carton::{FileContent, Description, Package, Packer};
+use holdall::carton::{Description, FileContent, Package, Packer};
 use std::path::{Path, PathBuf};
 
 /// A folder with a package, a cache, and the files of a server.

@@ -39,7 +39,7 @@ impl Places {
     }
 
     /// The names of a file in each place.
-    fn of(&self, name: &str) -> [String; 3] {
+    fn locations(&self, name: &str) -> [String; 3] {
         let at = |of: &str| format!("{}{of}{name}", self.dir.path().display());
         [at("/files/"), at("/files.tar!/"), self.server.url(&format!("/{name}"))]
     }
@@ -65,20 +65,20 @@ fn records_schemas_and_elements_come_from_everywhere() {
     let schema = holdall_with(["schema", "infer", "-"], &lines).ends_with(0).out.into_bytes();
     let places = Places::new(&[("r.ndjson", lines), ("s.json", schema), ("a.npy", npy)]);
     let inferred: Vec<String> = places
-        .of("r.ndjson")
+        .locations("r.ndjson")
         .iter()
         .map(|path| places.run(&["schema", "infer", path]).ends_with(0).out)
         .collect();
     assert!(inferred.iter().all(|one| *one == inferred[0]), "{inferred:?}");
-    for (schema, records) in places.of("s.json").iter().zip(&places.of("r.ndjson")) {
+    for (schema, records) in places.locations("s.json").iter().zip(&places.locations("r.ndjson")) {
         places.run(&["schema", "check", schema, records]).ends_with(0);
         let build = ["build", "--schema", schema, "--records", records, "-o", "out.mt", "-f"];
         places.run(&build).ends_with(0);
         let rows = places.run(&["records", "out.mt"]).ends_with(0).out;
         assert!(rows.contains('2'), "{rows}");
     }
-    for path in places.of("a.npy") {
-        places.run(&["convert", &places.of("a.npy")[0], "t.zt", "-f"]).ends_with(0);
+    for path in places.locations("a.npy") {
+        places.run(&["convert", &places.locations("a.npy")[0], "t.zt", "-f"]).ends_with(0);
         places.run(&["edit", "t.zt", "add", "new", "--from", &path]).ends_with(0);
         assert!(places.run(&["inspect", "t.zt"]).ends_with(0).out.contains("new"));
     }
@@ -95,7 +95,7 @@ fn a_model_is_packed_from_everywhere() {
     let read = |name: &str| std::fs::read(unpacked.join("model").join(name)).unwrap();
     let places =
         Places::new(&[("enc.onnx", read("enc.onnx")), ("enc.onnx_data", read("enc.onnx_data"))]);
-    let [_, inside, address] = places.of("enc.onnx");
+    let [_, inside, address] = places.locations("enc.onnx");
     for path in [&inside, &address] {
         let runner = ["--runner", "onnx", "--framework-version", ">=1", "-f"];
         places.run(&[&["pack", path][..], &runner].concat()).ends_with(0);

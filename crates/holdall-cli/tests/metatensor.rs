@@ -249,3 +249,150 @@ fn defaults_are_exact() {
     assert_eq!(found.trim(), "{\"id\":1,\"b\":9007199254740993,\"f\":-0.0}");
     assert!(header_text(&out).contains("9007199254740993"));
 }
+
+/// The schema in a file's header, as it is written there.
+fn schema_text(path: impl AsRef<Path>) -> String {
+    let text = header_text(path);
+    let start = text.find(r#""schema":"#).unwrap() + r#""schema":"#.len();
+    let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Json>();
+    values.next().unwrap().unwrap();
+    text[start..start + values.byte_offset()].to_owned()
+}
+
+/// The members of an object, in an order of many.
+fn in_order(members: &[String], order: usize) -> String {
+    let (mut left, mut order, mut out) = (members.to_vec(), order, Vec::new());
+    while !left.is_empty() {
+        let next = order % left.len();
+        order /= left.len();
+        out.push(left.remove(next));
+    }
+    format!("{{{}}}", out.join(","))
+}
+
+/// Whatever the order of the keywords and of the properties, and however numbers and texts are spelled.
+#[test]
+fn a_schema_stays_as_its_author_wrote_it() {
+    let folder = Folder::new();
+    let rows = folder.write("r.ndjson", "{\"z\":1,\"a\":\"x\",\"m\":{\"q\":1,\"b\":2}}\n");
+    let text = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    for order in [0, 1, 7, 100, 719, 5039, 1234, 4321] {
+        let z = text(&[r#""TypeDef:Int32":true"#, r#""minimum":-1.50e0"#, r#""title":"\u00e9""#]);
+        let inner = text(&[r#""q":{"TypeDef:Int8":true}"#, r#""b":{"TypeDef:Int8":true}"#]);
+        let m = [
+            r#""TypeDef:Struct":["q","b"]"#.to_owned(),
+            format!(r#""properties":{}"#, in_order(&inner, order)),
+            r#""required":["q","b"]"#.to_owned(),
+        ];
+        let properties = [
+            format!(r#""z":{}"#, in_order(&z, order)),
+            format!(r#""m":{}"#, in_order(&m, order)),
+            r##""a":{"$ref":"#/$defs/text"}"##.to_owned(),
+        ];
+        let own = [
+            r#""title":"mine""#.to_owned(),
+            r#""required":["z","a","m"]"#.to_owned(),
+            format!(r#""properties":{}"#, in_order(&properties, order)),
+            r#""TypeDef:Struct":["z","a","m"]"#.to_owned(),
+            r#""description":"of a record""#.to_owned(),
+        ];
+        let defs = r#""$defs":{"text":{"title":"t","TypeDef:String":true}}"#;
+        let items = in_order(&own, order);
+        let record = format!("{},{defs}}}", &items[..items.len() - 1]);
+        let path = folder.write("s.json", &record);
+
+        // The schema of a record, in a file, and in files that are made of it.
+        let out = folder.at(&format!("{order}.mt"));
+        holdall(["build", "--schema", &path, "--records", &rows, "-o", &out]).ends_with(0);
+        let first = schema_text(&out);
+        assert!(first.contains(&items) && first.contains(defs), "{items}\n{first}");
+        for through in ["a.mt", "b.zt", "c.mt"] {
+            let from = if through == "c.mt" { folder.at("b.zt") } else { out.clone() };
+            holdall(["convert", &from, &folder.at(through), "-f"]).ends_with(0);
+        }
+        assert_eq!(schema_text(folder.at("a.mt")), first);
+        assert_eq!(schema_text(folder.at("c.mt")), first);
+        let migrated = folder.at("m.mt");
+        holdall(["schema", "migrate", &out, &path, "-o", &migrated, "-f"]).ends_with(0);
+        assert_eq!(schema_text(migrated), first);
+
+        // That of a whole file.
+        let whole = format!(
+            r#"{{"type":"object","required":["all"],{defs},"properties":{{"all":{{"TypeDef:Array":true,"items":{items}}}}}}}"#
+        );
+        let path = folder.write("w.json", &whole);
+        let out = folder.at("w.mt");
+        holdall(["build", "--schema", &path, "--records", &rows, "-o", &out, "-f"]).ends_with(0);
+        assert_eq!(schema_text(&out), whole);
+        holdall(["convert", &out, &folder.at("a.mt"), "--align", "512", "-f"]).ends_with(0);
+        assert!(schema_text(folder.at("a.mt")).contains(&items));
+    }
+}
+
+#[test]
+fn one_name_in_defs_and_in_definitions_is_two_things() {
+    let folder = Folder::new();
+    let schema = r##"{"definitions":{"t":{"TypeDef:Tensor":{"dtype":"U8","shape":[1]}}},"type":"object","properties":{"w":{"$ref":"#/$defs/t"},"b":{"$ref":"#/definitions/t"}},"required":["w","b"],"$defs":{"t":{"TypeDef:Tensor":{"dtype":"F32","shape":[2]}}}}"##;
+    let path = folder.write("s.json", schema);
+    let from = accept("metatensor/made-nested.mt");
+    let out = folder.at("o.mt");
+    let tensors = folder.at("tensors.zt");
+    let chosen = [
+        "--select",
+        "layers*0*.w",
+        "--select",
+        "head",
+        "--rename",
+        "layers[0].w=w",
+        "--rename",
+        "head=b",
+    ];
+    holdall(["convert", &from, &tensors].into_iter().chain(chosen)).ends_with(0);
+    holdall(["convert", &tensors, &out, "--schema", &path, "--drop-attributes"]).ends_with(0);
+    assert_eq!(schema_text(&out), schema);
+    plain_validator_says(&out).unwrap();
+    let shown = holdall(["schema", "layout", &out]).ends_with(0).out;
+    assert!(shown.contains("w     f32 [2]") && shown.contains("b     u8 [1]"), "{shown}");
+    // A schema that has them the other way round is not that of the file.
+    let other = folder.write(
+        "o.json",
+        schema
+            .replace("definitions/t", "x")
+            .replace("$defs/t", "definitions/t")
+            .replace("#/x", "#/$defs/t"),
+    );
+    holdall(["schema", "check", &other, &out]).ends_with(1);
+}
+
+#[test]
+fn a_safetensors_file_is_checked_by_a_map_of_references() {
+    let folder = Folder::new();
+    let map = |dtypes: Json| {
+        let pair =
+            json!({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2});
+        json!({"type": "object", "additionalProperties": {
+            "type": "object", "required": ["dtype", "shape", "data_offsets"],
+            "properties": {
+                "dtype": {"anyOf": dtypes},
+                "shape": {"type": "array", "items": {"type": "number"}},
+                "data_offsets": pair,
+            },
+        }})
+    };
+    let literal = |name: &str| json!({"type": "string", "const": name});
+    let file = accept("safetensors/python-0.8-numpy.safetensors");
+    let all = holdall(["inspect", &file, "--json"]).ends_with(0).json();
+    let dtypes: Vec<String> = all["tensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["components"]["data"]["dtype"].as_str().unwrap().to_ascii_uppercase())
+        .collect();
+    let known: Json = dtypes.iter().map(|name| literal(name)).collect();
+    let path = folder.write("all.json", map(known).to_string());
+    holdall(["schema", "check", &path, &file]).ends_with(0);
+    let path = folder.write("some.json", map(json!([literal("U64"), literal("F32")])).to_string());
+    let said = holdall(["schema", "check", &path, &file]).ends_with(1);
+    let said = format!("{}{}", said.out, said.err);
+    assert!(said.contains("U64|F32"), "{said}");
+}

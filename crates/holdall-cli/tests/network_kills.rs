@@ -4,7 +4,7 @@
 
 use crate::command::{command, holdall};
 use crate::serving::Serving;
-use holdall::http::{Hosts, Timeouts, Policy, Schemes};
+use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use holdall::{Convert, DType, ErrorKind, OpenOptions, TensorSpec, WriteOptions, Writer, convert};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

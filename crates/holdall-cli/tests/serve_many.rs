@@ -3,7 +3,7 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use crate::command::command;
-use holdall_net::protocol::{PendingResponse, Client};
+use holdall_net::protocol::{Client, PendingResponse};
 use holdall_net::quic::{Address, Trust};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, TransportConfig};
 use std::io::{BufRead as _, BufReader, Write as _};

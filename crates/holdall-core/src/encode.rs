@@ -157,12 +157,31 @@ pub struct EncodeOptions {
     /// Every component starts at a multiple of this many bytes: a power of two, at least the
     /// format's own alignment.
     pub align: Option<u64>,
+    /// Who checks the plain values of a header against the standard keywords of their schema.
+    pub values: ValueCheck,
+}
+
+/// Who checks the plain values of a header against the standard keywords of their schema.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValueCheck {
+    /// The encoder. A build that has no validator writes no plain values then.
+    #[default]
+    Encoder,
+    /// The caller, who has checked them already.
+    Caller,
 }
 
 impl EncodeOptions {
     /// The newest version at the format's own alignment.
     pub const fn new() -> EncodeOptions {
-        EncodeOptions { version: None, stated: None, align: None }
+        EncodeOptions { version: None, stated: None, align: None, values: ValueCheck::Encoder }
+    }
+
+    /// Has the caller check plain values.
+    pub fn with_values(mut self, values: ValueCheck) -> EncodeOptions {
+        self.values = values;
+        self
     }
 
     /// Writes this version.

@@ -22,7 +22,9 @@ pub mod window;
 pub mod wire;
 
 pub use bytes::Bytes;
-pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
+pub use encode::{
+    ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec, ValueCheck,
+};
 pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;

@@ -223,3 +223,30 @@ fn memory_is_held_to_limits() {
     let stream = Encoding::from_name("lzf").unwrap().stream(1, &limits).unwrap();
     assert!(streamed(stream, &stored, 7, 7).is_err());
 }
+
+/// The checksum of bytes that are not the same in both halves, as HDF5 1.8 computes it, and in each order of its bytes.
+#[test]
+fn fletcher32_is_read_in_two_orders_of_its_bytes_and_in_no_other() {
+    let content = b"holdall";
+    let sum = {
+        // Sums of big-endian 16-bit words modulo 65,535, an odd byte at the end as the high one of a word.
+        let words =
+            content.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |b| u32::from(*b)));
+        let (a, b) = words.fold((0, 0), |(a, b), word| {
+            let a = (a + word) % 65535;
+            (a, (b + a) % 65535)
+        });
+        (b << 16 | a).to_le_bytes()
+    };
+    assert_eq!(sum.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{sum:?}");
+    let read = |order: [usize; 4]| {
+        let stored = [&content[..], &order.map(|i| sum[i])].concat();
+        at_once(Encoding::from_name("fletcher32").unwrap(), 1, &stored, content.len())
+    };
+    for order in [[0, 1, 2, 3], [1, 0, 3, 2]] {
+        assert_eq!(read(order).unwrap(), content, "{order:?}");
+    }
+    for order in [[3, 2, 1, 0], [2, 3, 0, 1], [1, 0, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]] {
+        assert!(read(order).is_err(), "{order:?}");
+    }
+}

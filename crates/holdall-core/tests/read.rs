@@ -4,7 +4,8 @@ use bytes::Bytes;
 use holdall_core::codec::{FRAME_LEN, zstd};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
-    Assembly, ComponentDecoder, FetchSizing, Decoded, Digests, Extent, Plan, Purpose, ReadHints, Want, join,
+    Assembly, ComponentDecoder, Decoded, Digests, Extent, FetchSizing, Plan, Purpose, ReadHints,
+    Want, join,
 };
 use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Limits, Result, Role,
@@ -336,4 +337,43 @@ fn ranges_are_joined_where_that_is_cheaper() {
     let reads: Vec<_> = joined.iter().map(|j| (j.range.clone(), j.of.clone())).collect();
     assert_eq!(reads, [(0..150, vec![1, 3, 2]), (500..600, vec![0]), (2000..9000, vec![5])]);
     assert_eq!(join(&[0..100, 120..900], 50, 500).len(), 2);
+}
+
+/// Short reads of a remote source are requested together up to exactly one piece, and not across sources.
+#[test]
+fn reads_are_requested_together_up_to_one_piece() {
+    const LEN: u64 = 1000;
+    // Apart by more than the gap over which reads are merged.
+    let component = |source: u32, number: u64| Component {
+        role: Role::Data,
+        dtype: DType::U8,
+        logical_type: None,
+        encoding: Encoding::Raw,
+        byte_order: ByteOrder::Little,
+        stored: Extent::new(source, number * 10_000..number * 10_000 + LEN),
+        decoded_len: Some(LEN),
+        digest: None,
+    };
+    let mut hints = ReadHints::REMOTE;
+    hints.gap = 16;
+    let planned = hints;
+    let plan = |sources: &[u32]| {
+        let wants = sources.iter().enumerate();
+        let wants = wants.map(|(i, source)| Want::new(i as u32, component(*source, i as u64)));
+        Plan::new(wants.collect(), planned)
+    };
+    let same = plan(&[0; 6]);
+    assert_eq!(same.fetches().len(), 6);
+    for (piece, expected) in
+        [(0, 1), (LEN, 1), (2 * LEN - 1, 1), (2 * LEN, 2), (3 * LEN, 3), (6 * LEN, 6), (7 * LEN, 6)]
+    {
+        hints.piece = piece;
+        assert_eq!(same.together(0, &hints), expected, "{piece}");
+    }
+    assert_eq!(same.together(4, &hints), 2);
+    assert_eq!(same.together(6, &hints), 0);
+    let mixed = plan(&[0, 0, 1, 1]);
+    assert_eq!((mixed.together(0, &hints), mixed.together(2, &hints)), (2, 2));
+    hints.at_once = 1;
+    assert_eq!(same.together(0, &hints), 1, "a local source is read one by one");
 }

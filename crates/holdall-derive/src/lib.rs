@@ -45,7 +45,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     Ok(quote! {
         impl ::holdall::records::FromRecord for #own {
             fn check(
-                place: &::holdall::records::derive::Place<'_>,
+                place: &::holdall::records::derive::TypePath<'_>,
             ) -> ::holdall::Result<()> {
                 place.members(&[#(#members),*])
             }

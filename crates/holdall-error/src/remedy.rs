@@ -78,7 +78,7 @@ remedies! {
     WriteFormat {
         /// The id of the format.
         format: &'static str = "ztensor",
-        /// Its version.
+        /// Its version; empty where the format has none.
         version: &'static str = "1.2",
     } "write_format";
     /// Write without compression and digests.
@@ -180,6 +180,9 @@ impl fmt::Display for Remedy {
                 return write!(f, "if you trust the file, raise `Limits::{limit}` to {n}");
             }
             Remedy::DidYouMean { name } => return write!(f, "did you mean `{}`?", name.shown()),
+            Remedy::WriteFormat { format, version: "" } => {
+                return write!(f, "`{format}` can hold it");
+            }
             Remedy::WriteFormat { format, version } => {
                 return write!(f, "version {version} of `{format}` can hold it");
             }
@@ -213,7 +216,7 @@ impl fmt::Display for Remedy {
             }
             Remedy::FetchLinks => "`carton::links::fetch` gets what the package links to",
             Remedy::FetchWhole => "`carton::links::whole` writes a package with everything in it",
-            Remedy::FollowLinks => "`Follow::All` packs what such links lead to",
+            Remedy::FollowLinks => "`SymlinkPolicy::All` packs what such links lead to",
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",
             Remedy::BuildDataset => "`records::build` makes a dataset of records",

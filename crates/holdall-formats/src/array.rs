@@ -20,7 +20,7 @@ use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
 
 /// The attribute that names a type of NumPy's that has no like here.
-pub(super) const DESCR: &str = "numpy.descr";
+pub(super) use holdall_core::wire::npy::DESCR_KEYWORD as DESCR;
 
 /// The attribute that has the shape of a structured array whose dimensions are not one.
 pub(super) const SHAPE: &str = "numpy.shape";

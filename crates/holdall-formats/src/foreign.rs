@@ -35,7 +35,8 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
         return match tar::read(window, &limits) {
             Ok(members) => {
                 let names = members.iter().map(|member| member.name.as_str());
-                Ok(holding("a tar archive", names).unwrap_or_else(|| refusal("a tar archive", FILED)))
+                Ok(holding("a tar archive", names)
+                    .unwrap_or_else(|| refusal("a tar archive", FILED)))
             }
             Err(Stop::Fail(e)) if e.code() == tar::TOO_MANY.code => {
                 Ok(refusal("a tar archive", FILED))

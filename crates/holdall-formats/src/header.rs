@@ -154,7 +154,12 @@ impl Slots {
     }
 
     /// As [`holdall_core::encode::Encode::place`].
-    pub(super) fn next_offset(&self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+    pub(super) fn next_offset(
+        &self,
+        end: u64,
+        tensor: &TensorSpec,
+        component: usize,
+    ) -> Result<u64> {
         let slot = self.due(tensor, component)?;
         if slot.shares.is_some() {
             let unit = self.of.unit;

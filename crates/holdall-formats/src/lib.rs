@@ -14,6 +14,7 @@
 mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
+mod convert;
 mod element;
 #[cfg(feature = "flax")]
 pub mod flax;
@@ -76,6 +77,7 @@ pub mod ztensor;
 pub mod ztensor2;
 
 pub use array::{Elements, add_array, add_arrays, array_header};
+pub use convert::{beyond_float, convert_elements};
 pub use element::{schema_dtype, stored_as};
 #[cfg(any(feature = "hdf5", feature = "numpy"))]
 pub use structured::npy_type;
@@ -83,8 +85,8 @@ pub use structured::npy_type;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;
 pub use format::{
-    ExternalFiles, ContentDigest, DecodeExternal, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
-    NewEncoder, OldEnd, Parts, Shards,
+    ContentDigest, DecodeExternal, ExternalFiles, FindOldEnds, FindTable, Format, IndexLocation,
+    ModelPart, NewEncoder, OldEnd, Parts, Shards,
 };
 
 #[allow(unused_imports, reason = "a build may have no format that is written")]

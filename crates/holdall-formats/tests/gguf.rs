@@ -167,7 +167,8 @@ fn key_values_are_attributes() {
 /// Writes what an index describes, with these bytes.
 fn encode(index: &Index, bytes: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut encoder = FORMAT.encode.unwrap()(&EncodeOptions::new()).unwrap();
-    let specs: Vec<TensorSpec> = index.tensors().map(|t| TensorSpec::from_info(&t).unwrap()).collect();
+    let specs: Vec<TensorSpec> =
+        index.tensors().map(|t| TensorSpec::from_info(&t).unwrap()).collect();
     let mut out = encoder.begin(index.attributes(), &specs).unwrap().to_vec();
     for spec in &specs {
         let start = encoder.next_offset(out.len() as u64, spec, 0).unwrap();

@@ -69,7 +69,8 @@ fn rewritten(bytes: &[u8], attributes: &Attributes, options: &EncodeOptions) -> 
     // In the order of their bytes, as conversions and edits write them.
     let mut tensors: Vec<_> = index.tensors().collect();
     tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min());
-    let specs: Vec<TensorSpec> = tensors.iter().map(|t| TensorSpec::from_info(t).unwrap()).collect();
+    let specs: Vec<TensorSpec> =
+        tensors.iter().map(|t| TensorSpec::from_info(t).unwrap()).collect();
     let get = |t: usize, c: usize| {
         let stored = tensors[t].components().nth(c).unwrap().stored;
         bytes[stored.start as usize..stored.end as usize].to_vec()

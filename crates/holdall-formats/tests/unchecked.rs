@@ -29,7 +29,7 @@ fn values_are_read_with_a_warning() {
 fn values_are_not_written() {
     let write = |index: &holdall_core::Index| {
         let specs: Vec<TensorSpec> =
-            index.tensors().map(|t| TensorSpec::of(&t).expect("it is raw")).collect();
+            index.tensors().map(|t| TensorSpec::from_info(&t).expect("it is raw")).collect();
         let attributes: &Attributes = index.attributes();
         let mut encoder =
             (metatensor::FORMAT.encode.expect("it is written"))(&EncodeOptions::new())?;

@@ -335,7 +335,9 @@ fn take_buffers(
     let mut taken = 0;
     let (is_mapped, usage) = match way {
         UploadMode::Staged => (false, usage | wgpu::BufferUsages::COPY_DST),
-        UploadMode::Mapped => (true, usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_WRITE),
+        UploadMode::Mapped => {
+            (true, usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_WRITE)
+        }
     };
     let take = |(at, size): (usize, &u64)| {
         let doing = format_args!("a buffer of {size} bytes, with {taken} of {all} bytes taken");

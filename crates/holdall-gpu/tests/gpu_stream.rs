@@ -26,7 +26,7 @@ fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");
     write(&path, "ztensor", Some(1), Some(Algorithm::Crc32c));
-    let server = Server::of(std::fs::read(&path).unwrap());
+    let server = Server::with_file(std::fs::read(&path).unwrap());
     let far = OpenOptions::new().with_policy(policy()).open(server.url("/m.zt")).unwrap();
     for file in [open_checked(&path), far] {
         let options = LoadOptions::new()
@@ -198,7 +198,7 @@ fn a_stream_that_lies_is_an_error_and_no_tensor() {
     let stored = stored.components().next().unwrap().stored;
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[stored.start as usize + 1000] ^= 4;
-    let server = Server::of(bytes);
+    let server = Server::with_file(bytes);
     let far = OpenOptions::new().with_policy(policy()).with_check(Check::Read);
     let far = far.open(server.url("/m.zt")).unwrap();
     let mut stream = stream_model(&device, &queue, &far, &LoadOptions::new()).unwrap();

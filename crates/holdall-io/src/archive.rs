@@ -55,7 +55,11 @@ pub struct ArchiveEntry {
 ///
 /// # Errors
 /// [`NO_ARCHIVE`]; what is wrong with it; Io.
-pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<ArchiveContents> {
+pub fn contents(
+    source: Arc<dyn ByteSource>,
+    name: &str,
+    limits: &Limits,
+) -> Result<ArchiveContents> {
     let len = source.len();
     let read = || {
         let archive = Archive::read(source, limits)?;

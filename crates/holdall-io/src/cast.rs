@@ -5,10 +5,10 @@ use crate::casting::{CastPieces, Casting};
 use crate::error::{CAST_RULE, NOT_CAST, SCALED};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
-use crate::items::{ComponentSource, Item, CopyMode, MadePieces};
+use crate::items::{ComponentSource, CopyMode, Item, MadePieces};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::layout::number::{NumberClass, ElementType};
+use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::model::nearest;
 use holdall_core::{Component, Error, Layout, Remedy, Result, TensorSpec};
 use std::fmt;
@@ -237,6 +237,13 @@ impl ComponentSource {
         let caster = Caster::new(dtype, logical, count, to, Overflow::Infinite);
         let (tensor, overflowed) = (tensor.clone(), Arc::default());
         let refused = Some(refused);
-        Some(ComponentSource::Cast(Box::new(Casting { tensor, component, to, caster, overflowed, refused })))
+        Some(ComponentSource::Cast(Box::new(Casting {
+            tensor,
+            component,
+            to,
+            caster,
+            overflowed,
+            refused,
+        })))
     }
 }

@@ -24,13 +24,15 @@ use std::sync::OnceLock;
 /// | all of it as a range or as rows | nothing | all but SHA-256 | all | all |
 /// | views of other layouts (sparse, quantized, described), dense copies | nothing | all but SHA-256 | all | all |
 /// | a part: rows, slices, elements | nothing | nothing | nothing | nothing |
+/// | frames of zstd and chunks with a Fletcher-32 that a part lies in, for their own checksums | all | all | all | all |
 /// | single records, single entries of a blob, of a file at hand | nothing | nothing | nothing | all of the tensor, when its records are opened |
 /// | a view of mapped bytes: [`Tensor::bytes`], [`Tensor::dense`] | nothing | nothing | nothing | all |
 /// | a component that only a [checksum](holdall_core::model::Checksum) of more bytes covers | nothing | nothing | nothing | that, once |
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |
 /// | all records of a dataset, all entries of a blob | nothing | all but SHA-256 | all | all |
 ///
-/// A digest covers all bytes of a component, so a part of it cannot be compared. A CRC-32 that a zip has of a compressed component is
+/// A digest covers all bytes of a component, so a part of it cannot be compared. Frames and chunks are decoded whole, so that their own
+/// checksums are compared whatever part of them is wanted, unless a digest of the whole component is compared instead. A CRC-32 that a zip has of a compressed component is
 /// compared whenever all of it is decoded, also under `Off`, because decoding computes it.
 ///
 /// Operations that write a model from another (conversion, edits, packing, salvage) read under `All`, whatever the file was opened with,

@@ -51,7 +51,8 @@ impl OpenOptions {
         let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();
         let items: Option<Vec<Index>> = items.into_iter().collect();
         let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
-        let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.check_faults(index));
+        let index =
+            checkpoint.join(&lens, &items, limits).and_then(|index| self.check_faults(index));
         let shown = folder.shown();
         let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| folder.locate(name)));
         all.insert(0, ModelFile::new(FileRole::Index, folder.locate(NAME), None));

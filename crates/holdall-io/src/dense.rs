@@ -63,7 +63,9 @@ impl Tensor {
                 Tiles::from_tensor(info, get, limits).map(View::Tiles)
             }
             Layout::Strided => Strided::from_tensor(info, get).map(View::Strided),
-            Layout::Blocks(_) => Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view))),
+            Layout::Blocks(_) => {
+                Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
+            }
             Layout::QuantizedGroup => {
                 Quantized::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
             }

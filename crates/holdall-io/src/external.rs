@@ -131,7 +131,8 @@ impl OpenOptions {
             sources.push(source);
         }
         let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
-        let index = index.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&shown))?;
+        let index =
+            index.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&shown))?;
         let all = ModelFile::with_external(site.location.clone(), external);
         Ok(self.open_index(index, sources, shown)?.with_files(all))
     }

@@ -156,6 +156,12 @@ impl File {
         self.0.options.io()
     }
 
+    /// How files that it links to are fetched, if it is a package.
+    #[cfg(feature = "carton")]
+    pub(crate) fn fetching(&self) -> &crate::package::Fetching {
+        &self.0.options.fetching
+    }
+
     /// The checksums that cover more than one component.
     pub(crate) fn covering(&self) -> &Covering {
         &self.0.covering

@@ -5,7 +5,7 @@ use crate::index::decode_index;
 use crate::items::Sharing;
 use crate::source::ByteSource;
 use holdall_core::ledger::{Expected, Record, Side, TieRule, compare};
-use holdall_core::{Encode, LIMITS, Limits, Result};
+use holdall_core::{Encode, Index, LIMITS, Limits, Result};
 
 /// Compares a file with the record of what was written from it, before that is published. Returns what was left behind, in
 /// words.
@@ -18,11 +18,15 @@ pub fn close(file: &File, record: &Record, expected: &Expected) -> Result<Vec<St
 }
 
 /// Decodes what was written and compares it with the record of what the encoder was given: a reader finds all of it. The record
-/// gets the attributes that the file has, where the encoder has its own.
+/// gets the attributes that the file has, where the encoder has its own. Returns what the file contains.
 ///
 /// # Errors
 /// `internal/ledger`; what the decoder finds wrong; Io.
-pub fn read_back(source: &dyn ByteSource, record: &mut Record, encoder: &dyn Encode) -> Result<()> {
+pub fn read_back(
+    source: &dyn ByteSource,
+    record: &mut Record,
+    encoder: &dyn Encode,
+) -> Result<Index> {
     let index = decode_index(source, &unlimited())?;
     if !encoder.writes_attributes() {
         record.set_attributes(Some(index.attributes().clone()));
@@ -35,7 +39,7 @@ pub fn read_back(source: &dyn ByteSource, record: &mut Record, encoder: &dyn Enc
     encoder.own_attributes().iter().for_each(|key| expected.change_attribute(*key));
     let mut ledger = compare(Side::Record(record), Side::Index(&index), &expected);
     ledger.unaccounted.append(&mut ledger.left_behind);
-    ledger.check().map(drop)
+    ledger.check().map(|_| index)
 }
 
 /// Limits for a file that was just written: whatever its source was opened with, it is as large as it is.

@@ -66,7 +66,7 @@ pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use holdall_core::layout::number::{ElementType, Number};
 pub use index::{fetch_ends, format_of, table_of};
-pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, BufferRange};
+pub use load::{BufferRange, LoadOptions, Loaded, LoadedMemory, LoadedTensor};
 pub use location::Location;
 pub use model::{FileRole, ModelFile};
 pub use model_folder::ModelFolder;

@@ -329,7 +329,8 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`].
     pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
-        let index = decode_index(&*source, self.limits()).and_then(|index| self.check_faults(index));
+        let index =
+            decode_index(&*source, self.limits()).and_then(|index| self.check_faults(index));
         let index = index.map_err(|e| e.in_source(&name))?;
         let sources = Sources::new(vec![source], &index);
         Ok(File::new(index, sources, self, io, name))

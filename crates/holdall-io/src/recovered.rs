@@ -33,7 +33,7 @@ impl Recovered {
         let encoding = self.entry.method.encoding();
         let component = Component::of_bytes(self.data.clone().into(), encoding, self.entry.len);
         let context = ErrorContext::default();
-        Pieces::new(Sources::from(source), limits.clone(), context, component, None, None)
+        Pieces::with_table(Sources::from(source), limits.clone(), context, component, None, None)
     }
 }
 
@@ -75,7 +75,11 @@ pub fn has_directory(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
 ///
 /// # Errors
 /// Io.
-pub fn entries(source: &Arc<dyn ByteSource>, limits: &Limits, work: &Work) -> Result<RecoveredEntries> {
+pub fn entries(
+    source: &Arc<dyn ByteSource>,
+    limits: &Limits,
+    work: &Work,
+) -> Result<RecoveredEntries> {
     let mut out = RecoveredEntries::default();
     let mut names: HashSet<String> = HashSet::new();
     let mut at = 0;

@@ -15,7 +15,7 @@ use crate::source::ByteSource;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
 use holdall_core::{Error, Remedy, Result};
-use holdall_formats::folders::{self, ModelFiles, FOLDERS, chosen};
+use holdall_formats::folders::{self, FOLDERS, ModelFiles, chosen};
 pub use holdall_formats::shards::part_name;
 use holdall_formats::shards::{self, Map, NO_MODEL, PartName, SHARD_OUTSIDE, Shard, Split};
 use std::path::{Path, PathBuf};
@@ -175,7 +175,9 @@ impl OpenOptions {
         let shown = folder.shown();
         match chosen(&all) {
             ModelFiles::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
-            ModelFiles::Whole(name, warning) => self.open_shards(folder, &[name], vec![warning], shown),
+            ModelFiles::Whole(name, warning) => {
+                self.open_shards(folder, &[name], vec![warning], shown)
+            }
             ModelFiles::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
             ModelFiles::Checkpoint(_) => self.open_checkpoint(folder),
             ModelFiles::File(name) => self.open_in(folder, name),

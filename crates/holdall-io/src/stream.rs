@@ -169,8 +169,8 @@ impl Shared {
             match loaded {
                 Ok(loaded) => {
                     let loaded = Arc::new(loaded);
-                    let all =
-                        (0..loaded.len()).map(|at| StreamedTensor { loaded: Arc::clone(&loaded), at });
+                    let all = (0..loaded.len())
+                        .map(|at| StreamedTensor { loaded: Arc::clone(&loaded), at });
                     state.ready.extend(all);
                 }
                 Err(e) => {

@@ -142,3 +142,53 @@ proptest! {
         prop_assert_eq!(&out, &serde_json::to_string(&text).unwrap());
     }
 }
+
+/// Integers in every spelling of at most 20 digits, with their exact values.
+#[test]
+fn integers_are_exact_in_every_spelling() {
+    let integer = |text: &str| {
+        let mut reader = Reader::new(text.as_bytes(), 0, DEPTH).unwrap();
+        reader.number().unwrap().integer()
+    };
+    let whole = [
+        ("0", 0),
+        ("-0", 0),
+        ("0.000e99999999999999999999", 0),
+        ("3", 3),
+        ("-3.0", -3),
+        ("30e-1", 3),
+        ("0.03e2", 3),
+        ("1203.400e2", 120_340),
+        ("100e-2", 1),
+        ("1e19", 10_000_000_000_000_000_000),
+        ("-99999999999999999999", -99_999_999_999_999_999_999),
+        ("99999999999999999999.000", 99_999_999_999_999_999_999),
+        ("18446744073709551616", 1 << 64),
+    ];
+    for (text, value) in whole {
+        assert_eq!(integer(text), Some(value), "{text}");
+    }
+    for text in
+        ["0.5", "3e-1", "1203.401e2", "1e20", "100000000000000000000", "1e99999999999999999999"]
+    {
+        assert_eq!(integer(text), None, "{text}");
+    }
+}
+
+proptest! {
+    /// A number with its point moved and an exponent that moves it back is the same integer.
+    #[test]
+    fn moved_points_change_no_integer(value in -(1i128 << 63)..1 << 64, shift in 0usize..25) {
+        let size = value.unsigned_abs().to_string();
+        let padded = format!("{size:0>width$}", width = shift + 1);
+        let (before, after) = padded.split_at(padded.len() - shift);
+        let sign = if value < 0 { "-" } else { "" };
+        let before = match before.trim_start_matches('0') { "" => "0", kept => kept };
+        let text = match after {
+            "" => format!("{sign}{before}"),
+            _ => format!("{sign}{before}.{after}E+{shift}"),
+        };
+        let mut reader = Reader::new(text.as_bytes(), 0, DEPTH).unwrap();
+        prop_assert_eq!(reader.number().unwrap().integer(), Some(value), "{}", text);
+    }
+}

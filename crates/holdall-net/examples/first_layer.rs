@@ -4,7 +4,7 @@
 //! `cargo run --release --package holdall-net --features quic --example first_layer -- 1024` makes a model of 1024 MiB, serves it,
 //! and prints when each layer came.
 
-use holdall::http::{Hosts, Timeouts, Policy};
+use holdall::http::{Hosts, Policy, Timeouts};
 use holdall::serve::{Files, Identity, Protocols, ServeOptions, Service, Serving};
 use holdall::{
     Algorithm, DType, Error, LoadOptions, OpenOptions, Result, Role, TensorSpec, WriteOptions,

@@ -30,7 +30,9 @@ mod shelf;
 mod wait;
 
 pub use service::Service;
-pub use shelf::{Access, ServerLimits, RequestOutcome, Entry, Log, ServedFile, FileCatalog, Tokens};
+pub use shelf::{
+    Access, Entry, FileCatalog, Log, RequestOutcome, ServedFile, ServerLimits, Tokens,
+};
 
 use holdall_core::Rule;
 

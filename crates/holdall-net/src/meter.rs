@@ -2,7 +2,7 @@
 
 use crate::protocol::FileId;
 use crate::rules::NO_FILE;
-use crate::shelf::{RequestOutcome, Entry, ServedFile, FileCatalog};
+use crate::shelf::{Entry, FileCatalog, RequestOutcome, ServedFile};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result};

@@ -2,7 +2,7 @@
 
 use crate::meter::{By, Meter, Numbers};
 use crate::pace::Pace;
-use crate::shelf::{Access, ServerLimits, RequestOutcome, Log, FileCatalog, Tokens};
+use crate::shelf::{Access, FileCatalog, Log, RequestOutcome, ServerLimits, Tokens};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -3,9 +3,9 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::Result;
-use holdall_net::protocol::{PendingResponse, Client, FileId, PROTOCOL, RefusalReason};
-use holdall_net::quic::{Address, Identity, QuicTimeouts, Remote, Server, Priority};
-use holdall_net::{ServerLimits, Entry, Log, ServedFile, Service, FileCatalog};
+use holdall_net::protocol::{Client, FileId, PROTOCOL, PendingResponse, RefusalReason};
+use holdall_net::quic::{Address, Identity, Priority, QuicTimeouts, Remote, Server};
+use holdall_net::{Entry, FileCatalog, Log, ServedFile, ServerLimits, Service};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

@@ -23,7 +23,11 @@ struct Response {
 }
 
 impl Response {
-    fn new(status: u16, headers: impl Iterator<Item = (String, String)>, body: Vec<u8>) -> Response {
+    fn new(
+        status: u16,
+        headers: impl Iterator<Item = (String, String)>,
+        body: Vec<u8>,
+    ) -> Response {
         let mut headers: Vec<_> = headers.filter(|(name, _)| name != "connection").collect();
         headers.sort();
         Response { status, headers, body }

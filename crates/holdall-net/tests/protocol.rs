@@ -3,8 +3,9 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_net::protocol::{
-    ResponseStream, PendingResponse, Client, FileId, GROUP, INDEX_MAX, ServerAction, Prover, Refusal, PendingRequest, Root,
-    Server, ServerFrame, Step, ServerMessage, Tree, RefusalReason, proven_len, total,
+    Client, FileId, GROUP, INDEX_MAX, PendingRequest, PendingResponse, Prover, Refusal,
+    RefusalReason, ResponseStream, Root, Server, ServerAction, ServerFrame, ServerMessage, Step,
+    Tree, proven_len, total,
 };
 use holdall_net::{ServerLimits, Tokens};
 use std::collections::{BTreeMap, VecDeque};
@@ -403,7 +404,11 @@ fn requests_stay_inside_the_file() {
     server.opened(file, Ok((FileId([0; 32]), 100, vec![])));
     assert_eq!(ask(&server, file, vec![0..100]), Ok(()));
     assert_eq!(ask(&server, file, vec![0..101]), Err(RefusalReason::Request));
-    assert_eq!(ask(&server, file, vec![0..60, 30..80]), Err(RefusalReason::Request), "more than it has");
+    assert_eq!(
+        ask(&server, file, vec![0..60, 30..80]),
+        Err(RefusalReason::Request),
+        "more than it has"
+    );
     assert_eq!(ask(&server, file, vec![0..1, u64::MAX - 1..u64::MAX]), Err(RefusalReason::Request));
     assert_eq!(ask(&server, file + 1, vec![0..1]), Err(RefusalReason::Request));
     let mut requesting = PendingRequest::default();

@@ -80,6 +80,8 @@ pub struct PackedFile {
     pub sha256: Option<[u8; 32]>,
     /// The path in the package of the file that it stands for at last, where it is a symbolic link.
     pub target: Option<String>,
+    /// The path in the package that a symbolic link names, which may be that of another link.
+    pub next: Option<String>,
     /// The number of what was found; `None` where only `LINKS` has it.
     pub found: Option<usize>,
 }
@@ -90,7 +92,11 @@ impl PackageContents {
     ///
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
-    pub fn new(found: Vec<FoundPath<'_>>, texts: &Texts, limits: &Limits) -> Result<PackageContents> {
+    pub fn new(
+        found: Vec<FoundPath<'_>>,
+        texts: &Texts,
+        limits: &Limits,
+    ) -> Result<PackageContents> {
         let parse = match texts.are_unpacked {
             true => Description::parse_own,
             false => Description::parse,
@@ -298,6 +304,7 @@ fn gather(
                     len: Some(file.len),
                     sha256,
                     target: file.target,
+                    next: None,
                     found: Some(file.at),
                 }
             }
@@ -333,7 +340,7 @@ fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Re
         let e = MISSING_FILE.broken(message);
         return Err(if path == CARTON_TOML { e.with_hint(PUT_BACK) } else { e });
     }
-    Ok(PackedFile { path, len: None, sha256: Some(sha256), target: None, found: None })
+    Ok(PackedFile { path, len: None, sha256: Some(sha256), target: None, next: None, found: None })
 }
 
 /// The error for a file whose bytes have another hash than `MANIFEST` says.

@@ -74,7 +74,14 @@ impl ValueSpec {
     /// An input or output without a description.
     pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
         let name = name.into();
-        ValueSpec { name, ty, shape, description: None, internal_name: None, other: UnknownKeys::new() }
+        ValueSpec {
+            name,
+            ty,
+            shape,
+            description: None,
+            internal_name: None,
+            other: UnknownKeys::new(),
+        }
     }
 }
 

@@ -64,14 +64,14 @@ mod revise;
 pub mod rules;
 pub mod signature;
 mod sum;
-mod symlinks;
+pub mod symlinks;
 pub mod tensors;
 pub mod value;
 pub mod write;
 mod zipped;
 
 pub use compare::{Comparison, compare};
-pub use contents::{PackageContents, FoundPath, PackedFile, Texts, sha256, wrong_hash};
+pub use contents::{FoundPath, PackageContents, PackedFile, Texts, sha256, wrong_hash};
 pub use demands::{percent_decoded, unmet};
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,

@@ -139,10 +139,12 @@ impl MessageKind {
             (MessageKind::Model, 7) | (MessageKind::Attribute, 6 | 11) => MessageKind::Graph,
             (MessageKind::Model, 8) => MessageKind::Operators,
             (MessageKind::Graph, 1) => MessageKind::Node,
-            (MessageKind::Graph, 5) | (MessageKind::Attribute, 5 | 10) | (MessageKind::SparseTensor, 1 | 2) => {
-                MessageKind::Tensor
+            (MessageKind::Graph, 5)
+            | (MessageKind::Attribute, 5 | 10)
+            | (MessageKind::SparseTensor, 1 | 2) => MessageKind::Tensor,
+            (MessageKind::Graph, 15) | (MessageKind::Attribute, 22 | 23) => {
+                MessageKind::SparseTensor
             }
-            (MessageKind::Graph, 15) | (MessageKind::Attribute, 22 | 23) => MessageKind::SparseTensor,
             (MessageKind::Graph, 11..=13) => MessageKind::ValueInfo,
             (MessageKind::Node, 5) => MessageKind::Attribute,
             (MessageKind::ValueInfo, 2) | (MessageKind::Attribute, 14 | 15) => MessageKind::Type,
@@ -151,9 +153,9 @@ impl MessageKind {
             (MessageKind::Sequence, 1) => MessageKind::Type,
             (MessageKind::TensorType, 2) => MessageKind::Shape,
             (MessageKind::Shape, 1) | (MessageKind::Tensor, 13) => MessageKind::Flat,
-            (MessageKind::Tensor, 1 | 5 | 7 | 11) | (MessageKind::Attribute, 8) | (MessageKind::SparseTensor, 3) => {
-                MessageKind::Numbers
-            }
+            (MessageKind::Tensor, 1 | 5 | 7 | 11)
+            | (MessageKind::Attribute, 8)
+            | (MessageKind::SparseTensor, 3) => MessageKind::Numbers,
             _ => MessageKind::Opaque,
         }
     }
@@ -199,7 +201,8 @@ fn walk(bytes: &[u8], each: &mut dyn FnMut(MessageKind, u64, Field<'_>)) -> Resu
 pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
     let mut found = false;
     walk(bytes, &mut |part, number, field| {
-        let is_type = matches!((part, number), (MessageKind::Tensor, 2) | (MessageKind::TensorType, 1));
+        let is_type =
+            matches!((part, number), (MessageKind::Tensor, 2) | (MessageKind::TensorType, 1));
         found |= is_type && field.varint() == Some(DOUBLE);
     })?;
     Ok(found)

@@ -1,8 +1,8 @@
 //! `carton.toml`, from its text.
 
 use crate::description::{
-    Description, DimSpec, Example, OptionValue, UnknownKeys, Reference, Runner, SelfTest, ShapeSpec,
-    Tolerance, ValueSpec,
+    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
+    UnknownKeys, ValueSpec,
 };
 use crate::fields::{self, Fields, Warnings};
 use crate::rules::*;
@@ -51,7 +51,10 @@ fn other(table: &Table, known: &[&str]) -> UnknownKeys {
 
 /// The same of a table that is there, perhaps.
 fn other_in(table: &Table, key: &str, known: &[&str]) -> UnknownKeys {
-    table.get(key).and_then(Value::as_table).map_or_else(UnknownKeys::new, |table| other(table, known))
+    table
+        .get(key)
+        .and_then(Value::as_table)
+        .map_or_else(UnknownKeys::new, |table| other(table, known))
 }
 
 impl Description {

@@ -7,7 +7,7 @@ use holdall_core::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Bytes of the longest path: what every system opens, as long as the package is not deep in other folders itself.
-pub(super) const LONGEST: usize = 1024;
+pub const LONGEST: usize = 1024;
 /// Bytes of the longest part of a path: what file systems take for one name.
 const LONGEST_PART: usize = 255;
 

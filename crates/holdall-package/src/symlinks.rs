@@ -6,10 +6,10 @@ use crate::{TENSOR_INDEX, paths};
 use holdall_core::error::{Error, Result, Shown as _};
 
 /// Links on the way to a file: as many as Linux follows.
-const MOST_STEPS: usize = 40;
+pub const MOST_STEPS: usize = 40;
 
-/// Gives every link of `files`, which are in the order of their paths, the path of the file that it leads
-/// to at last, and that file's length.
+/// Gives every link of `files`, which are in the order of their paths, the path that it names, the path of the file that it
+/// leads to at last, and that file's length.
 ///
 /// # Errors
 /// [`SYMLINK`].
@@ -23,11 +23,12 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
         if end.sha256 != file.sha256 {
             return Err(broken(file, &format!("and `{}` have different hashes", end.path)));
         }
-        resolved.push((at, end.path.clone(), end.len));
+        let text = file.target.as_deref().unwrap_or_default();
+        resolved.push((at, target_path(&file.path, text).ok(), end.path.clone(), end.len));
     }
-    for (at, path, len) in resolved {
+    for (at, next, path, len) in resolved {
         if let Some(file) = files.get_mut(at) {
-            (file.target, file.len) = (Some(path), len);
+            (file.next, file.target, file.len) = (next, Some(path), len);
         }
     }
     Ok(())
@@ -35,12 +36,12 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
 
 fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
     let mut at = link;
-    for _ in 0..MOST_STEPS {
+    for _ in 0..=MOST_STEPS {
         let Some(target) = &at.target else { return Ok(at) };
         if at.path == TENSOR_INDEX {
             return Err(broken(link, "is a link, which the table of tensors must not be"));
         }
-        let path = path_of(&at.path, target)
+        let path = target_path(&at.path, target)
             .map_err(|what| broken(link, &format!("{what}: `{}`", target.shown())))?;
         let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
         let Some(next) = found.and_then(|found| files.get(found)) else {
@@ -51,8 +52,11 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
     Err(broken(link, "leads round in a loop, or over more than 40 links"))
 }
 
-/// The path in the package that `target` names, seen from the link at `link`; or what is wrong with it.
-fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
+/// Returns the path in the package that the symbolic link at the path `link` names, whose text is `target`.
+///
+/// # Errors
+/// What is wrong with the text, as the end of a sentence about the link.
+pub fn target_path(link: &str, target: &str) -> Result<String, &'static str> {
     let (folder, _) = link.rsplit_once('/').ok_or("is a link, and in no folder")?;
     match target.as_bytes() {
         [] => return Err("leads nowhere: its target is empty"),
@@ -77,18 +81,39 @@ fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
     paths::check(&path).map(|()| path).map_err(|_| "leads to what is not a path of a package")
 }
 
+/// Returns the text of a symbolic link at the path `link` that names `target`: the shortest relative path, with `/` between its
+/// parts. Returns `None` if they are not two paths of files in the same top folder.
+pub fn link_text(link: &str, target: &str) -> Option<String> {
+    let is_plain = |path: &str| path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let (folder, _) = link.rsplit_once('/')?;
+    if !is_plain(link) || !is_plain(target) {
+        return None;
+    }
+    let from: Vec<&str> = folder.split('/').collect();
+    let to: Vec<&str> = target.split('/').collect();
+    if to.len() < 2 || from.first() != to.first() {
+        return None;
+    }
+    // The last part of the target is its name, not a folder.
+    let folders = to.iter().take(to.len().saturating_sub(1));
+    let same = from.iter().zip(folders).take_while(|(a, b)| a == b).count();
+    let up = std::iter::repeat_n("..", from.len().saturating_sub(same));
+    Some(up.chain(to.iter().skip(same).copied()).collect::<Vec<_>>().join("/"))
+}
+
 #[cold]
 fn broken(link: &PackedFile, what: &str) -> Error {
     SYMLINK.broken(format!("`{}` {what}", link.path.shown()))
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 mod tests {
     use super::*;
 
     #[test]
     fn targets_are_seen_from_the_folder_of_the_link() {
-        let to = |target: &str| path_of("model/a/link", target);
+        let to = |target: &str| target_path("model/a/link", target);
         assert_eq!(to("b").as_deref(), Ok("model/a/b"));
         assert_eq!(to("./../blobs/x").as_deref(), Ok("model/blobs/x"));
         assert_eq!(to("..").as_deref(), Ok("model"));
@@ -106,6 +131,45 @@ mod tests {
         ] {
             assert!(to(out).is_err_and(|said| said.contains(what)), "{out:?}");
         }
-        assert_eq!(path_of("link", "b"), Err("is a link, and in no folder"));
+        assert_eq!(target_path("link", "b"), Err("is a link, and in no folder"));
+    }
+
+    #[test]
+    fn texts_lead_back_to_their_targets() {
+        let paths =
+            ["model/x", "model/a/x", "model/a/b/x", "model/ab/x", "model/a/y", "model/b/a/x"];
+        for link in paths {
+            for target in paths {
+                let text = link_text(link, target).unwrap_or_default();
+                assert_eq!(target_path(link, &text).as_deref(), Ok(target), "{link} {text}");
+            }
+        }
+        assert_eq!(link_text("model/a/b/x", "model/a/y").as_deref(), Some("../y"));
+        for (link, target) in
+            [("x", "y"), ("model/x", "misc/x"), ("model/x", "model"), ("model/../x", "model/x")]
+        {
+            assert_eq!(link_text(link, target), None, "{link} {target}");
+        }
+    }
+
+    #[test]
+    fn forty_links_may_follow_each_other() {
+        let file = |number: usize, target: Option<usize>| PackedFile {
+            path: format!("model/{number:02}"),
+            len: Some(1),
+            sha256: None,
+            target: target.map(|to| format!("{to:02}")),
+            next: None,
+            found: Some(number),
+        };
+        for (count, is_fine) in [(1, true), (40, true), (41, false)] {
+            let mut files: Vec<PackedFile> =
+                (0..count).map(|at| file(at, Some(at + 1))).chain([file(count, None)]).collect();
+            let last = format!("model/{count:02}");
+            match resolve(&mut files) {
+                Ok(()) => assert!(is_fine && files[0].target == Some(last), "{count}"),
+                Err(e) => assert!(!is_fine && e.code() == SYMLINK.code, "{count}: {e}"),
+            }
+        }
     }
 }

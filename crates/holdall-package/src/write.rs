@@ -5,8 +5,8 @@
 //! example.
 
 use crate::description::{
-    Description, DimSpec, Example, OptionValue, UnknownKeys, Reference, SelfTest, ShapeSpec, Tolerance,
-    ValueSpec,
+    Description, DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance,
+    UnknownKeys, ValueSpec,
 };
 use crate::links::Links;
 use crate::manifest::Manifest;

@@ -1,6 +1,6 @@
 //! A package in a zip: which entries are its texts and its files.
 
-use crate::contents::{PackageContents, FoundPath, Texts};
+use crate::contents::{FoundPath, PackageContents, Texts};
 use crate::fields::Warnings;
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};

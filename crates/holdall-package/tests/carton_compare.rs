@@ -43,7 +43,8 @@ fn floats_are_close_as_numpy_says() {
 #[test]
 fn the_report_says_how_far_and_where() {
     let found = TensorValue::from_elements(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.5, 7.0]).unwrap();
-    let expected = TensorValue::from_elements(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0]).unwrap();
+    let expected =
+        TensorValue::from_elements(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0]).unwrap();
     let c = compare(&found, &expected, &Tolerance::default());
     assert_eq!((c.count, c.differ, c.max_abs, c.max_rel), (6, 2, 7.0, f64::INFINITY));
     let first = c.first.unwrap();
@@ -66,14 +67,22 @@ fn the_report_says_how_far_and_where() {
 #[test]
 fn integers_and_texts_are_compared_exactly() {
     let loose = tolerance(1.0, 1.0, true);
-    let (a, b) =
-        (TensorValue::from_elements(vec![], &[u64::MAX]).unwrap(), TensorValue::from_elements(vec![], &[0u64]).unwrap());
+    let (a, b) = (
+        TensorValue::from_elements(vec![], &[u64::MAX]).unwrap(),
+        TensorValue::from_elements(vec![], &[0u64]).unwrap(),
+    );
     let c = compare(&a, &b, &loose);
     assert_eq!((c.differ, c.max_abs, c.max_rel), (1, u64::MAX as f64, f64::INFINITY));
-    let (a, b) = (TensorValue::from_elements(vec![1], &[i64::MIN]), TensorValue::from_elements(vec![1], &[i64::MIN + 1]));
+    let (a, b) = (
+        TensorValue::from_elements(vec![1], &[i64::MIN]),
+        TensorValue::from_elements(vec![1], &[i64::MIN + 1]),
+    );
     let c = compare(&a.unwrap(), &b.unwrap(), &loose);
     assert_eq!((c.differ, c.max_abs), (1, 1.0));
-    assert!(!compare(&TensorValue::from_elements(vec![], &[1u8]).unwrap(), &a_byte(2), &loose).is_close());
+    assert!(
+        !compare(&TensorValue::from_elements(vec![], &[1u8]).unwrap(), &a_byte(2), &loose)
+            .is_close()
+    );
     assert!(compare(&a_byte(2), &a_byte(2), &tolerance(0.0, 0.0, false)).is_close());
 
     let texts = |t: &[&str]| {
@@ -101,7 +110,10 @@ fn other_types_and_shapes_are_not_compared() {
         Some("float32 of shape [2], expected float32 of shape [1, 2]")
     );
     assert!(!c.is_close() && c.count == 0);
-    assert!(!compare(&a, &TensorValue::from_elements(vec![2], &[1i32, 2]).unwrap(), &tolerance).is_close());
+    assert!(
+        !compare(&a, &TensorValue::from_elements(vec![2], &[1i32, 2]).unwrap(), &tolerance)
+            .is_close()
+    );
     let nested = |parts: &[&TensorValue]| {
         TensorValue::nested(parts.iter().map(|&p| p.clone()).collect()).unwrap()
     };

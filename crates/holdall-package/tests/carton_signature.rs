@@ -147,14 +147,24 @@ fn inputs_without_names_take_those_declared() {
 #[test]
 fn values_have_parts_that_fit_each_other() {
     assert_eq!(TensorValue::from_elements(vec![2], &[1u16]).unwrap_err().code(), "signature/value");
-    assert_eq!(TensorValue::from_elements(vec![u64::MAX, 2], &[1u16]).unwrap_err().code(), "signature/value");
+    assert_eq!(
+        TensorValue::from_elements(vec![u64::MAX, 2], &[1u16]).unwrap_err().code(),
+        "signature/value"
+    );
     assert_eq!(TensorValue::strings(vec![2], Vec::new()).unwrap_err().code(), "signature/value");
     let inner = TensorValue::nested(Vec::new()).unwrap();
     assert!(TensorValue::nested(vec![inner]).is_err());
     assert!(TensorValue::nested(vec![value(&[1]), value(&[1, 1])]).is_err());
     assert!(
-        TensorValue::nested(vec![value(&[1]), TensorValue::from_elements(vec![1], &[1u8]).unwrap()]).is_err()
+        TensorValue::nested(vec![
+            value(&[1]),
+            TensorValue::from_elements(vec![1], &[1u8]).unwrap()
+        ])
+        .is_err()
     );
     assert_eq!(TensorValue::from_elements(vec![], &[-2i16]).unwrap().ty(), Some(ValueType::Int16));
-    assert_eq!(TensorValue::from_elements(vec![0, u64::MAX, 9], &[0u8; 0]).unwrap().shape().unwrap().len(), 3);
+    assert_eq!(
+        TensorValue::from_elements(vec![0, u64::MAX, 9], &[0u8; 0]).unwrap().shape().unwrap().len(),
+        3
+    );
 }

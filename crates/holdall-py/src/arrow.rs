@@ -131,7 +131,10 @@ impl<T> Drop for ExportedMemory<T> {
 }
 
 /// Children, which `Kept` drops also where one of them cannot be made.
-fn children<T>(all: impl Iterator<Item = PyResult<T>>, kept: &mut ExportedMemory<T>) -> PyResult<()> {
+fn children<T>(
+    all: impl Iterator<Item = PyResult<T>>,
+    kept: &mut ExportedMemory<T>,
+) -> PyResult<()> {
     for made in all {
         kept.pointers.push(Box::into_raw(Box::new(made?)));
     }

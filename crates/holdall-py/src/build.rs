@@ -8,7 +8,7 @@ use crate::schemas::{Filling, Given, Source, document};
 use crate::work::run_with;
 use holdall::records::rules::WHICH_CONTENT;
 use holdall::records::{BlobWriter, Build, DatasetWriter, FinishedTensor};
-use holdall::schema::{Content, Reading, TensorDType};
+use holdall::schema::{Content, Document, Reading, TensorDType};
 use holdall::{Limits, TensorSpec, Work};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -97,7 +97,7 @@ pub(crate) fn record_kind(
 ) -> PyResult<String> {
     let schema = document(py, &schema, Reading::ByContent)?;
     let kind = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
-    Ok(kind.json.to_string())
+    Ok(kind.normal_text(&Limits::default().of_schemas()))
 }
 
 /// Records of that kind (JSON text) for a file: what does not fit memory waits in the folder.
@@ -114,11 +114,11 @@ pub(crate) fn encode_records(
     folder: PathBuf,
 ) -> PyResult<NativePart> {
     let limits = Limits::default().of_schemas();
-    let kind = holdall::json::parse(kind.as_bytes(), limits.depth).raise(py)?;
+    let kind = Document::parse(kind.as_bytes(), "<schema>", Reading::Record, &limits).raise(py)?;
     let source = Source::from_given(py, &source, form)?;
     let filling = filling.options();
     let part = run_with(py, u64::MAX, None, None, |work| {
-        let dataset = DatasetWriter::new(name, &kind, &folder, &limits, &work)
+        let dataset = DatasetWriter::for_schema(name, &kind, &folder, &limits, &work)
             .map_err(|e| e.in_tensor(name))?;
         let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
         let filled = source.rows(work).and_then(|rows| dataset.fill(rows, &filling));

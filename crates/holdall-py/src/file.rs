@@ -2,7 +2,7 @@
 
 use crate::arrays::{ElementType, ElementTypes};
 use crate::errors::{Raise, misuse};
-use crate::memory::{Buffer, BorrowedBuffer};
+use crate::memory::{BorrowedBuffer, Buffer};
 use crate::options::{Converting, Writing};
 use crate::source::PythonSource;
 use crate::stream::NativeArriving;
@@ -227,10 +227,16 @@ impl NativeFile {
         Ok(others.map(|t| t.position()).collect())
     }
 
+    /// What the file says besides that this version does not know.
+    fn passed_over(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.index().unkept().to_vec())
+    }
+
     /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
-        let descr = |t: &holdall::TensorInfo| match t.attributes().get("numpy.descr") {
+        let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
+        {
             Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
             _ => None,
         };
@@ -262,7 +268,8 @@ impl NativeFile {
         py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
     }
 
-    /// Name, shape, layout, element type and stored bytes of a tensor.
+    /// Name, shape, layout, element type and stored bytes of a tensor, and NumPy's type of elements that are stored as numbers, and are
+    /// texts, bytes or times in NumPy.
     fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
         let t = self.tensor(py, at)?;
         let shape = PyTuple::new(py, t.shape())?;
@@ -271,7 +278,8 @@ impl NativeFile {
             Layout::Dense => intern!(py, "dense").clone(),
             other => PyString::new(py, other.as_str()),
         };
-        (t.name(), shape, layout, dtype, t.stored_len()).into_pyobject(py)
+        let descr = t.attributes().get("numpy.descr").and_then(holdall::Value::as_text);
+        (t.name(), shape, layout, dtype, t.stored_len(), descr).into_pyobject(py)
     }
 
     /// Role, element type, storage element type, encoding, byte order, start, end, decoded length and

@@ -79,7 +79,12 @@ impl Table {
                 let members = PyList::empty(py);
                 for m in &fields.members {
                     let offset = m.offset.unwrap_or(0);
-                    members.append((&*m.name, self.index_of(m.ty), offset, m.presence.is_some()))?;
+                    members.append((
+                        &*m.name,
+                        self.index_of(m.ty),
+                        offset,
+                        m.presence.is_some(),
+                    ))?;
                 }
                 ("struct", members.into_any())
             }

@@ -121,7 +121,9 @@ mod _holdall {
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]
-    use super::schemas::{schema_check, schema_code, schema_diff, schema_infer, schema_layout};
+    use super::schemas::{
+        schema_check, schema_code, schema_diff, schema_header, schema_infer, schema_layout,
+    };
     #[cfg(feature = "quic")]
     #[pymodule_export]
     use super::serve::NativeServer;

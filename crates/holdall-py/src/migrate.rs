@@ -4,7 +4,7 @@ use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::options::Writing;
 use crate::plain;
-use crate::schemas::{Given, Own, FirstException, document, first_of};
+use crate::schemas::{FirstException, Given, Own, document, first_of};
 use crate::work::{run_apart, run_with};
 use holdall::error::io;
 use holdall::json::parse;

@@ -382,7 +382,11 @@ impl Drop for NativeAnswers {
 }
 
 /// The inputs of a call; values without names are the declared inputs in their order.
-fn inputs(model: &Model, names: Option<Vec<String>>, given: Vec<TensorValue>) -> Result<NamedValues> {
+fn inputs(
+    model: &Model,
+    names: Option<Vec<String>>,
+    given: Vec<TensorValue>,
+) -> Result<NamedValues> {
     match names {
         Some(names) => Ok(names.into_iter().zip(given).collect()),
         None => model.in_order(given),

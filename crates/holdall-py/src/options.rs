@@ -4,9 +4,9 @@ use crate::errors::{Raise as _, misuse};
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Cast, Check, Durability, EncodeOptions, Encoding, ExternalData, Io, Layouts, Limit,
-    Limits, NameCase, OpenOptions, Overflow, FormRule, Rename, Select, Sharing, Work, WriteOptions,
-    formats,
+    Algorithm, Cast, Check, Durability, EncodeOptions, Encoding, ExternalData, FormRule, Io,
+    Layouts, Limit, Limits, NameCase, OpenOptions, Overflow, Rename, Select, Sharing, Work,
+    WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};

@@ -7,7 +7,9 @@ use crate::work::run_with;
 use crate::{describe, plain, values};
 use holdall::carton::links::{self, Shrink};
 use holdall::carton::rules::PART;
-use holdall::carton::{FileContent, SymlinkPolicy, Packing, Prepared, Recipe, FileSelection, package_path};
+use holdall::carton::{
+    FileContent, FileSelection, Packing, Prepared, Recipe, SymlinkPolicy, package_path,
+};
 use holdall::plain::ToPlain as _;
 use holdall::{FileSink, fields};
 use pyo3::prelude::*;
@@ -37,7 +39,12 @@ pub(crate) struct PackOptions<'py> {
 
 impl PackOptions<'_> {
     /// The same as the library has it.
-    fn recipe(self, py: Python<'_>, follow: SymlinkPolicy, take: FileSelection) -> PyResult<Recipe> {
+    fn recipe(
+        self,
+        py: Python<'_>,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.name = self.name;
         recipe.short_description = self.short_description;

@@ -10,8 +10,8 @@ use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageVerifyOptions, PageForm, FileLocation, Recipe, Strictness, TensorRow, UnpackOptions,
-    hex,
+    FileLocation, Package, PackageVerifyOptions, PageForm, Recipe, Strictness, TensorRow,
+    UnpackOptions, hex,
 };
 use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;
@@ -258,7 +258,7 @@ impl NativePackage {
         plain::shown(py, &report)
     }
 
-    /// Writes the files into a folder.
+    /// Writes the files into a folder; returns what the package has and the folder lacks.
     #[pyo3(signature = (to, model, overwrite, threads, progress))]
     fn unpack(
         &self,
@@ -268,15 +268,16 @@ impl NativePackage {
         overwrite: bool,
         threads: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    ) -> PyResult<Vec<String>> {
         let package = self.get(py)?;
         let options = UnpackOptions::new().with_overwrite(overwrite);
         run_with(py, u64::MAX, threads, progress, |work| {
             let options = options.with_work(work);
-            match model {
+            let report = match model {
                 true => package.unpack_model_with(&to, &options),
                 false => package.unpack_with(&to, &options),
-            }
+            };
+            report.map(|report| report.left_behind)
         })
     }
 

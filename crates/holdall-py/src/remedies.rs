@@ -15,6 +15,9 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             ));
         }
         Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.shown())),
+        Remedy::WriteFormat { format, version: "" } => {
+            return Some(format!("format=\"{format}\" keeps them"));
+        }
         Remedy::WriteFormat { format, version } => {
             return Some(format!("format=\"{format}\", version=\"{version}\" keeps them"));
         }

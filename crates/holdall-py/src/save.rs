@@ -5,7 +5,7 @@ use crate::arrays::{ndarray, width};
 use crate::dtype;
 use crate::errors::Raise;
 use crate::file::NativeFile;
-use crate::memory::{Elements, BorrowedBuffer};
+use crate::memory::{BorrowedBuffer, Elements};
 use crate::options::Writing;
 use crate::work::{Meter, part};
 use crate::writer::{Open, Spec, spec};
@@ -189,7 +189,9 @@ impl<'py> Given<'py> {
             }
             let elements = array.and_then(|array| Elements::from_array(&array));
             let whole = elements.filter(|e| e.bytes().len() as u64 == component.decoded_len);
-            parts.push(whole.map_or_else(|| ComponentData::Chunks(part.unbind()), ComponentData::Elements));
+            parts.push(
+                whole.map_or_else(|| ComponentData::Chunks(part.unbind()), ComponentData::Elements),
+            );
         }
         self.specs.push(spec);
         self.parts.push(parts);

@@ -5,11 +5,11 @@ use crate::file::NativeFile;
 use crate::work::run_with;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, CheckReport, FillOptions, RecordForm, Rows, RowsOptions, SchemaOrFile, FindingLocation,
+    self, CheckReport, FillOptions, FindingLocation, RecordForm, Rows, RowsOptions, SchemaOrFile,
 };
 use holdall::schema::{
-    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, RowPresence,
-    Unknown, Vocabulary, Width,
+    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, RowPresence,
+    Symbols, Unknown, Vocabulary, Width,
 };
 use holdall::{Limits, OpenOptions, Work, convert};
 use pyo3::prelude::*;
@@ -263,6 +263,14 @@ pub(crate) fn schema_code(
     records.code(name, lang).raise(py)
 }
 
+/// The JSON text of the schema that plain validators check the tensors of a header with.
+#[pyfunction]
+#[pyo3(signature = (schema))]
+pub(crate) fn schema_header(py: Python<'_>, schema: Given<'_>) -> PyResult<String> {
+    let schema = document(py, &schema, Reading::File)?;
+    schema.header_schema().raise(py).map(|schema| schema.to_string())
+}
+
 /// What changed between two schemas: for each change its path, what it is, what it means, what was and what is
 /// there, and values; then the version step.
 #[pyfunction]
@@ -320,7 +328,10 @@ pub(crate) fn first_of(raised: &FirstException) -> Option<PyErr> {
 }
 
 /// Whether a function of Python's says so. What it raises is kept, and counts as a no.
-fn ask_python(raised: &FirstException, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
+fn ask_python(
+    raised: &FirstException,
+    ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
+) -> bool {
     Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
         Ok(said) => said,
         Err(e) => {

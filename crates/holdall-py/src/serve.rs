@@ -4,7 +4,8 @@ use crate::errors::{Raise, misuse};
 use holdall::Result;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
-    self, Access, ServerLimits, Files, Protocols, ServeOptions, Service, Serving, FileCatalog as _, Tokens,
+    self, Access, FileCatalog as _, Files, Protocols, ServeOptions, ServerLimits, Service, Serving,
+    Tokens,
 };
 use pyo3::prelude::*;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use crate::memory::BorrowedBuffer;
 use bytes::Bytes;
 use holdall::source::check_range;
-use holdall::{ByteSource, Result, ReadHints};
+use holdall::{ByteSource, ReadHints, Result};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};

@@ -4,7 +4,7 @@ use crate::dtype;
 use crate::errors::Raise;
 use crate::memory::Buffer;
 use crate::work::LOOK;
-use holdall::{TensorStream, Layout, LoadOptions, TensorInfo};
+use holdall::{Layout, LoadOptions, TensorInfo, TensorStream};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::sync::{Mutex, PoisonError};

@@ -4,7 +4,7 @@
 //! list of such tuples.
 
 use crate::errors::{Raise, misuse};
-use crate::memory::{Buffer, BorrowedBuffer};
+use crate::memory::{BorrowedBuffer, Buffer};
 use bytes::Bytes;
 use holdall::carton::{TensorValue, ValueType};
 use holdall_run::NamedValues;

@@ -25,7 +25,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
     assert snippets
     names = {}
     for snippet in snippets:
-        for extra in ("torch", "jax", "scipy", "tqdm", "ml_dtypes", "safetensors", "pyarrow", "daft"):
+        for extra in ("torch", "jax", "scipy", "tqdm", "ml_dtypes", "safetensors", "pyarrow", "daft", "jsonschema"):
             if re.search(rf"\b(import {extra}|from {extra}|holdall\.{extra}|needs {extra})\b", snippet):
                 try:
                     __import__(extra)

@@ -227,3 +227,49 @@ def test_tables_of_pandas(tmp_path, format):
             assert table["values_block_0"][:, 0].tolist() == frame["a"].tolist()
         else:
             assert f["df/block0_values"].numpy()[:, 0].tolist() == frame["a"].tolist()
+
+
+def test_views_rows_and_slices_are_texts_bytes_and_times_too(tmp_path):
+    wanted = {
+        "u": np.array([["a", "bé", "日本"], ["", "x", "yz"]]),
+        "s": np.array([[b"x", b"yy"], [b"", b"abc"]]),
+        "v": np.array([b"ab", b"cd"], "V2"),
+        "d": np.array(["2024-01-01", "NaT", "1969-12-31"], "M8[D]"),
+        "t": np.array(3, "m8[s]"),
+        "one": np.array("scalar"),
+        "none": np.zeros((0, 2), "U3"),
+        "x": np.arange(6.0).reshape(3, 2),
+    }
+    np.savez(tmp_path / "a.npz", **wanted)
+    for name in ("a.zt", "a.mt", "a.h5"):
+        holdall.convert(tmp_path / "a.npz", tmp_path / name)
+    keys = [
+        (), ..., 0, -1, slice(None), slice(1, 2), slice(None, None, -1), slice(5, 9), (0, 1), (slice(None), 1), (1, slice(1, None)),
+        None, (..., 0), [1, 0], (slice(None), slice(None, None, 2)),
+    ]  # fmt: skip
+    for name in ("a.npz", "a.zt", "a.mt", "a.h5"):
+        with holdall.open(tmp_path / name) as f:
+            for key, array in wanted.items():
+                t = f[key]
+                assert t.numpy_dtype == array.dtype, (name, key)
+                for found in (t.numpy(), t.numpy(copy=True), np.asarray(t)):
+                    assert found.dtype == array.dtype and found.shape == array.shape, (name, key)
+                    assert found.tobytes() == array.tobytes(), (name, key)
+                into = np.empty(array.shape, array.dtype)
+                t.read_into(into)
+                assert into.tobytes() == array.tobytes(), (name, key)
+                for k in keys:
+                    try:
+                        part = array[k]
+                    except IndexError:
+                        with pytest.raises(IndexError):
+                            t[k]
+                        continue
+                    got = t[k]
+                    assert np.asarray(got).dtype == np.asarray(part).dtype, (name, key, k)
+                    assert np.asarray(got).shape == np.asarray(part).shape, (name, key, k)
+                    assert np.asarray(got).tobytes() == np.asarray(part).tobytes(), (name, key, k)
+            # What is written of them is what they are in the file.
+            holdall.save(tmp_path / f"again-{name}.zt", {key: f[key] for key in wanted})
+            again = holdall.load(tmp_path / f"again-{name}.zt")
+            assert all(again[key].tobytes() == array.tobytes() and again[key].dtype == array.dtype for key, array in wanted.items())

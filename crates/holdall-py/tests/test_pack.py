@@ -321,3 +321,26 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
         carton.shrink(whole.path, tmp_path / "n.carton")
     with pytest.raises(holdall.NotFoundError):
         carton.shrink(whole.path, tmp_path / "n.carton", links={"nope": "https://example.com/x"})
+
+
+def test_tensors_that_a_package_links_to_are_tensors(tmp_path, served):
+    folder, base, asked = served
+    web = {"allow": ["http", "private-hosts"]}
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "x").write_text("x")
+    wanted = np.arange(1200, dtype="float32").reshape(2, 600)
+    whole = carton.pack(tmp_path / "m", tmp_path / "w.carton", runner="noop", framework_version="1", tensors={"w": wanted})
+    small = carton.shrink(whole.path, folder / "s.carton", base_url=base + "/{sha256}", at_least=4000, save_files=folder, **web)
+    assert small.linked == 1
+    with holdall.open(folder / "s.carton", offline=True, **web) as f:
+        t = f["w"]
+        assert (t.shape, t.dtype, t.layout) == ((2, 600), "float32", "dense")
+        with pytest.raises(holdall.HoldallError) as info:
+            t.numpy()
+        assert info.value.code == "package/not-here" and info.value.hint
+    asked.clear()
+    with holdall.open(folder / "s.carton", **web) as f:
+        assert list(f) == ["w"] and not asked
+        assert np.array_equal(f["w"].numpy(), wanted) and asked
+    with holdall.open(folder / "s.carton", offline=True, **web) as f:
+        assert np.array_equal(f["w"].numpy(), wanted)

@@ -2,6 +2,7 @@
 
 import json
 
+import jsonschema
 import numpy as np
 import pytest
 from conftest import ROOT
@@ -404,3 +405,72 @@ def test_formats_and_keywords_of_ones_own_hold_for_what_is_migrated(tmp_path):
         assert list(f["records"].records()) == [{"n": 0}, {"n": 6}]
     with pytest.raises(ZeroDivisionError):
         schema.migrate(path, kind, tmp_path / "x.mt", keywords={"below": lambda most, n: 1 / 0})
+
+
+def header_of(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(int.from_bytes(file.read(8), "little")))
+
+
+def test_headers_are_validated_by_jsonschema(tmp_path):
+    # A dataset, a blob and a flat tensor of one schema, under a plain value.
+    whole = {
+        "type": "object",
+        "required": ["layers", "set", "texts", "w"],
+        "properties": {
+            "layers": {"type": "integer", "minimum": 1},
+            "set": {"type": "array", "items": KIND, "TypeDef:Array": True},
+            "texts": {"TypeDef:Blob": {"content": "utf-8"}},
+            "w": {"type": "object", "TypeDef:Tensor": {"dtype": "F32", "shape": [None, 2]}},
+        },
+    }
+    rows = [{"id": 1, "name": "a"}, {"id": 2}]
+    files = {"set.mt": {"set": holdall.Dataset(rows, KIND)}, "texts.mt": {"texts": holdall.Runs(["a", "b"], "utf-8")}}
+    holdall.save(tmp_path / "w.mt", {"w": np.ones((3, 2), "f4"), "a.b": np.zeros(2, "i2")})
+    for name, parts in files.items():
+        holdall.save(tmp_path / name, parts)
+    for path in sorted(tmp_path.glob("*.mt")):
+        header = header_of(path)
+        jsonschema.validate(header["tensors"], header.get("header_schema", header["schema"]))
+        derived = schema.header(path)
+        jsonschema.Draft202012Validator.check_schema(derived)
+        jsonschema.validate(header["tensors"], derived)
+        with holdall.open(path) as file:
+            assert schema.header(file) == derived
+        assert header.get("header_schema", derived) == derived
+        # What a header must not be is found.
+        for wrong in ({}, {name: {} for name in header["tensors"]}, {name: [] for name in header["tensors"]}):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(wrong, derived)
+    derived = schema.header(whole)
+    (tmp_path / "whole.json").write_text(json.dumps(whole))
+    assert schema.header(tmp_path / "whole.json") == derived
+    good = {
+        "layers": 2,
+        "set": header_of(tmp_path / "set.mt")["tensors"]["set"],
+        "texts": header_of(tmp_path / "texts.mt")["tensors"]["texts"],
+        "w": header_of(tmp_path / "w.mt")["tensors"]["w"],
+    }
+    jsonschema.validate(good, derived)
+    for name, wrong in [("layers", 0), ("set", good["texts"]), ("texts", good["w"]), ("w", {**good["w"], "shape": [3, 3]})]:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**good, name: wrong}, derived)
+    # A record has no header.
+    with pytest.raises(holdall.UsageError) as e:
+        schema.header(KIND)
+    assert e.value.code == "records/which-dataset"
+
+
+def test_a_schema_keeps_its_order(tmp_path):
+    kind = {
+        "title": "in my order",
+        "required": ["z", "a"],
+        "properties": {"z": {"TypeDef:Int32": True, "minimum": 0}, "a": {"$ref": "#/$defs/t"}},
+        "TypeDef:Struct": ["z", "a"],
+        "$defs": {"t": {"title": "t", "TypeDef:String": True}},
+    }
+    holdall.build(tmp_path / "o.mt", [{"z": 1, "a": "x"}], kind)
+    items = header_of(tmp_path / "o.mt")["schema"]["properties"]["records"]["items"]
+    assert list(items) == [keyword for keyword in kind if keyword != "$defs"]
+    assert list(items["properties"]) == ["z", "a"] and list(items["properties"]["z"]) == ["TypeDef:Int32", "minimum"]
+    assert list(header_of(tmp_path / "o.mt")["schema"]["$defs"]["t"]) == ["title", "TypeDef:String"]

@@ -172,7 +172,7 @@ macro_rules! numbers {
         impl FromRecord for $ty {
             const DTYPE: Option<TensorDType> = $dtype;
 
-            fn check(place: &Place<'_>) -> Result<()> {
+            fn check(place: &TypePath<'_>) -> Result<()> {
                 place.number(stringify!($ty), &[$(Scalar::$scalar),+], $width)
             }
 

@@ -246,6 +246,10 @@ impl Records {
 
     /// Returns the record at `index`.
     ///
+    /// Its bytes are not compared with the digest of the component, which covers all records, unless the file was opened with
+    /// [`Check::All`](holdall_io::Check::All): then all were compared when the records were opened. Where they are compressed in
+    /// frames, the frame's own checksum is compared. [`Records::compare`] compares the digests at any time.
+    ///
     /// # Errors
     /// Returns `records/index` if `index` is out of range. If the bytes are neither mapped nor in memory, also the
     /// errors of [`Tensor::bytes_range`].
@@ -268,7 +272,8 @@ impl Records {
         bytes.get(start..start.wrapping_add(inner.size))
     }
 
-    /// Returns the value of a member of the record at `index`. Equivalent to [`Records::record`] followed by
+    /// Returns the value of a member of the record at `index`. Equivalent to [`Records::record`], which describes when
+    /// digests are compared, followed by
     /// [`Record::get`].
     ///
     /// # Errors

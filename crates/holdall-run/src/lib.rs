@@ -18,9 +18,9 @@
 //! let package = Package::open(path)?;
 //! # if !cfg!(feature = "run-onnx") { return Ok(()) }
 //! let mut model = Model::load(&package, &Settings::default())?;
-//! let inputs = model.in_order(vec![TensorValue::of(vec![1, 2], &[1f32, 0.0])?])?;
+//! let inputs = model.in_order(vec![TensorValue::from_elements(vec![1, 2], &[1f32, 0.0])?])?;
 //! let outputs = model.run(inputs)?;
-//! assert_eq!(outputs[1], ("label".to_owned(), TensorValue::of(vec![1], &[1i64])?));
+//! assert_eq!(outputs[1], ("label".to_owned(), TensorValue::from_elements(vec![1], &[1i64])?));
 //! # Ok(())
 //! # }
 //! ```

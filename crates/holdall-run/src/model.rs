@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use crate::requirements::{check_compat, platform, version};
 use crate::rules::{CLOSED, NOTHING, PLATFORM, REQUIREMENT};
-use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
+use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use crate::runner_settings::Span;
 use crate::settings::Settings;
 use holdall::carton::signature::{self, Call};

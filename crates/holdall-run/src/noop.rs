@@ -1,6 +1,6 @@
 //! The runner `noop`: gives back what it is given. For trying packages, and what is around them.
 
-use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
+use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use holdall::Result;
 use semver::VersionReq;
 

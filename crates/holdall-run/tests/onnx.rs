@@ -130,7 +130,10 @@ fn what_cannot_be_run_is_told() {
     assert_eq!(model.run(with(ids(1 << 40))).unwrap_err().code(), "onnx/range");
     assert_eq!(model.run(with(ids(10))).unwrap_err().code(), "onnx/run");
     assert_eq!(
-        model.run(with(TensorValue::from_elements(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
+        model
+            .run(with(TensorValue::from_elements(vec![2, 2], &[1i64; 4]).unwrap()))
+            .unwrap_err()
+            .code(),
         "onnx/run"
     );
     // And the model still runs.

@@ -67,10 +67,17 @@ def run(inputs):
 ";
     let (_folder, mut model) = load_with(any(), code, &settings()).unwrap();
     let big: Vec<f64> = (0..400_000).map(f64::from).collect();
-    let part = |n: u64| TensorValue::from_elements(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
+    let part =
+        |n: u64| TensorValue::from_elements(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
     let texts = ["a", "", "ü𝄞", "zero\0"].map(str::to_owned).to_vec();
     let inputs: NamedValues = [
-        ("f32", TensorValue::from_elements(vec![2, 2], &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE])),
+        (
+            "f32",
+            TensorValue::from_elements(
+                vec![2, 2],
+                &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE],
+            ),
+        ),
         ("f64", TensorValue::from_elements(vec![], &[0.1f64])),
         ("i8", TensorValue::from_elements(vec![2], &[i8::MIN, 1])),
         ("i16", TensorValue::from_elements(vec![1, 1, 2], &[i16::MIN, 1])),
@@ -193,13 +200,16 @@ def run(inputs):
     let mut seen = Vec::new();
     let mut run = |first: f32, stop: usize| {
         seen.clear();
-        let ran = model.run_streaming(x(TensorValue::from_elements(vec![1], &[first]).unwrap()), &mut |out| {
-            seen.push(out);
-            match seen.len() == stop {
-                true => Err(holdall_run::rules::NOTHING.broken("enough")),
-                false => Ok(()),
-            }
-        });
+        let ran = model.run_streaming(
+            x(TensorValue::from_elements(vec![1], &[first]).unwrap()),
+            &mut |out| {
+                seen.push(out);
+                match seen.len() == stop {
+                    true => Err(holdall_run::rules::NOTHING.broken("enough")),
+                    false => Ok(()),
+                }
+            },
+        );
         (seen.len(), ran.map_err(|e| (e.code(), e.message().to_owned())))
     };
     assert_eq!(run(1.0, 9), (3, Ok(())));

@@ -126,7 +126,10 @@ fn outputs_are_held_against_the_description() {
         ),
         (vec![sound.clone(), named(&[])], "signature/output-missing"),
         (
-            vec![named(&[("a", TensorValue::from_elements(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
+            vec![named(&[
+                ("a", TensorValue::from_elements(vec![2], &[1i8, 2]).unwrap()),
+                ("b", two.clone()),
+            ])],
             "signature/output-type",
         ),
         (vec![named(&[("a", value(&[2, 1])), ("b", two.clone())])], "signature/output-rank"),

@@ -4,6 +4,7 @@ use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
 use crate::forms::normal;
 use crate::limits::SchemaLimits;
+use crate::order::Written;
 use crate::path::{Path, Segment};
 use crate::refs::def_name;
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
@@ -112,7 +113,8 @@ impl Document {
         };
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        let (vocabulary, text) = (self.vocabulary.clone(), json.to_string());
+        let (vocabulary, text) =
+            (self.vocabulary.clone(), record_text(&json, &self.text, &pointer, limits.depth));
         Ok((path, Document { name: self.name.clone(), text, json, schema, vocabulary }))
     }
 
@@ -123,6 +125,14 @@ impl Document {
     pub fn header_schema(&self) -> Result<Value> {
         self.root().map_err(|e| e.in_source(&self.name))?;
         Ok(self.schema.header_schema(&self.json))
+    }
+
+    /// Returns the text of [`Document::json`], with all members in the order of the author's text.
+    pub fn normal_text(&self, limits: &SchemaLimits) -> String {
+        match Written::read(&self.text, limits.depth) {
+            Ok(written) => written.text_of(&self.json),
+            Err(_) => self.json.to_string(),
+        }
     }
 
     /// Returns source code with the layout of a record: see [`crate::code::code`].
@@ -167,6 +177,30 @@ impl Document {
                 Err(own(UNKNOWN_PATH.broken(message)))
             }
         }
+    }
+
+    /// Returns the text of the file's schema with another schema for the records of the dataset at a path; `None` if there is no such
+    /// dataset, or if the two schemas have different `$defs` of one name.
+    pub fn with_records(&self, path: &str, records: &Document) -> Option<String> {
+        let pointer = self.dataset_pointer(path).ok()?;
+        let (mut json, mut items) = (self.json.clone(), records.json.clone());
+        let keywords = items.as_object_mut()?;
+        keywords.remove("$schema");
+        if let Some(Value::Object(own)) = keywords.remove("$defs") {
+            let defs = json.as_object_mut()?.entry("$defs").or_insert_with(|| Map::new().into());
+            let defs = defs.as_object_mut()?;
+            if own.iter().any(|(name, def)| defs.get(name).is_some_and(|other| other != def)) {
+                return None;
+            }
+            defs.extend(own);
+        }
+        *json.pointer_mut(&pointer)?.get_mut("items")? = items;
+        // Its author's text stays where nothing changes.
+        if json == self.json {
+            return Some(self.text.clone());
+        }
+        let written = Written::read(&self.text, SchemaLimits::default().depth).ok()?;
+        Some(written.text_of(&json))
     }
 
     fn root(&self) -> Result<NodeId> {
@@ -255,6 +289,15 @@ fn compact(text: &str) -> String {
 pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
     let kind = schema.pointer(pointer)?.get("items")?.clone();
     Some(self_contained(kind, schema.get("$defs").and_then(Value::as_object)))
+}
+
+/// Returns the text of `kind`, the schema of a dataset's records that [`record_kind`] returned, in the order of the
+/// `author`'s text of the schema that has the dataset at the JSON pointer.
+pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) -> String {
+    match Written::read(author, max_depth) {
+        Ok(author) => author.part_text(kind, &format!("{pointer}/items")),
+        Err(_) => kind.to_string(),
+    }
 }
 
 /// Returns a part of a schema with the `$defs` of the schema that it needs, and no others. Its own `$defs` are removed,

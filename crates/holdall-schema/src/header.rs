@@ -2,6 +2,7 @@
 
 use crate::document::note_refs;
 use crate::kinds::{Dim, Len, TensorType};
+use crate::refs::reference;
 use crate::schema::{AdditionalMembers, Node, NodeId, Object, Presence, Root, Schema};
 use holdall_collections::HashMap;
 use serde_json::{Map, Value, json};
@@ -89,11 +90,11 @@ impl Deriver<'_> {
             return self.own(id);
         }
         if let Some(name) = self.named.get(&id) {
-            return reference(name);
+            return to(name);
         }
         let own = self.own(id);
         let name = self.add("part", own);
-        let found = reference(&name);
+        let found = to(&name);
         self.named.insert(id, name);
         found
     }
@@ -234,7 +235,7 @@ impl Deriver<'_> {
         if !self.out.contains_key(&name) {
             self.out.insert(name.clone(), make());
         }
-        reference(&name)
+        to(&name)
     }
 
     /// Adds a part to `$defs` under a name that is not in use.
@@ -287,10 +288,8 @@ impl Deriver<'_> {
     }
 }
 
-fn reference(name: &str) -> Value {
-    let pointer =
-        name.replace('~', "~0").replace('/', "~1").replace('%', "%25").replace('#', "%23");
-    json!({"$ref": format!("#/$defs/{pointer}")})
+fn to(name: &str) -> Value {
+    json!({"$ref": reference(name)})
 }
 
 fn bounded(mut node: Value, [least, most]: [&str; 2], min: u64, max: Option<u64>) -> Value {

@@ -29,6 +29,7 @@ pub mod infer;
 mod kinds;
 mod layout;
 mod limits;
+mod order;
 mod outline;
 mod path;
 pub mod record;
@@ -45,12 +46,13 @@ pub use access::{Accessor, Column, ReadScalar, Typed, Values};
 pub use check::Checker;
 #[cfg(feature = "validate")]
 use check::is_value;
-pub use document::{Document, Reading, record_kind, self_contained};
+pub use document::{Document, Reading, record_kind, record_text, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Chain, Change, ChangeKind, ConversionInput, Convert, Converters, Filled, HeapDefaults,
-    MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, Verdict, by_chain, by_value,
-    changes_json, diff, resolve,
+    Lacking, MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, TensorChange,
+    TensorConverter, TensorSource, Verdict, by_chain, by_value, changes_json, diff, resolve,
+    resolve_tensor,
 };
 pub use extent::Symbols;
 pub use forms::normal;
@@ -63,10 +65,11 @@ pub use kinds::{
 };
 pub use layout::{LayoutItem, PresenceBit, RecordLayout};
 pub use limits::SchemaLimits;
+pub use order::Written;
 pub use outline::{Base, Outline, OutlineRow, RowPresence};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
-pub use refs::def_name;
+pub use refs::{def_name, reference};
 pub use schema::{
     AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema,
 };

@@ -32,6 +32,31 @@ impl Path {
         self.0.is_empty()
     }
 
+    /// Parses a path in the records of the dataset `name`, one of `datasets`, with or without that name before it
+    /// (`points[].x`). Returns `None` if the path starts with the name of another dataset.
+    ///
+    /// # Errors
+    /// Returns `schema/path` if the text is not a path.
+    pub fn within_dataset<'n>(
+        text: &str,
+        name: &str,
+        datasets: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Option<Path>> {
+        let path: Path = text.parse()?;
+        if let Some(own) = path.below(name) {
+            return Ok(Some(own));
+        }
+        let is_of_another = datasets.into_iter().any(|other| path.below(other).is_some());
+        Ok((!is_of_another).then_some(path))
+    }
+
+    /// Returns the rest of a path that starts with the elements of the dataset `name`.
+    pub fn below(&self, name: &str) -> Option<Path> {
+        let name: Path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
+        let rest = self.0.strip_prefix(&name.0[..])?.strip_prefix(&[Segment::Each])?;
+        Some(Path(rest.to_vec()))
+    }
+
     /// Returns the path with another segment at its end.
     pub fn then(&self, segment: Segment) -> Path {
         let mut path = self.clone();

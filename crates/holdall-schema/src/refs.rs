@@ -3,7 +3,7 @@
 use crate::error::{Result, Shown as _};
 use crate::limits::SchemaLimits;
 use crate::rules::{CYCLE, DEPTH, INVALID, MISSING_REF, REF_SIBLINGS, REMOTE_REF, TOO_LARGE};
-use percent::decode_name;
+pub(crate) use percent::decode_name;
 use serde_json::{Map, Value};
 
 /// The keywords that are allowed next to `$ref` (section 2.4).
@@ -44,6 +44,13 @@ pub(crate) const NAMED: [&str; 6] =
 /// Returns the name in `$defs` that a `$ref` refers to: the unescaped text after `#/$defs/`.
 pub fn def_name(target: &str) -> Option<String> {
     target.strip_prefix("#/$defs/").and_then(decode_name)
+}
+
+/// Returns the `$ref` to this name in `$defs`.
+pub fn reference(name: &str) -> String {
+    let pointer =
+        name.replace('~', "~0").replace('/', "~1").replace('%', "%25").replace('#', "%23");
+    format!("#/$defs/{pointer}")
 }
 
 /// The `$defs` of a schema all of whose references are valid.
@@ -242,7 +249,7 @@ mod percent {
 
     /// Decodes the name at the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`. Returns `None`
     /// if it is more than one name, or none.
-    pub(super) fn decode_name(text: &str) -> Option<String> {
+    pub(crate) fn decode_name(text: &str) -> Option<String> {
         if !text.contains(['%', '~', '/']) {
             return Some(text.to_owned());
         }

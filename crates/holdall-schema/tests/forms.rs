@@ -8,7 +8,7 @@ const D7: &str = "http://json-schema.org/draft-07/schema#";
 const D2019: &str = "https://json-schema.org/draft/2019-09/schema";
 const D2020: &str = "https://json-schema.org/draft/2020-12/schema";
 
-fn of(draft: &str, mut schema: Value) -> Value {
+fn with_draft(draft: &str, mut schema: Value) -> Value {
     schema["$schema"] = draft.into();
     schema
 }
@@ -30,30 +30,30 @@ fn keywords_of_older_drafts_become_those_of_2020_12() {
     let pair = json!([{"type": "number"}, {"type": "string"}]);
     for draft in [D4, D7, D2019, "https://json-schema.org/draft-06/schema"] {
         becomes(
-            of(draft, json!({"items": pair, "additionalItems": false})),
-            of(D2020, json!({"prefixItems": pair, "items": false})),
+            with_draft(draft, json!({"items": pair, "additionalItems": false})),
+            with_draft(D2020, json!({"prefixItems": pair, "items": false})),
         );
         becomes(
-            of(draft, json!({"items": {"type": "number"}, "additionalItems": false})),
-            of(D2020, json!({"items": {"type": "number"}})),
+            with_draft(draft, json!({"items": {"type": "number"}, "additionalItems": false})),
+            with_draft(D2020, json!({"items": {"type": "number"}})),
         );
     }
     // Tuples of this form are also used with 2020-12.
     becomes(json!({"items": pair}), json!({"prefixItems": pair}));
     becomes(
-        of(D2020, json!({"items": [], "additionalItems": {"type": "null"}})),
-        of(D2020, json!({"items": {"type": "null"}})),
+        with_draft(D2020, json!({"items": [], "additionalItems": {"type": "null"}})),
+        with_draft(D2020, json!({"items": {"type": "null"}})),
     );
     becomes(
-        of(
+        with_draft(
             D4,
             json!({"properties": {"a": {"minimum": 1, "exclusiveMinimum": true, "maximum": 2, "exclusiveMaximum": false}}}),
         ),
-        of(D2020, json!({"properties": {"a": {"exclusiveMinimum": 1, "maximum": 2}}})),
+        with_draft(D2020, json!({"properties": {"a": {"exclusiveMinimum": 1, "maximum": 2}}})),
     );
     becomes(
-        of(D7, json!({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}})),
-        of(
+        with_draft(D7, json!({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}})),
+        with_draft(
             D2020,
             json!({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}}),
         ),
@@ -75,6 +75,78 @@ fn keywords_of_older_drafts_become_those_of_2020_12() {
         json!([1]),
     ] {
         stays(own);
+    }
+}
+
+#[test]
+fn definitions_and_defs_may_have_one_name() {
+    becomes(
+        json!({
+            "$defs": {"a/b": {"type": "null"}, "c": {"$ref": "#/definitions/c"}},
+            "definitions": {"a/b": {"type": "string"}, "a/b#2": {}, "c": {"$ref": "#/$defs/a~1b"}, "d": true},
+            "properties": {
+                "x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/definitions/a~1b"},
+                "z": {"$ref": "#/definitions/c"}, "w": {"$ref": "#/definitions/d"},
+            },
+        }),
+        json!({
+            "$defs": {
+                "a/b": {"type": "null"}, "a/b#2": {}, "a/b#3": {"type": "string"}, "c": {"$ref": "#/$defs/c%232"},
+                "c#2": {"$ref": "#/$defs/a~1b"}, "d": true,
+            },
+            "properties": {
+                "x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/$defs/a~1b%233"},
+                "z": {"$ref": "#/$defs/c%232"}, "w": {"$ref": "#/$defs/d"},
+            },
+        }),
+    );
+    // A printed reference of which a part is a definition.
+    let pair = json!({"type": "array", "items": {"type": "number"}});
+    let printed = |name: &str| {
+        json!({"type": "object", "required": ["dtype", "shape", "data_offsets"],
+            "properties": {"dtype": {"$ref": format!("#/{name}/dtype")}, "shape": pair, "data_offsets": pair}})
+    };
+    let given = json!({
+        "$defs": {"dtype": {"const": "F32"}}, "definitions": {"dtype": {"const": "I8"}},
+        "properties": {"a": printed("$defs"), "b": printed("definitions")},
+    });
+    let found = normal(given).unwrap();
+    assert_eq!(found["properties"]["a"]["TypeDef:Tensor"]["dtype"], "F32");
+    assert_eq!(found["properties"]["b"]["TypeDef:Tensor"]["dtype"], "I8");
+}
+
+/// Names, some of them alike or with characters that references escape, in both places: each reference leads to its own.
+#[test]
+fn every_reference_leads_where_it_led() {
+    let names = ["a", "a#2", "a#3", "b~c", "b/c", "50%", "a#2#2", "é"];
+    let escaped = |name: &str| {
+        name.replace('~', "~0").replace('/', "~1").replace('%', "%25").replace('#', "%23")
+    };
+    for taken in 0u32..1 << names.len() {
+        let has = |at: usize, bit: u32| (taken.rotate_left(bit) >> at) & 1 == 1 || at == 0;
+        let (mut defs, mut definitions, mut properties) = (json!({}), json!({}), json!({}));
+        for (at, name) in names.iter().enumerate() {
+            for (place, is_there) in [("$defs", true), ("definitions", has(at, 0))] {
+                if !is_there || place == "$defs" && !has(at, 3) {
+                    continue;
+                }
+                let own = format!("{place} {name}");
+                let all = if place == "$defs" { &mut defs } else { &mut definitions };
+                all[*name] = json!({"const": own});
+                properties[own] = json!({"$ref": format!("#/{place}/{}", escaped(name))});
+            }
+        }
+        let given =
+            json!({"$defs": defs, "definitions": definitions, "properties": properties.clone()});
+        let found = normal(given.clone()).unwrap();
+        for (own, leads) in found["properties"].as_object().unwrap() {
+            let name = holdall_schema::def_name(leads["$ref"].as_str().unwrap()).unwrap();
+            assert_eq!(found["$defs"][&name]["const"], own.as_str(), "{given}");
+        }
+        assert_eq!(
+            found["properties"].as_object().map(|p| p.len()),
+            properties.as_object().map(|p| p.len())
+        );
     }
 }
 
@@ -115,7 +187,7 @@ fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
         (D7, json!({"not": {"$schema": D4}}), "draft 7", "draft-04", "`/not`"),
         ("http://json-schema.org/draft-03/schema", json!({}), "draft-03", "`$schema`", "the root"),
     ] {
-        let e = normal(of(draft, schema.clone())).unwrap_err();
+        let e = normal(with_draft(draft, schema.clone())).unwrap_err();
         assert_eq!(e.code(), "schema/draft", "{schema}");
         let text = e.to_string();
         for part in [draft_name, keyword, place] {
@@ -203,7 +275,7 @@ fn printed_references_get_their_keyword() {
 fn keywords_of_older_drafts_hold_for_records() {
     use holdall_schema::{Document, Reading, SchemaLimits};
     let limits = SchemaLimits::default();
-    let schema = of(
+    let schema = with_draft(
         D4,
         json!({"TypeDef:Struct": ["a"], "required": ["a"],
             "properties": {"a": {"TypeDef:Int32": true, "minimum": 0, "exclusiveMinimum": true}}}),

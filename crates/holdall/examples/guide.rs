@@ -352,7 +352,7 @@ fn source() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(feature = "carton")]
 fn packages() -> holdall::Result<()> {
-    use holdall::carton::{FileContent, Description, Package, Packer, Runner, TensorValue};
+    use holdall::carton::{Description, FileContent, Package, Packer, Runner, TensorValue};
     let mut description = Description::default();
     description.model_name = Some("Tiny".into());
     description.runner = Runner::default();

@@ -1,3 +1,3 @@
 //! What tar archives and zips contain.
 
-pub use holdall_io::archive::{ArchiveEntry, ArchiveContents, contents};
+pub use holdall_io::archive::{ArchiveContents, ArchiveEntry, contents};

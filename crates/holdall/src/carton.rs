@@ -5,12 +5,12 @@
 //! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
 
 pub use holdall_carton::{
-    FileContent, Description, Difference, DimSpec, Example, Fetcher, FileReader, SymlinkPolicy, IGNORE_FILE,
-    Inferred, Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile,
-    PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing, PageForm, FileLocation, Prepared,
-    Recipe, Reference, Runner, SelfTest, ShapeSpec, Strictness, FileSelection, TensorKind, TensorRow,
-    TensorValue, Tolerance, UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped,
-    onnx, onnx_files, package_diff, package_path,
+    Description, Difference, DimSpec, Example, Fetcher, FileContent, FileLocation, FileReader,
+    FileSelection, IGNORE_FILE, Inferred, Links, Manifest, OptionValue, PackReport, Package,
+    PackageDiff, PackageFile, PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing,
+    PageForm, Prepared, Recipe, Reference, Runner, SelfTest, ShapeSpec, Strictness, SymlinkPolicy,
+    TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, UnpackReport, ValueSpec,
+    ValueType, declared, hex, links, mapped, onnx, onnx_files, package_diff, package_path,
 };
 /// The format of packages, as a file of tensors.
 pub use holdall_formats::carton::FORMAT;

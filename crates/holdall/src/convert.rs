@@ -3,34 +3,33 @@
 mod expected;
 #[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
 mod graph;
+mod refusals;
 mod scaled;
 mod schema;
 mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
-use crate::form::{TensorForm, Forming, FormRule, ReformedTensor, Reforms};
+use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
-use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::layout::number::ElementType;
 use holdall_core::ledger::{Expected, Record};
 use holdall_core::{
-    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
-    Warning,
+    Attributes, DType, Encode, Layout, LogicalType, Remedy, Result, TensorSpec, Value, Warning,
 };
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
-use holdall_io::error::{CANNOT_HOLD, SCALED, SHARDS_PLACE};
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::error::{SCALED, SHARDS_PLACE};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
+use refusals::{Refusals, of_target};
 use shards::Shards;
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -376,6 +375,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         Some(into) => into.encoder(),
         None => write.encoder(write.format_for(path)?)?,
     };
+    if let Ok(format) = write.format_for(path) {
+        write = write.with_format(format);
+    }
     if options.drop_attributes {
         let alone = |(key, value): (&str, &Value)| {
             let one = Attributes::from_iter([(key.to_owned(), value.clone())]);
@@ -392,7 +394,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut casts = Vec::new();
     let mut forming = Vec::new();
     let mut over: Option<Warning> = None;
-    let mut refused: Vec<Error> = Vec::new();
+    let mut refused = Refusals::default();
     let mut tensors = options.select.tensors(file)?;
     // Bytes are read from front to back.
     tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
@@ -401,15 +403,15 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             continue;
         }
         if let Some(e) = tensor.fault() {
-            refused.push(e.with_remedy(Remedy::LeaveOut));
+            refused.add(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
         if let Some(e) = options.scaled(&tensor) {
-            refused.push(e);
+            refused.add(e);
             continue;
         }
         if let Err(e) = holdall_io::items::check_is_here(&tensor) {
-            refused.push(e.with_remedy(Remedy::LeaveOut));
+            refused.add(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {
@@ -428,7 +430,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         let cast = match options.casts.apply(&tensor, &mut item) {
             Err(e) if e.code() == SCALED.code => {
-                refused.push(e);
+                refused.add(e);
                 continue;
             }
             cast => cast?,
@@ -453,15 +455,16 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         match encoder.check_tensor(&item.spec) {
             Ok(()) => match unasked.and_then(|into| into.wrong_type(&item.spec)) {
                 None => items.push(item),
-                Some(e) => refused.push(e),
+                Some(e) => refused.add_tensor(e, item.spec),
             },
             Err(e) if tensor.description().is_some() => {
-                refused.push(e.with_remedy(Remedy::MakeDense));
+                refused.add_tensor(e.with_remedy(Remedy::MakeDense), item.spec);
             }
-            Err(e) => refused.push(e),
+            Err(e) => refused.add_tensor(e, item.spec),
         }
     }
-    refuse(file, encoder.check_attributes(&write.attributes).err(), refused)?;
+    let attributes = encoder.check_attributes(&write.attributes).err();
+    refused.finish(file, &write, attributes, &items, options.dense)?;
     if let Some(into) = &into {
         items.extend(into.kept(&items)?);
     }
@@ -470,7 +473,8 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         items.iter_mut().for_each(|item| item.keep = CopyMode::Encoding);
     }
     let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
-    let items = items::arrange(items, &*encoder, options.sharing)?;
+    let items =
+        items::arrange(items, &*encoder, options.sharing).map_err(|e| of_target(e, &write))?;
     let shards = match options.shard_limits() {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
@@ -482,64 +486,6 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into, expected })
 }
 
-/// One error for all that the target cannot hold.
-fn refuse(file: &File, attributes: Option<Error>, tensors: Vec<Error>) -> Result<()> {
-    let mut all = attributes.into_iter().chain(tensors).map(|e| e.in_source(file.name()));
-    let Some(first) = all.next() else { return Ok(()) };
-    let others: Vec<Error> = all.collect();
-    if others.is_empty() {
-        return Err(first);
-    }
-    let all = || std::iter::once(&first).chain(&others);
-    let e = CANNOT_HOLD.broken(format!("the target cannot hold all of it: {}", reasons(all())));
-    // Many advise the same.
-    let mut remedies: Vec<&Remedy> = Vec::new();
-    for remedy in all().flat_map(Error::remedies) {
-        if !remedies.contains(&remedy) {
-            remedies.push(remedy);
-        }
-    }
-    let e = remedies.into_iter().cloned().fold(e, Error::with_remedy);
-    let e = match all().find_map(Error::hint) {
-        Some(hint) => e.with_hint(hint.to_owned()),
-        None => e,
-    };
-    Err(e.in_source(file.name()).with_cause(first))
-}
-
-/// What stands in the way, each reason once with some of the tensors it is true of.
-fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
-    const REASONS: usize = 8;
-    const TENSORS: usize = 3;
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for e in all {
-        let at = *places.entry(e.message()).or_insert(reasons.len());
-        if at == reasons.len() {
-            reasons.push((e.message(), Vec::new()));
-        }
-        if let (Some((_, tensors)), Some(tensor)) = (reasons.get_mut(at), e.tensor()) {
-            tensors.push(tensor);
-        }
-    }
-    let more = |count: usize, shown: usize| match count.saturating_sub(shown) {
-        0 => None,
-        left => Some(format!(" and {left} more")),
-    };
-    let one = |(reason, tensors): &(&str, Vec<&str>)| {
-        if tensors.is_empty() {
-            return (*reason).to_owned();
-        }
-        let names: Vec<String> =
-            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.shown())).collect();
-        let rest = more(tensors.len(), TENSORS).unwrap_or_default();
-        format!("{reason} ({}{rest})", names.join(", "))
-    };
-    let shown: Vec<String> = reasons.iter().take(REASONS).map(one).collect();
-    let rest = more(reasons.len(), REASONS).map_or(String::new(), |m| format!(";{m}"));
-    format!("{}{rest}", shown.join("; "))
-}
-
 fn run<S: Sink>(
     file: &File,
     sink: S,
@@ -547,7 +493,8 @@ fn run<S: Sink>(
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
-    let finished = write_items(file, sink, encoder, &write, items)?.close()?;
+    let writer = write_items(file, sink, encoder, &write, items)?;
+    let finished = writer.close().map_err(|e| of_target(e, &write).in_source(file.name()))?;
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
     report.target_len = finished.len();
     let done = finished.publish()?;
@@ -572,7 +519,7 @@ fn write_items<S: Sink>(
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // What cannot be written is in the file that it comes from.
-    writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
+    writer.declare(&specs).map_err(|e| of_target(e, write).in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
     Ok(writer)

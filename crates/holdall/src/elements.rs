@@ -57,7 +57,9 @@ impl Elements {
             // Far away, all of it is fetched in a few large reads, one after the other.
             let found = match sources.terms().is_remote() {
                 true => None,
-                false => table_of(sources, &component).map_err(|e| tensor.in_context(e, &component))?,
+                false => {
+                    table_of(sources, &component).map_err(|e| tensor.in_context(e, &component))?
+                }
             };
             // Long frames would be decoded again for each of the ranges in them.
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
@@ -109,7 +111,9 @@ impl Elements {
     pub(crate) fn is_random(&self) -> bool {
         match &self.place {
             ElementSource::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
-            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => true,
+            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => {
+                true
+            }
         }
     }
 
@@ -121,7 +125,9 @@ impl Elements {
                 (f.is_remote() || !self.is_random())
                     && f.tensor.file().check().algorithm(&f.component).is_some()
             }
-            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => false,
+            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => {
+                false
+            }
         }
     }
 
@@ -131,7 +137,9 @@ impl Elements {
     /// Io, Integrity.
     pub(crate) fn compare(&self) -> Result<()> {
         match &self.place {
-            ElementSource::File(f) if !self.is_summed() => f.tensor.checked().compare(&f.component.role),
+            ElementSource::File(f) if !self.is_summed() => {
+                f.tensor.checked().compare(&f.component.role)
+            }
             _ => Ok(()),
         }
     }

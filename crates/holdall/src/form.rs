@@ -9,7 +9,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::number::{NumberClass, ElementType};
+use holdall_core::layout::number::{ElementType, NumberClass};
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
@@ -17,7 +17,7 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
-use holdall_io::items::{ComponentSource, Item, CopyMode, MadePieces};
+use holdall_io::items::{ComponentSource, CopyMode, Item, MadePieces};
 use holdall_io::select::{ByName, Glob};
 use holdall_io::{Check, DensePieces, File, Tensor, Work};
 use std::fmt;
@@ -181,7 +181,8 @@ impl Reforms {
 
     /// That one rule at most is for all, and that each pattern matches a tensor.
     pub(crate) fn check(&self, file: &File) -> Result<()> {
-        let name = |form: &Option<TensorForm>| form.map_or("keep".to_owned(), |form| form.to_string());
+        let name =
+            |form: &Option<TensorForm>| form.map_or("keep".to_owned(), |form| form.to_string());
         self.0.check(file, |one, other| {
             let (one, other) = (name(one), name(other));
             FORM_RULE.broken(format!("`{one}` and `{other}` are both given for all tensors"))
@@ -195,7 +196,9 @@ impl Reforms {
 
     /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
     pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
-        let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else { return None };
+        let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else {
+            return None;
+        };
         let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
         let is_over = is_simple(tensor) && !can(tensor, form, &of);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
@@ -306,7 +309,12 @@ fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
     if is_sparse(tensor) && is_large { tensor.to_dense().map(drop) } else { Ok(()) }
 }
 
-fn sparse(tensor: &Tensor, form: TensorForm, of: &ElementType, by_name: bool) -> Result<Option<MeasuredItem>> {
+fn sparse(
+    tensor: &Tensor,
+    form: TensorForm,
+    of: &ElementType,
+    by_name: bool,
+) -> Result<Option<MeasuredItem>> {
     let limits = tensor.file().limits();
     let before = of.len_of(tensor.count());
     check_zeros(tensor, of)?;
@@ -321,13 +329,18 @@ fn sparse(tensor: &Tensor, form: TensorForm, of: &ElementType, by_name: bool) ->
                 return Err(e.in_source(tensor.file().name()));
             }
             let places = NonzeroContent::Places { every: 1, size: columns };
-            let kinds = vec![vec![NonzeroContent::Values], vec![places], vec![NonzeroContent::Rows { rows, columns }]];
+            let kinds = vec![
+                vec![NonzeroContent::Values],
+                vec![places],
+                vec![NonzeroContent::Rows { rows, columns }],
+            ];
             (&[Role::Values, Role::Indices, Role::Indptr], kinds)
         }
         (_, shape) => {
             let behind = |d: usize| shape[d + 1..].iter().fold(1, |n, size| size.saturating_mul(n));
             let dims = shape.iter().enumerate();
-            let places = dims.map(|(d, &size)| NonzeroContent::Places { every: behind(d), size }).collect();
+            let places =
+                dims.map(|(d, &size)| NonzeroContent::Places { every: behind(d), size }).collect();
             (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], places])
         }
     };

@@ -7,5 +7,5 @@
 
 pub use holdall_io::http::rules;
 #[cfg(feature = "http")]
-pub use holdall_io::http::{ContentRange, Hosts, Timeouts, Policy, Schemes, Url, retry_after};
+pub use holdall_io::http::{ContentRange, Hosts, Policy, Schemes, Timeouts, Url, retry_after};
 pub use holdall_io::location::shown;

@@ -57,7 +57,7 @@ pub mod verify;
 pub use convert::{Convert, ConvertReport, ExternalData, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
-pub use form::{TensorForm, FormRule, ReformedTensor};
+pub use form::{FormRule, ReformedTensor, TensorForm};
 pub use holdall_core::layout::cast::{FloatType, Overflow};
 pub use holdall_core::layout::described::Layouts;
 pub use holdall_core::model::block::BLOCK_TYPES;
@@ -68,14 +68,14 @@ pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Checksum, Component, ComponentRef, ComponentSpec,
     DType, Digest, Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder,
     LIMITS, Layout, Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role,
-    Rule, Stop, Stored, TensorInfo, TensorSpec, Value, Warning, Window,
+    Rule, Stop, Stored, TensorInfo, TensorSpec, Value, ValueCheck, Warning, Window,
 };
 pub use holdall_formats::{FORMATS, Format};
 pub use holdall_io::{
-    Access, StreamedTensor, TensorStream, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
-    Faults, File, FileRole, FileSink, Finished, Io, LoadOptions, Loaded, LoadedMemory,
-    LoadedTensor, Location, ModelFile, ModelFolder, Number, OpenOptions, Pieces, BufferRange, Sink,
-    StreamSink, Tensor, ReadHints, Work, WriteOptions, Writer,
+    Access, BufferRange, ByteSource, Cancel, Check, DensePieces, Durability, ElementType, Faults,
+    File, FileRole, FileSink, Finished, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor,
+    Location, ModelFile, ModelFolder, Number, OpenOptions, Pieces, ReadHints, Sink, StreamSink,
+    StreamedTensor, Tensor, TensorStream, Work, WriteOptions, Writer,
     buffer::Buffer,
     format_of,
     group::{Group, groups},

@@ -1,7 +1,8 @@
 //! Headers of `.npy` files.
 
 pub use holdall_core::wire::npy::{
-    Element, Field, Fields, HEADER_MAX, Header, FieldType, header, header_len, header_of, read,
+    DESCR_KEYWORD, Element, Field, FieldType, Fields, HEADER_MAX, Header, header, header_len,
+    header_of, read,
 };
 
 use holdall_core::Result;

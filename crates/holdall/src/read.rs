@@ -4,5 +4,5 @@
 //! who fetch the bytes themselves.
 
 pub use holdall_core::read::{
-    DecodedPart, Assembly, FetchSizing, Decoded, Fetch, FetchPart, PartDecoder, Purpose, Want,
+    Assembly, Decoded, DecodedPart, Fetch, FetchPart, FetchSizing, PartDecoder, Purpose, Want,
 };

@@ -91,13 +91,13 @@ pub use holdall_records::arrow;
 pub use holdall_records::derive;
 pub use holdall_records::gather;
 pub use holdall_records::{
-    Accessor, RecordsAt, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
-    Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, Group, Groups, Iter,
-    Migration, MigrationPlan, MigrationReport, RecordSorter, FinishedTensor, PlanStep, Query, Ragged, ReadScalar,
-    Record, RecordForm, RecordLayout, Records, Rows, RowsOptions, RunsAt, Sample, SchemaLayout,
-    SchemaOrFile, TensorPart, TensorRecords, Texts, Typed, FindingLocation, check_file, check_rows,
-    check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
-    schema_of_dataset, schema_of_file, schema_of_tensor, unverified_patterns,
+    Accessor, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
+    Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, FindingLocation,
+    FinishedTensor, Group, Groups, Iter, Migration, MigrationPlan, MigrationReport, PlanStep,
+    Query, Ragged, ReadScalar, Record, RecordForm, RecordLayout, RecordSorter, Records, RecordsAt,
+    Rows, RowsOptions, RunsAt, Sample, SchemaLayout, SchemaOrFile, TensorPart, TensorRecords,
+    Texts, Typed, check_file, check_rows, check_schema, dataset, dataset_or_blob, infer, is_binary,
+    layout, query, rules, schema_of_dataset, schema_of_file, schema_of_tensor, unverified_patterns,
 };
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

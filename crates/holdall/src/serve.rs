@@ -19,14 +19,16 @@ pub use crate::serving::{read_certificate, read_identity};
 pub use holdall_net::protocol::{FileId, Root, Tree};
 #[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};
-pub use holdall_net::{Access, ServerLimits, RequestOutcome, Entry, Log, ServedFile, Service, FileCatalog, Tokens};
+pub use holdall_net::{
+    Access, Entry, FileCatalog, Log, RequestOutcome, ServedFile, ServerLimits, Service, Tokens,
+};
 /// The same files over HTTP.
 pub use holdall_net::{http, rules};
 
 use crate::Hasher;
 use crate::error::IO;
 use crate::source::FileSource;
-use crate::{Algorithm, ByteSource, Digest, Limits, Result, ReadHints};
+use crate::{Algorithm, ByteSource, Digest, Limits, ReadHints, Result};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_net::protocol::{INDEX_MAX, RANGES_MAX};

@@ -8,8 +8,8 @@ use crate::make;
 use crate::server;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
-    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
-    Role, Sharing, TensorRecords as _, ReadHints, VerifyOptions, WriteOptions,
+    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions,
+    ReadHints, Result, Role, Sharing, TensorRecords as _, VerifyOptions, WriteOptions,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct ScriptedSource {
 }
 
 impl ScriptedSource {
-    fn of(bytes: impl Into<Bytes>) -> ScriptedSource {
+    fn new(bytes: impl Into<Bytes>) -> ScriptedSource {
         let mut terms = ReadHints::REMOTE;
         (terms.piece, terms.gap, terms.at_once) = (4096, 16, 8);
         let (begun, under_way, most) = Default::default();
@@ -119,7 +119,7 @@ fn describe<T>(found: Result<T>) -> std::result::Result<T, String> {
 
 async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let options = OpenOptions::new().with_check(check);
-    let mut source = ScriptedSource::of(bytes.clone());
+    let mut source = ScriptedSource::new(bytes.clone());
     // Some hundred pieces of a file are enough.
     source.terms.piece = source.terms.piece.max(bytes.len() as u64 / 512);
     let source = Arc::new(source);
@@ -232,7 +232,7 @@ fn a_model_is_the_same_with_any_byte_changed_where_digests_are_not_checked() {
 fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
     let bytes = model();
     wait(async {
-        let source = Arc::new(ScriptedSource::of(bytes));
+        let source = Arc::new(ScriptedSource::new(bytes));
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         source.most.store(0, Ordering::SeqCst);
         file.load_all(&LoadOptions::new()).await.unwrap();
@@ -264,7 +264,7 @@ fn scattered_small_tensors_are_one_read() {
     let bytes = make::bytes_of("ztensor", &Attributes::new(), &tensors);
     let names: Vec<String> = (1..40).step_by(2).map(|i| i.to_string()).collect();
     wait(async {
-        let source = Arc::new(ScriptedSource::of(bytes));
+        let source = Arc::new(ScriptedSource::new(bytes));
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         let before = source.begun.load(Ordering::SeqCst);
         let names = names.iter().map(String::as_str);
@@ -281,7 +281,7 @@ fn scattered_small_tensors_are_one_read() {
 fn what_is_dropped_ends() {
     let bytes = model();
     wait(async {
-        let mut source = ScriptedSource::of(bytes);
+        let mut source = ScriptedSource::new(bytes);
         source.stops = 40;
         let source = Arc::new(source);
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
@@ -344,7 +344,7 @@ fn files_verify_and_records_are_read() {
         });
         let (path, name, len) = records.expect("the corpus has records");
         let bytes = Bytes::from(std::fs::read(path).unwrap());
-        let source = Arc::new(ScriptedSource::of(bytes));
+        let source = Arc::new(ScriptedSource::new(bytes));
         let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
         let of = file.run(move |file, _| Ok(file.tensor(&name)?.records()?.len()));
         assert_eq!(of.await.unwrap(), len);
@@ -355,8 +355,8 @@ fn files_verify_and_records_are_read() {
 struct Noted(ScriptedSource, Mutex<Vec<Range<u64>>>);
 
 impl Noted {
-    fn of(bytes: impl Into<Bytes>) -> Arc<Noted> {
-        Arc::new(Noted(ScriptedSource::of(bytes), Mutex::default()))
+    fn new(bytes: impl Into<Bytes>) -> Arc<Noted> {
+        Arc::new(Noted(ScriptedSource::new(bytes), Mutex::default()))
     }
 
     /// How often a byte was read since this was asked last.
@@ -402,7 +402,7 @@ fn a_chunk_is_decoded_once() {
     let whole: holdall::File = OpenOptions::new().open_bytes(bytes.clone(), "made").unwrap();
     let wanted = whole.tensor("w").unwrap().bytes(&Role::Data).unwrap();
     wait(async {
-        let source = Noted::of(bytes);
+        let source = Noted::new(bytes);
         let options = OpenOptions::new();
         let open = || aio::open_source(source.clone(), "made", &options);
         let file = open().await.unwrap();
@@ -442,7 +442,7 @@ fn tied_tensors_are_decoded_once() {
     assert_eq!(report.shared, 2);
     wait(async {
         let bytes = std::fs::read(&tied).unwrap();
-        let source = Arc::new(ScriptedSource::of(bytes));
+        let source = Arc::new(ScriptedSource::new(bytes));
         let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
         let all = file.load_all(&LoadOptions::new()).await.unwrap();
         let of = |name| all.get(name).unwrap().bytes(&Role::Data).unwrap();
@@ -575,7 +575,7 @@ fn sources_that_give_too_little_or_too_much_are_found_out() {
 #[test]
 fn files_at_addresses_are_waited_for() {
     let bytes = model();
-    let server = server::Server::of(bytes.clone());
+    let server = server::Server::with_file(bytes.clone());
     let options = OpenOptions::new().with_policy(server::policy());
     wait(async {
         let file = aio::open_with(server.url("/model.zt"), &options).await.unwrap();

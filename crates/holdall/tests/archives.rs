@@ -244,7 +244,8 @@ fn what_is_in_an_archive_is_told() {
     let tarred = tar(&[member("w/m.bin", b'0', &whole), member("in.zip", b'0', &zipped)]);
     let outer = put(&dir, "x.tar", &tarred);
     let told = |found: &holdall::archive::ArchiveContents| -> Vec<(String, u64, Option<&str>)> {
-        let one = |f: &holdall::archive::ArchiveEntry| (f.name.clone(), f.len, f.format.map(|f| f.id));
+        let one =
+            |f: &holdall::archive::ArchiveEntry| (f.name.clone(), f.len, f.format.map(|f| f.id));
         found.files.iter().map(one).collect()
     };
     let found = listed(&outer);

@@ -42,7 +42,7 @@ fn kept(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_was_read_once_is_not_fetched_again() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     assert_eq!(kept(dir.path()).len(), bytes.len().div_ceil(512 << 10));
     server.forget();
@@ -89,7 +89,7 @@ fn another_version_is_another_file_and_damage_is_found() {
 #[test]
 fn what_cannot_be_kept_is_read_all_the_same() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let none = dir.path().join("none");
     std::fs::write(&none, "a file, where a folder should be").unwrap();
     check(&open(&server, BlockCache::new(&none)), &bytes);
@@ -101,13 +101,14 @@ fn what_cannot_be_kept_is_read_all_the_same() {
 #[test]
 fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     let old = kept(dir.path());
-    let long_ago = std::time::SystemTime::UNIX_EPOCH;
-    for path in &old {
+    // In another order than that of their names, and of the folder.
+    let used = |number: usize| std::time::Duration::from_secs(1 + (number as u64 * 7) % 11);
+    for (number, path) in old.iter().enumerate() {
         let file = std::fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(long_ago).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH + used(number)).unwrap();
     }
     let other = dir.path().join("holdall-blocks").join("mine");
     std::fs::create_dir(&other).unwrap();
@@ -118,14 +119,18 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     });
     // The first block that a process keeps makes it look.
     check(&open(&server, BlockCache::new(dir.path()).with_size(2 << 20)), &bytes);
-    let left = old.iter().filter(|path| path.exists()).count();
-    assert!(left < 5 && other.join("1").exists(), "{left} of {}", old.len());
+    let (left, gone): (Vec<usize>, Vec<usize>) =
+        (0..old.len()).partition(|number| old[*number].exists());
+    assert!(left.len() < 5 && other.join("1").exists(), "{} of {}", left.len(), old.len());
+    assert!(!left.is_empty(), "the most recently used blocks fit");
+    let newest_gone = gone.iter().map(|n| used(*n)).max();
+    assert!(left.iter().all(|n| Some(used(*n)) > newest_gone), "left {left:?}, removed {gone:?}");
 }
 
 #[test]
 fn many_readers_share_one_cache() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     std::thread::scope(|scope| {
         for _ in 0..6 {
             let cache = BlockCache::new(dir.path()).with_size(1 << 20);

@@ -3,12 +3,12 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    FileContent, Description, Difference, Fetcher, SymlinkPolicy, Links, Package, PackageVerifyOptions,
-    Packer, Packing, FileLocation, Runner, SelfTest, Strictness, FileSelection, TensorValue, UnpackOptions,
-    package_diff,
+    Description, Difference, Fetcher, FileContent, FileLocation, FileSelection, Links, Package,
+    PackageVerifyOptions, Packer, Packing, Runner, SelfTest, Strictness, SymlinkPolicy,
+    TensorValue, UnpackOptions, package_diff,
 };
 use holdall::verify::Verdict;
-use holdall::{DType, OpenOptions, Role, TensorSpec, Writer};
+use holdall::{DType, OpenOptions, Role, TensorSpec, Work, Writer};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ fn packer() -> Packer {
     description.self_tests = vec![test];
     let numbers = TensorValue::from_elements(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
     let words = TensorValue::strings(vec![2], vec!["a\"".into(), "ü\n".into()]).unwrap();
-    let ragged =
-        [&[1i64, 2][..], &[]].map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
+    let ragged = [&[1i64, 2][..], &[]]
+        .map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(description)
         .with_file("model/weights.safetensors", FileContent::Bytes(weights()))
         .with_file("model/big", FileContent::Bytes(big()))
@@ -95,9 +95,13 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         let TensorValue::Nested(inner) = package.value("ragged").unwrap() else { panic!() };
         assert_eq!(
             inner,
-            [&[1i64, 2][..], &[]].map(|a| TensorValue::from_elements(vec![a.len() as u64], a).unwrap())
+            [&[1i64, 2][..], &[]]
+                .map(|a| TensorValue::from_elements(vec![a.len() as u64], a).unwrap())
         );
-        assert_eq!(package.value("scalar").unwrap(), TensorValue::from_elements(vec![], &[7u8]).unwrap());
+        assert_eq!(
+            package.value("scalar").unwrap(),
+            TensorValue::from_elements(vec![], &[7u8]).unwrap()
+        );
         let e = package.read("model/bog").unwrap_err();
         assert_eq!(e.code(), "package/no-file");
         assert_eq!(e.remedies(), [holdall::Remedy::did_you_mean("model/big")]);
@@ -242,13 +246,16 @@ fn files_that_are_linked_to_are_fetched() {
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
     }
-    let e = Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual).unwrap_err();
+    let e = Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual)
+        .unwrap_err();
     assert!(
         e.message().contains("`model/big` is not in the folder: `LINKS` only links to it"),
         "{e}"
     );
     std::fs::write(folder.path().join("model/big"), big()).unwrap();
-    assert!(Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual).is_ok());
+    assert!(
+        Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual).is_ok()
+    );
     let store = tempfile::tempdir().unwrap();
     let name: String = big_hash.iter().map(|b| format!("{b:02x}")).collect();
     std::fs::write(store.path().join(&name), big()).unwrap();
@@ -424,8 +431,8 @@ fn what_is_different_is_told() {
         .write(&b, false)
         .unwrap();
     let open = |path: &Path| Package::open(path).unwrap();
-    assert!(package_diff(&open(&a), &open(&a)).unwrap().is_same());
-    let diff = package_diff(&open(&a), &open(&b)).unwrap();
+    assert!(package_diff(&open(&a), &open(&a), &Work::new()).unwrap().is_same());
+    let diff = package_diff(&open(&a), &open(&b), &Work::new()).unwrap();
     let names = |all: &[Difference]| all.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&diff.fields), ["model_name", "self_test.1.inputs.x"]);
     assert_eq!(names(&diff.files), ["misc/in.txt", "misc/new.txt"]);
@@ -450,10 +457,14 @@ fn every_accepted_package_is_verified_unpacked_and_packed_again() {
         let again = dir.path().join("again");
         let packed = Packer::from_package(&package).write(&again, true).unwrap();
         assert_eq!(Some(packed.hash), package.hash(), "{}", path.display());
-        assert!(package_diff(&package, &Package::open(&again).unwrap()).unwrap().is_same());
+        assert!(
+            package_diff(&package, &Package::open(&again).unwrap(), &Work::new())
+                .unwrap()
+                .is_same()
+        );
         let to = dir.path().join("to");
         match package.unpack_with(&to, &UnpackOptions::new().with_overwrite(true)) {
-            Ok(()) => {
+            Ok(_) => {
                 let folder = Package::open(&to).unwrap();
                 assert_eq!(folder.hash(), package.hash());
                 assert_ne!(folder.verify(&Default::default()).unwrap().verdict(), Verdict::Bad);
@@ -504,7 +515,10 @@ fn links_out_of_a_folder_are_packed_only_when_asked_for() {
         "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\nrunner_compat_version = 1\n",
     )
     .unwrap();
-    Packer::from_folder(&folder, SymlinkPolicy::All, FileSelection::Usual).unwrap().write(&out, false).unwrap();
+    Packer::from_folder(&folder, SymlinkPolicy::All, FileSelection::Usual)
+        .unwrap()
+        .write(&out, false)
+        .unwrap();
     assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }
 

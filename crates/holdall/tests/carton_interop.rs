@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    FileContent, Description, DimSpec, Example, OptionValue, Packer, Packing, Reference, SelfTest,
+    Description, DimSpec, Example, FileContent, OptionValue, Packer, Packing, Reference, SelfTest,
     ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 use serde_json::json;
@@ -45,7 +45,8 @@ fn packer() -> Packer {
         ("mode".into(), OptionValue::String("a\nb".into())),
     ];
     let ragged = [vec![1i64, 2], vec![3]];
-    let ragged = ragged.iter().map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
+    let ragged =
+        ragged.iter().map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(d)
         .with_file("model/weights", FileContent::Bytes(Bytes::from(vec![7; 5_000_000])))
         .with_file("misc/a b.txt", FileContent::Bytes(Bytes::from_static(b"hello")))

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    FileContent, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
-    ShapeSpec, TensorValue, ValueSpec, ValueType,
+    Description, DimSpec, Example, FileContent, Inferred, Packer, Packing, Reference, Runner,
+    SelfTest, ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 use holdall::{Limits, Window};
 use holdall_core::wire::zip::{Directory, Method};
@@ -207,7 +207,7 @@ fn keys_that_are_not_known_are_kept() {
 /// A model's file is packed with the files that it names, or not at all.
 #[cfg(all(feature = "onnx", feature = "gguf", feature = "safetensors", feature = "ztensor2"))]
 mod named {
-    use holdall::carton::{SymlinkPolicy, Package, Recipe};
+    use holdall::carton::{Package, Recipe, SymlinkPolicy};
     use holdall::{Convert, DType, File, TensorSpec, WriteOptions, Writer, convert, formats};
     use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    FileContent, Description, DimSpec, Example, Package, Packer, PageForm, Reference, ShapeSpec,
+    Description, DimSpec, Example, FileContent, Package, Packer, PageForm, Reference, ShapeSpec,
     TensorValue, ValueSpec, ValueType,
 };
 use std::path::Path;

@@ -4,9 +4,9 @@
 use crate::corpus_files;
 use holdall::layout::Grouping;
 use holdall::{
-    Check, Component, Convert, DiffOptions, ErrorKind, File, FloatType, TensorForm, Io, LoadOptions,
-    OpenOptions, Result, Role, Select, StatsOptions, Tensor, TensorRecords as _, VerifyOptions,
-    WriteOptions, convert_to, diff, formats, stats, verify,
+    Check, Component, Convert, DiffOptions, ErrorKind, File, FloatType, Io, LoadOptions,
+    OpenOptions, Result, Role, Select, StatsOptions, Tensor, TensorForm, TensorRecords as _,
+    VerifyOptions, WriteOptions, convert_to, diff, formats, stats, verify,
 };
 use std::path::Path;
 

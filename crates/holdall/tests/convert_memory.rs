@@ -6,9 +6,9 @@
 mod pytorch_files;
 
 use holdall::{
-    ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, TensorForm, Io, Layout, OpenOptions, Role,
-    StatsOptions, TensorSpec, VerifyOptions, WriteOptions, Writer, convert, diff, formats, stats,
-    verify,
+    ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, Io, Layout, OpenOptions, Role,
+    StatsOptions, TensorForm, TensorSpec, VerifyOptions, WriteOptions, Writer, convert, diff,
+    formats, stats, verify,
 };
 use holdall_core::model::block::BlockType;
 use std::path::Path;

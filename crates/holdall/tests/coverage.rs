@@ -72,7 +72,7 @@ fn has_test(file: &str, name: &str) -> bool {
         return name.starts_with("test_") && text.contains(&format!("def {name}("));
     }
     if file.ends_with(".ts") || file.ends_with(".tsx") {
-        return text.contains(&format!("\ntest('{name}', "));
+        return ['\'', '"'].iter().any(|q| text.contains(&format!("\ntest({q}{name}{q}, ")));
     }
     let Some(at) = text.find(&format!("fn {name}(")) else { return false };
     let attributes = text[..at].rsplit_once("#[test]").map(|(_, between)| between);

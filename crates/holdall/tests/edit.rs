@@ -286,6 +286,13 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
     make(&path, "ztensor", Some("1.2"), 2 << 20);
+    /// Ends the edits when the readers end, also by a failed assertion: the test fails then and does not wait for ever.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let done = AtomicBool::new(false);
     let edit = |n: u64| {
         let mut edit = Edit::open(&path).unwrap();
@@ -294,6 +301,7 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
     };
     let can = edit(0);
     std::thread::scope(|scope| {
+        let stop = Stop(&done);
         let edits = scope.spawn(|| {
             for n in 1.. {
                 if done.load(Ordering::Relaxed) {
@@ -309,7 +317,7 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
             let text = file.attributes().get("n").and_then(Value::as_text).unwrap();
             assert!(text.bytes().all(|b| b == b'x'));
         }
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         edits.join().unwrap();
     });
 }

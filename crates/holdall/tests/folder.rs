@@ -16,7 +16,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-fn of(path: &Path) -> Option<ModelFolder> {
+fn detect(path: &Path) -> Option<ModelFolder> {
     ModelFolder::detect(path, &Limits::default()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn facts_and_tokenizers_are_found() {
     let files =
         [("config.json", config), ("vocab.txt", ""), ("tokenizer.json", "{}"), ("notes.txt", "")];
     let dir = folder(&files);
-    let found = of(dir.path()).unwrap();
+    let found = detect(dir.path()).unwrap();
     assert_eq!(found.tokenizer, ["tokenizer.json", "vocab.txt"]);
     assert_eq!(
         found.config.to_json(),
@@ -39,7 +39,7 @@ fn facts_and_tokenizers_are_found() {
 #[test]
 fn a_model_with_several_parts_has_the_facts_of_its_text() {
     let config = r#"{"model_type": "gemma3", "text_config": {"hidden_size": 2560, "model_type": "gemma3_text"}}"#;
-    let found = of(folder(&[("config.json", config)]).path()).unwrap();
+    let found = detect(folder(&[("config.json", config)]).path()).unwrap();
     assert_eq!(found.config.get("model_type").and_then(Value::as_text), Some("gemma3"));
     assert_eq!(found.config.get("hidden_size").and_then(Value::as_integer), Some(2560));
     assert!(found.tokenizer.is_empty());
@@ -49,7 +49,7 @@ fn a_model_with_several_parts_has_the_facts_of_its_text() {
 fn numbers_that_json_lacks_hide_nothing() {
     let config = r#"{"time_step_limit": [0.0, Infinity], "model_type": "NaN \" -Infinity\\", "a": -Infinity,
         "hidden_size": NaN, "vocab_size": 7}"#;
-    let found = of(folder(&[("config.json", config)]).path()).unwrap();
+    let found = detect(folder(&[("config.json", config)]).path()).unwrap();
     assert_eq!(found.config.to_json(), r#"{"model_type":"NaN \" -Infinity\\","vocab_size":7}"#);
     assert!(found.warnings.is_empty());
 }
@@ -59,7 +59,7 @@ fn what_cannot_be_read_is_told_and_hides_nothing() {
     let nested = "[".repeat(100_000);
     for text in ["", "{", "[]", r#"{"model_type": nan}"#, r#"{"a": 1, "a": 2}"#, &nested] {
         let dir = folder(&[("config.json", text), ("vocab.txt", "")]);
-        let found = of(dir.path()).unwrap();
+        let found = detect(dir.path()).unwrap();
         assert_eq!(found.tokenizer, ["vocab.txt"], "{text:.20}");
         assert!(found.config.is_empty(), "{text:.20}");
         let codes: Vec<_> = found.warnings.iter().map(|w| w.code).collect();
@@ -75,7 +75,7 @@ fn what_cannot_be_read_is_told_and_hides_nothing() {
 #[test]
 fn other_paths_have_no_such_folder() {
     let dir = folder(&[]);
-    assert_eq!(of(&dir.path().join("model.safetensors")), None);
-    assert_eq!(of(&dir.path().join("missing")), None);
-    assert_eq!(of(tempfile::tempdir().unwrap().path()), None);
+    assert_eq!(detect(&dir.path().join("model.safetensors")), None);
+    assert_eq!(detect(&dir.path().join("missing")), None);
+    assert_eq!(detect(tempfile::tempdir().unwrap().path()), None);
 }

@@ -2,8 +2,8 @@
 
 use crate::make::{Made, bytes_of, dense, f32s, open, part};
 use holdall::{
-    Attributes, Convert, ConvertReport, DType, File, TensorForm, Layout, LogicalType, FormRule, Role,
-    Value, VerifyOptions, WriteOptions, diff, verify,
+    Attributes, Convert, ConvertReport, DType, File, FormRule, Layout, LogicalType, Role,
+    TensorForm, Value, VerifyOptions, WriteOptions, diff, verify,
 };
 
 struct Folder(tempfile::TempDir);
@@ -152,7 +152,7 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
     }
     assert_eq!(FormRule::new("group:9:1").unwrap_err().code(), "quantized/bits");
     // What cannot be held is refused before anything is written.
-    assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "safetensors/layout");
+    assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "convert/cannot-hold");
 }
 
 /// The numbers and sums of the test of `quantize` in `holdall-core`: what `gguf` 0.19 makes of them.
@@ -183,7 +183,8 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
     for (name, sum) in expected.as_object().unwrap() {
         for to in ["gguf", "zt"] {
             let path = dir.0.path().join(format!("{name}.{to}"));
-            let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new(name).unwrap());
+            let options =
+                Convert::new(WriteOptions::new()).with_form(TensorForm::new(name).unwrap());
             let report = holdall::convert(&plain, &path, &options).unwrap();
             let out = holdall::open(&path).unwrap();
             let w = out.tensor("w").unwrap();
@@ -243,7 +244,7 @@ fn blocks_take_rows_of_whole_ones() {
     let out = holdall::open(path).unwrap();
     assert_eq!(out.tensor("w").unwrap().layout().as_str(), "gguf.q4_0");
     // What GGUF does not hold is refused.
-    assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "safetensors/layout");
+    assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "convert/cannot-hold");
 }
 
 /// Blocks whose scales are searched for, of more elements than one thread makes at a time.
@@ -368,7 +369,8 @@ fn patterns_quantize_matrices_of_floats() {
     assert_eq!(holdall::open(path).unwrap().tensor("norm").unwrap().layout(), &Layout::Dense);
     // A dry run says which, and no error.
     let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
-    let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
+    let options =
+        Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
     let (_, plan) = holdall::convert::plan(&file, dir.0.path().join("x.zt"), &options).unwrap();
     assert_eq!(plan.reformed.len(), 1);
     assert_eq!(plan.reformed[0].max_error, None);

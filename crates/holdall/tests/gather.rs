@@ -3,7 +3,7 @@
 
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
-use holdall::records::gather::{RowSelection, Gathered, Values};
+use holdall::records::gather::{Gathered, RowSelection, Values};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;

@@ -2,7 +2,7 @@
 #![cfg(feature = "http")]
 
 use crate::server::{self, Reply, Server, policy};
-use holdall::http::{Hosts, Timeouts, Policy};
+use holdall::http::{Hosts, Policy, Timeouts};
 use holdall::source::HttpSource;
 use holdall::{ByteSource, Error, OpenOptions};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const KIB: u64 = 1 << 10;
 #[test]
 fn the_end_comes_first_and_tells_the_length() {
     let bytes = noise(1 << 20);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let source = open(&server).unwrap();
     assert_eq!(source.len(), 1 << 20);
     assert_eq!(server.count(), (1, 512 << 10));
@@ -53,7 +53,7 @@ fn the_end_comes_first_and_tells_the_length() {
 fn a_short_file_is_one_request_and_an_empty_one_too() {
     for len in [0, 1, 524288] {
         let bytes = noise(len);
-        let server = Server::of(bytes.clone());
+        let server = Server::with_file(bytes.clone());
         let source = open(&server).unwrap();
         assert_eq!(source.read_range(0..len as u64).unwrap(), bytes);
         assert_eq!(server.count(), (1, len));
@@ -63,7 +63,7 @@ fn a_short_file_is_one_request_and_an_empty_one_too() {
 #[test]
 fn neighbours_come_together_and_others_apart() {
     let bytes = noise(4 << 20);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let source = open(&server).unwrap();
     server.forget();
     let far = 2 << 20;
@@ -84,7 +84,7 @@ fn neighbours_come_together_and_others_apart() {
 #[test]
 fn small_reads_fetch_ahead_once() {
     let bytes = noise(1 << 20);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let source = open(&server).unwrap();
     server.forget();
     for at in (0..60 * KIB).step_by(500) {
@@ -307,7 +307,7 @@ fn what_is_odd_about_a_server_is_told_with_the_file() {
 #[cfg(feature = "carton")]
 #[test]
 fn and_with_a_package_and_the_files_in_it() {
-    use holdall::carton::{FileContent, Description, Package, Packer};
+    use holdall::carton::{Description, FileContent, Package, Packer};
     let dir = tempfile::tempdir().unwrap();
     let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
     let mut description = Description::default();
@@ -551,7 +551,7 @@ fn where_a_link_runs_out_its_origin_is_asked_again() {
 
 #[test]
 fn hosts_that_are_not_public_are_refused_before_they_are_asked() {
-    let server = Server::of(noise(10));
+    let server = Server::with_file(noise(10));
     let strict = policy().with_hosts(Hosts::Public);
     let port = server.port();
     for host in
@@ -591,7 +591,7 @@ fn credentials_are_sent_and_not_told() {
 fn tensor_files_open_in_place_in_few_requests() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let bytes = std::fs::read(root.join("examples/tiny.zt")).unwrap();
-    let server = Server::of(bytes);
+    let server = Server::with_file(bytes);
     let options = OpenOptions::new().with_policy(policy());
     let file = options.open(server.url("/tiny.zt?sig=1")).unwrap();
     assert_eq!(file.name(), format!("{}?…", server.url("/tiny.zt")));
@@ -609,7 +609,7 @@ fn tensor_files_open_in_place_in_few_requests() {
 #[test]
 fn long_bodies_leave_the_connection_where_the_next_answer_begins() {
     let bytes = noise(4 << 20);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let source = open(&server).unwrap();
     let mut at = 1;
     for number in 0..80 {

@@ -112,7 +112,10 @@ fn made_quantizers_come_back() {
         let made = holdall::open(&zt).unwrap();
         let write = WriteOptions::new().with_overwrite(true);
         let e = convert(&made, dir.path().join("q.pt"), &Convert::new(write)).unwrap_err();
-        assert_eq!(e.code(), "pytorch/element-type", "{key}: {e}");
+        let cause =
+            std::error::Error::source(&e).and_then(|of| of.downcast_ref::<holdall::Error>());
+        let codes = (e.code(), cause.map(holdall::Error::code));
+        assert_eq!(codes, ("convert/cannot-hold", Some("pytorch/element-type")), "{key}: {e}");
     }
 }
 

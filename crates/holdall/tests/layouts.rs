@@ -204,7 +204,8 @@ one = { shape = ["n - 3"] }
 "#;
     let data = || part(role("data"), DType::U8, vec![1, 2, 3, 4]);
     let one = |n: u8| part(role("one"), DType::U8, vec![n]);
-    let made = |shape: &[u64], parts: Vec<make::MadeComponent>| tensor("w", shape, other("x"), parts);
+    let made =
+        |shape: &[u64], parts: Vec<make::MadeComponent>| tensor("w", shape, other("x"), parts);
     let sound = made(&[4], vec![data(), one(1)]);
     assert_eq!(
         opened(std::slice::from_ref(&sound), "ztensor@1.2.0", text)

@@ -5,8 +5,9 @@ use crate::corpus_files::files;
 use holdall::ledger::{Expected, Side, TieRule, compare};
 use holdall::{
     Algorithm, Attributes, Bytes, Cast, ComponentRef, ComponentSpec, Convert, DType, Durability,
-    Edit, Encode, Encoding, Error, TensorForm, Format, Layout, OpenOptions, Rename, Result, Role, Select,
-    Stored, TensorSpec, Value, WriteOptions, Writer, compact, convert, formats, salvage,
+    Edit, Encode, Encoding, Error, Format, Layout, OpenOptions, Rename, Result, Role, Select,
+    Stored, TensorForm, TensorSpec, Value, WriteOptions, Writer, compact, convert, formats,
+    salvage,
 };
 use std::cell::Cell;
 use std::path::Path;
@@ -39,7 +40,7 @@ fn dropping(inner: Box<dyn Encode>) -> Box<dyn Encode> {
 }
 
 impl Dropping {
-    fn of(&self, tensor: &TensorSpec) -> TensorSpec {
+    fn without_lost(&self, tensor: &TensorSpec) -> TensorSpec {
         let mut spec = tensor.clone();
         match self.1 {
             Drops::Attribute => drop(spec.attributes.remove("unit")),
@@ -54,7 +55,7 @@ impl Dropping {
 
     /// The tensor and the number of the component as the encoder gets them; `None` for the component that it does not get.
     fn part(&self, tensor: &TensorSpec, component: usize) -> Option<(TensorSpec, usize)> {
-        let (spec, role) = (self.of(tensor), &tensor.components[component].role);
+        let (spec, role) = (self.without_lost(tensor), &tensor.components[component].role);
         let at = spec.components.iter().position(|c| c.role == *role)?;
         Some((spec, at))
     }
@@ -110,7 +111,7 @@ impl Encode for Dropping {
         }
         let is_lost = |spec: &&TensorSpec| self.1 == Drops::Tensor && spec.name == "b";
         let kept = declared.iter().filter(|spec| !is_lost(spec));
-        let declared: Vec<TensorSpec> = kept.map(|spec| self.of(spec)).collect();
+        let declared: Vec<TensorSpec> = kept.map(|spec| self.without_lost(spec)).collect();
         self.0.begin(&attributes, &declared)
     }
     fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {

@@ -7,7 +7,7 @@ mod server;
 use count::Count;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store, hex};
-use holdall::http::{Hosts, Timeouts, Policy, Schemes};
+use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use holdall::{Error, Limits};
 use server::{Reply, Request, Server};
 use std::io::Write as _;
@@ -103,7 +103,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn a_file_is_fetched_once_and_kept_under_its_hash() {
     let bytes = noise(300_000);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let cache = Cache::new();
     let urls = [server.url("/f")];
     cache.gets(&bytes, &urls);
@@ -129,14 +129,14 @@ fn a_file_is_fetched_once_and_kept_under_its_hash() {
 
 #[test]
 fn an_empty_file_is_a_file() {
-    let server = Server::of(Vec::new());
+    let server = Server::with_file(Vec::new());
     Cache::new().gets(b"", &[server.url("/f")]);
 }
 
 #[test]
 fn a_damaged_file_is_found_and_replaced() {
     let bytes = noise(100_000);
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let cache = Cache::new();
     let urls = [server.url("/f")];
     let damages: [fn(&mut Vec<u8>); 3] = [|b| b[50_000] ^= 1, |b| b.truncate(99), |b| b.push(0)];
@@ -490,7 +490,7 @@ fn a_part_of_another_version_or_address_is_not_gone_on_with() {
     let server = Server::new(cutting(bytes.clone(), &[100_000, 0, 0, 0]));
     cache.fails(sha256(&bytes), &[server.url("/f")]);
     server.forget();
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     cache.gets(&bytes, &[server.url("/g")]);
     assert_eq!(ranges(&server), [None]);
 }
@@ -530,7 +530,7 @@ fn shorter_answers_than_promised_are_tried_again() {
 
 #[test]
 fn links_of_strangers_reach_public_hosts_by_https_alone() {
-    let server = Server::of(noise(10));
+    let server = Server::with_file(noise(10));
     let port = server.port();
     let strict = Cache::under(&Policy::new());
     for (url, code) in [

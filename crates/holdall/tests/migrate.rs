@@ -2,7 +2,7 @@
 
 use holdall::convert::{Convert, convert};
 use holdall::records::{Build, Conversion, Migration, MigrationPlan, check_file};
-use holdall::schema::{Document, StepKind, Reading, SchemaLimits};
+use holdall::schema::{Document, Reading, SchemaLimits, StepKind};
 use holdall::{DType, File, OpenOptions, Role, TensorRecords as _, TensorSpec, Work, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -408,4 +408,50 @@ fn keywords_of_ones_own_hold_for_new_records() {
     assert!(e.to_string().contains("`below`"), "{e}");
     let less = Migration::new(own).with_converter("n", "offset(-3)".parse::<Conversion>().unwrap());
     assert_eq!(less.run(&old, &new, &replacing()).unwrap().records, 2);
+}
+
+/// Paths into arrays of a record need not name the dataset; of several datasets they have to.
+#[test]
+fn members_of_arrays_are_named_with_their_dataset_or_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, target] = ["old.mt", "new.mt"].map(|name| folder.path().join(name));
+    let items = |price: &str, kind_of: &str| {
+        let item = structure(&[(price, kind(kind_of), true)]);
+        structure(&[("items", json!({"TypeDef:Array": true, "items": item}), true)])
+    };
+    let old = items("price", "Float32");
+    let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
+    for name in ["one", "other"] {
+        let mut set = build.dataset_of(name, &old).unwrap();
+        set.value(&json!({"items": [{"price": 1.5}, {"price": 2.0}]})).unwrap();
+        build.add(set).unwrap();
+    }
+    build.finish().unwrap();
+    let file = OpenOptions::new().open(&path).unwrap();
+    let new = document(&items("cents", "Int32"), Reading::Record);
+    for prefix in ["", "one[]."] {
+        let cents = Conversion::values(|price| Ok(json!(price.as_f64().unwrap() * 100.0)));
+        let member = |name: &str| format!("{prefix}items[].{name}");
+        Migration::new(new.clone())
+            .with_dataset("one")
+            .with_rename(member("cents"), member("price"))
+            .with_converter(member("cents"), cents)
+            .run(&file, &target, &replacing())
+            .unwrap();
+        let made = OpenOptions::new().open(&target).unwrap();
+        let records = made.tensor("one").unwrap().records().unwrap();
+        let wanted = json!({"items": [{"cents": 150}, {"cents": 200}]});
+        assert_eq!(records.record(0).unwrap().to_value().unwrap(), wanted);
+    }
+    // In a file's schema with both of them the name is needed.
+    let both = |record: &Value| {
+        let set = json!({"type": "array", "TypeDef:Array": true, "items": record});
+        let properties = json!({"one": set, "other": set});
+        document(&json!({"type": "object", "properties": properties}), Reading::File)
+    };
+    let both = Migration::new(both(&new.json));
+    let named = |path: &str, by: &str| (path.to_owned(), by.parse::<Conversion>().unwrap());
+    let (path, by) = named("items[].cents", "cast");
+    let e = both.clone().with_converter(path, by).plan(&file).unwrap_err();
+    assert_eq!(e.code(), "records/which-dataset");
 }

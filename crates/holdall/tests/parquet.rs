@@ -6,7 +6,7 @@ mod records_files;
 
 use holdall::records::arrow::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use holdall::records::{
-    Build, DatasetWriter, FillOptions, RecordForm, Rows, RowsOptions, TableWriter, FindingLocation,
+    Build, DatasetWriter, FillOptions, FindingLocation, RecordForm, Rows, RowsOptions, TableWriter,
     check_rows, infer,
 };
 use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Unknown};
@@ -123,7 +123,10 @@ fn rows_are_held_against_the_schema() {
         let rows = rows(file.clone(), form).unwrap();
         let report = check_rows(rows, &schema, &lenient, &SchemaLimits::default()).unwrap();
         let found: Vec<_> = report.findings.iter().map(|f| f.at).collect();
-        assert_eq!((report.records, found), (100, vec![FindingLocation::Record(98), FindingLocation::Record(99)]));
+        assert_eq!(
+            (report.records, found),
+            (100, vec![FindingLocation::Record(98), FindingLocation::Record(99)])
+        );
     }
 }
 

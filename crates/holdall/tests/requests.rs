@@ -6,7 +6,7 @@ use crate::records_files;
 #[cfg(feature = "quic")]
 use crate::served;
 use crate::server::{Reply, Server, policy};
-use holdall::carton::{SymlinkPolicy, Packer, FileSelection};
+use holdall::carton::{FileSelection, Packer, SymlinkPolicy};
 use holdall::{
     Convert, DType, File, Layout, LoadOptions, OpenOptions, Role, TensorRecords as _, WriteOptions,
     convert, stats, verify,

@@ -235,7 +235,7 @@ fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
 mod zips {
     use super::*;
     use bytes::Bytes;
-    use holdall::carton::{FileContent, Description, Package, Packer};
+    use holdall::carton::{Description, FileContent, Package, Packer};
 
     /// A package of several files, one of them compressed.
     fn package() -> Vec<u8> {

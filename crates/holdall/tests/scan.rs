@@ -20,7 +20,7 @@ fn scanned(bytes: &[u8], name: &str) -> ScanReport {
 }
 
 /// The verdict on a file that is named as a pickle, and what it would import.
-pub(crate) fn of(bytes: &[u8]) -> (Verdict, Vec<String>) {
+pub(crate) fn verdict_on(bytes: &[u8]) -> (Verdict, Vec<String>) {
     let report = scanned(bytes, "x.pkl");
     let imports = report.pickles.iter().flat_map(|p| &p.imports);
     let names = imports.map(|i| format!("{}.{}", i.module, i.name)).collect();
@@ -64,7 +64,7 @@ fn every_spelling_of_a_global_is_found() {
         ("in a persistent id", b"\x80\x02cos\nsystem\n)RQ.".to_vec()),
     ];
     for (what, bytes) in all {
-        let (verdict, names) = of(&bytes);
+        let (verdict, names) = verdict_on(&bytes);
         assert_eq!(
             (verdict, &names[..]),
             (Verdict::Dangerous, &["os.system".to_owned()][..]),
@@ -80,7 +80,8 @@ fn every_spelling_of_a_global_is_found() {
 
 #[test]
 fn what_is_dangerous_suspicious_and_safe() {
-    let global = |module: &str, name: &str| of(format!("c{module}\n{name}\n)R.").as_bytes()).0;
+    let global =
+        |module: &str, name: &str| verdict_on(format!("c{module}\n{name}\n)R.").as_bytes()).0;
     for (module, name) in [
         ("posix", "system"),
         ("nt", "system"),
@@ -137,7 +138,7 @@ fn what_is_dangerous_suspicious_and_safe() {
         ("numpy", "float32"),
     ] {
         let named = format!("c{module}\n{name}\n.");
-        assert_eq!(of(named.as_bytes()).0, Verdict::Safe, "{module}.{name}");
+        assert_eq!(verdict_on(named.as_bytes()).0, Verdict::Safe, "{module}.{name}");
         assert_eq!(global(module, name), Verdict::Suspicious, "{module}.{name}");
     }
 }
@@ -152,19 +153,19 @@ fn what_only_running_would_tell_cannot_be_told() {
         b"\x80\x04K\x01QK\x02QR.",
         &long,
     ] {
-        let (verdict, names) = of(bytes);
+        let (verdict, names) = verdict_on(bytes);
         assert_eq!(verdict, Verdict::Unknown, "{names:?}");
         assert!(names.iter().any(|name| name.contains('?')), "{names:?}");
     }
     // A call of what a call gives, and an extension that some program registers.
-    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\n)R)R.").0, Verdict::Suspicious);
+    assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n)R)R.").0, Verdict::Suspicious);
     for bytes in
         [&b"\x80\x02\x82\x01)R."[..], b"\x80\x02\x83\x01\x01)R.", b"\x80\x02\x84\x01\0\0\0)R."]
     {
-        assert_eq!(of(bytes).0, Verdict::Suspicious);
+        assert_eq!(verdict_on(bytes).0, Verdict::Suspicious);
     }
     // Attributes of a class are set.
-    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\n}b.").0, Verdict::Suspicious);
+    assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n}b.").0, Verdict::Suspicious);
 }
 
 /// What stands before the break has run.
@@ -188,7 +189,7 @@ fn a_pickle_that_breaks_is_no_safer() {
         assert!(report.pickles[0].broken.is_some(), "{rest:?}");
     }
     // One that imports only what is safe, and breaks then, is not safe.
-    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\n)R").0, Verdict::Unknown);
+    assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n)R").0, Verdict::Unknown);
     // Where every unpickler raises before it imports anything there is no pickle.
     for bytes in [
         &b"\x80\x02}"[..],
@@ -207,9 +208,9 @@ fn a_pickle_that_breaks_is_no_safer() {
         b"g0\ncos\nsystem\n)R.",
         b"cnot a module\nx\ncos\nsystem\n)R.",
     ] {
-        assert_eq!(of(bytes), (Verdict::NoPickles, vec![]), "{}", bytes.escape_ascii());
+        assert_eq!(verdict_on(bytes), (Verdict::NoPickles, vec![]), "{}", bytes.escape_ascii());
     }
-    assert_eq!(of(b"\x80\x02}.").0, Verdict::Safe);
+    assert_eq!(verdict_on(b"\x80\x02}.").0, Verdict::Safe);
 }
 
 #[test]
@@ -383,10 +384,10 @@ fn bombs_do_not_go_off() {
     assert_eq!(report.verdict(), Verdict::Unknown);
     assert_eq!(report.pickles[0].broken.as_ref().unwrap().code(), "pickle/too-long");
     let dups = [b"\x80\x02N".to_vec(), vec![b'2'; 100_000], b".".to_vec()].concat();
-    assert_eq!(of(&dups).0, Verdict::Safe);
+    assert_eq!(verdict_on(&dups).0, Verdict::Safe);
     let marks =
         [b"\x80\x02".to_vec(), vec![b'('; 100_000], vec![b't'; 100_000], b".".to_vec()].concat();
-    assert_eq!(of(&marks).0, Verdict::Safe);
+    assert_eq!(verdict_on(&marks).0, Verdict::Safe);
 }
 
 /// What Holdall reads is in the list; what it refuses for what it would import is not.
@@ -550,7 +551,7 @@ fn pickles_go_on_where_items_are_added_to_a_bytearray() {
     let container = |make: &[u8]| [make, b"K\0a", b"K\0K\x07s", b"(K\x01e"].concat();
     for make in [&b"\x96\x02\0\0\0\0\0\0\0ab"[..], b"](K\x01K\x02e"] {
         let bytes = [b"\x80\x05", &container(make)[..], b"cos\nsystem\n(S'x'\ntR."].concat();
-        assert_eq!(of(&bytes).0, Verdict::Dangerous, "{}", bytes.escape_ascii());
+        assert_eq!(verdict_on(&bytes).0, Verdict::Dangerous, "{}", bytes.escape_ascii());
     }
 }
 
@@ -586,11 +587,11 @@ fn what_is_handed_through_is_judged_as_what_it_is() {
     ] {
         let start: Vec<u8> = start.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
         let bytes = [b"\x80\x02", &start[..], b"N}X\x01\0\0\0aNs\x86b."].concat();
-        assert_eq!(of(&bytes).0, wanted, "{}", bytes.escape_ascii());
+        assert_eq!(verdict_on(&bytes).0, wanted, "{}", bytes.escape_ascii());
     }
     // Items are set on something that was imported.
-    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\nNNs.").0, Verdict::Suspicious);
-    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\nNa.").0, Verdict::Suspicious);
+    assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\nNNs.").0, Verdict::Suspicious);
+    assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\nNa.").0, Verdict::Suspicious);
 }
 
 const BAD: &[u8] = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";

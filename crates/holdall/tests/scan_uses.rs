@@ -1,6 +1,6 @@
 //! Harmless names are so only where they are used as honest files use them.
 
-use crate::scan::{of, text};
+use crate::scan::{text, verdict_on};
 use holdall::scan::Verdict;
 
 /// Names that are harmless where others refer to them are not where they are called, however the call is spelt: these take an address.
@@ -20,11 +20,11 @@ fn types_that_take_addresses_are_not_called() {
         b"cpandas\nSeries\n",
         b"cscipy.sparse._csr\ncsr_matrix\n",
     ] {
-        assert_eq!(of(&by_name(class)).0, Verdict::Suspicious, "{}", class.escape_ascii());
+        assert_eq!(verdict_on(&by_name(class)).0, Verdict::Suspicious, "{}", class.escape_ascii());
         let by_order = [b"\x80\x04", class, b"K\x01\x85R."].concat();
-        assert_eq!(of(&by_order).0, Verdict::Suspicious, "{}", class.escape_ascii());
+        assert_eq!(verdict_on(&by_order).0, Verdict::Suspicious, "{}", class.escape_ascii());
         let named = [b"\x80\x04", class, b"."].concat();
-        assert_eq!(of(&named).0, Verdict::Safe, "{}", class.escape_ascii());
+        assert_eq!(verdict_on(&named).0, Verdict::Safe, "{}", class.escape_ascii());
         // Through what calls its argument.
         for caller in [
             &b"cpandas.core.indexes.base\n_new_Index\n"[..],
@@ -37,12 +37,12 @@ fn types_that_take_addresses_are_not_called() {
                 continue;
             }
             let through = [b"\x80\x04", caller, class, b"}", &address, b"\x86R."].concat();
-            assert_eq!(of(&through).0, Verdict::Suspicious, "{}", through.escape_ascii());
+            assert_eq!(verdict_on(&through).0, Verdict::Suspicious, "{}", through.escape_ascii());
         }
         let base =
             [b"\x80\x04ccopyreg\n_reconstructor\nccollections\nOrderedDict\n", class, b"N\x87R."]
                 .concat();
-        assert_eq!(of(&base).0, Verdict::Suspicious, "{}", base.escape_ascii());
+        assert_eq!(verdict_on(&base).0, Verdict::Suspicious, "{}", base.escape_ascii());
     }
     // Through an object whose `__new__` is such a class.
     let base = [
@@ -51,12 +51,12 @@ fn types_that_take_addresses_are_not_called() {
         b"cnumpy\nmatrix\nsbN\x87R.",
     ]
     .concat();
-    assert_eq!(of(&base).0, Verdict::Suspicious);
+    assert_eq!(verdict_on(&base).0, Verdict::Suspicious);
     // A call with nothing makes an empty object, whose state is set.
     let frame = b"\x80\x04cpandas\nDataFrame\n)\x81}b.";
-    assert_eq!(of(frame).0, Verdict::Safe);
+    assert_eq!(verdict_on(frame).0, Verdict::Safe);
     let rebuilt = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n)}tR.";
-    assert_eq!(of(rebuilt).0, Verdict::Safe);
+    assert_eq!(verdict_on(rebuilt).0, Verdict::Safe);
     let identity = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch.jit._pickle\nbuild_intlist\nctorch\nTensor\n)}tR.";
-    assert_eq!(of(identity).0, Verdict::Suspicious);
+    assert_eq!(verdict_on(identity).0, Verdict::Suspicious);
 }

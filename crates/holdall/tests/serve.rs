@@ -4,7 +4,7 @@
 use holdall::OpenOptions;
 use holdall::http::{Hosts, Policy, Schemes};
 use holdall::serve::http::{HttpOptions, HttpServer};
-use holdall::serve::{ServerLimits, Files, Service, Tokens};
+use holdall::serve::{Files, ServerLimits, Service, Tokens};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;

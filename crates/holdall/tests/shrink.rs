@@ -3,8 +3,8 @@
 
 use crate::server::{Reply, Server};
 use holdall::carton::links::{LinkFetcher, Shrink, Store, hex, missing, whole};
-use holdall::carton::{FileContent, Description, Links, Package, Packer, Packing, FileLocation};
-use holdall::http::{Hosts, Timeouts, Policy, Schemes};
+use holdall::carton::{Description, FileContent, FileLocation, Links, Package, Packer, Packing};
+use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use holdall::{Error, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;

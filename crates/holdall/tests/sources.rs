@@ -7,7 +7,7 @@ use crate::server;
 use holdall::source::{FileSource, HttpSource, MapSource, MemorySource, SliceSource};
 use holdall::{
     Attributes, ByteOrder, ByteSource, Bytes, Component, DType, Encoding, Error, Extent, Index,
-    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, Result, Role, ReadHints,
+    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, ReadHints, Result, Role,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn every_source_behaves() {
             let slice = SliceSource::new(whole, range.start as u64..range.end as u64).unwrap();
             behaves(&slice, &bytes[range]);
         }
-        let server = server::Server::of(bytes.clone());
+        let server = server::Server::with_file(bytes.clone());
         behaves(&HttpSource::open(&server.url("/f"), &server::policy()).unwrap(), &bytes);
     }
 }

@@ -7,7 +7,7 @@ use holdall::{
     stats,
 };
 
-fn of(file: &File, name: &str) -> Stats {
+fn stats_of(file: &File, name: &str) -> Stats {
     let t = file.tensor(name).unwrap();
     let one = stats(&t, &StatsOptions::new().with_work(Work::new().with_threads(1))).unwrap();
     let copied = make::copied(file).tensor(name).unwrap();
@@ -21,7 +21,7 @@ fn of(file: &File, name: &str) -> Stats {
 }
 
 fn of_data(shape: &[u64], data: make::MadeComponent) -> Stats {
-    of(&file("ztensor", &[dense("t", shape, data)]), "t")
+    stats_of(&file("ztensor", &[dense("t", shape, data)]), "t")
 }
 
 fn close(a: Option<f64>, b: f64) -> bool {
@@ -168,17 +168,17 @@ fn sparse_tensors_count_their_zeros() {
             coo("none", &[1 << 40, 1 << 20], &[], &[]),
         ],
     );
-    let s = of(&all, "csr");
+    let s = stats_of(&all, "csr");
     assert_eq!((s.count, s.zeros, s.implied_zeros), (12, 10, 9));
     assert_eq!((s.min, s.max), (Some(Number::Float(-3.0)), Some(Number::Float(1.0))));
     assert!(close(s.mean, -2.0 / 12.0));
-    assert!(close(of(&all, "coo").mean, 7.0 / 6.0));
+    assert!(close(stats_of(&all, "coo").mean, 7.0 / 6.0));
     // Values of one place are summed.
-    let s = of(&all, "twice");
+    let s = stats_of(&all, "twice");
     assert_eq!((s.count, s.zeros, s.max), (4, 3, Some(Number::Float(7.0))));
-    let s = of(&all, "full");
+    let s = stats_of(&all, "full");
     assert_eq!((s.implied_zeros, s.min), (0, Some(Number::Float(2.0))));
-    let s = of(&all, "none");
+    let s = stats_of(&all, "none");
     assert_eq!((s.count, s.zeros, s.max), (1 << 60, 1 << 60, Some(Number::Float(0.0))));
 }
 
@@ -197,7 +197,7 @@ fn quantized_tensors_are_what_they_stand_for() {
     .attribute("bits", Value::Integer(4))
     .attribute("group_size", Value::Integer(4))
     .attribute("packing", Value::Text("8_per_i32".into()));
-    let s = of(&file("ztensor", &[made]), "q");
+    let s = stats_of(&file("ztensor", &[made]), "q");
     assert_eq!((s.count, s.zeros, s.max, s.mean), (8, 2, Some(Number::Float(30.0)), Some(8.25)));
 }
 
@@ -227,7 +227,7 @@ fn every_tensor_of_the_corpus() {
                 assert!(make::is_odd(&e), "{e}");
                 continue;
             }
-            let s = of(&file, t.name());
+            let s = stats_of(&file, t.name());
             assert_eq!(s.count, t.count(), "{} {}", path.display(), t.name());
         }
     }

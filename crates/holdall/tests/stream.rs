@@ -4,7 +4,7 @@
 
 use crate::served::{self, Served, options};
 use holdall::TensorRecords as _;
-use holdall::serve::{ServerLimits, Entry, FileId, Files, FileCatalog, Tokens, Tree, file};
+use holdall::serve::{Entry, FileCatalog, FileId, Files, ServerLimits, Tokens, Tree, file};
 use holdall::{
     Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
     WriteOptions, Writer,
@@ -177,7 +177,7 @@ fn a_server_that_allows_few_files_is_asked_over_more_connections() {
     let mut bounds = ServerLimits::default();
     bounds.files = 3;
     let shelf = Arc::new(Files::new([&parts]).unwrap());
-    let served = Served::of(shelf, Tokens::default(), bounds);
+    let served = Served::start(shelf, Tokens::default(), bounds);
     let local = holdall::open(&parts).unwrap();
     let file = served.open(&index).unwrap();
     assert!(contents(&file) == contents(&local));
@@ -195,7 +195,7 @@ fn other_tokens_and_other_trust_have_connections_of_their_own() {
     model(&path, 2, 1000);
     let shelf = Arc::new(Files::new([&path]).unwrap());
     let tokens = Tokens::new(vec!["one".into(), "two".into()]).unwrap();
-    let served = Served::of(shelf, tokens, ServerLimits::default());
+    let served = Served::start(shelf, tokens, ServerLimits::default());
     let open = |token: &str| {
         options().open(served.url("model.zt").replace("://", &format!("://{token}@")))
     };
@@ -245,7 +245,7 @@ fn who_is_not_known_is_told_so() {
     model(&path, 1, 10);
     let tokens = Tokens::new(vec!["s@cret".into()]).unwrap();
     let files = Arc::new(Files::new([&path]).unwrap());
-    let served = Served::of(files, tokens, ServerLimits::default());
+    let served = Served::start(files, tokens, ServerLimits::default());
     let with =
         |token: &str| served.url("model.zt").replace("holdall://", &format!("holdall://{token}"));
     for token in ["", "wrong@"] {
@@ -491,7 +491,7 @@ fn a_server_that_lies_is_found_out() {
     ];
     for (lie, code) in lies {
         let shelf = SingleFile(Arc::new(Lying { bytes: bytes.clone(), lie }));
-        let served = Served::of(Arc::new(shelf), Tokens::default(), ServerLimits::default());
+        let served = Served::start(Arc::new(shelf), Tokens::default(), ServerLimits::default());
         let file = served.open("x").unwrap();
         assert_eq!(bytes_of(&file, 0).unwrap_err().code(), code);
     }
@@ -507,7 +507,7 @@ fn a_server_that_sends_nothing_is_given_up() {
         std::thread::sleep(Duration::from_secs(2));
         Ok(bytes)
     };
-    let served = Served::of(
+    let served = Served::start(
         Arc::new(SingleFile(Arc::new(Lying { bytes, lie }))),
         Tokens::default(),
         ServerLimits::default(),
@@ -565,7 +565,7 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
         Ok(bytes)
     };
     let shelf = SingleFile(Arc::new(Lying { bytes, lie }));
-    let served = Served::of(Arc::new(shelf), Tokens::default(), ServerLimits::default());
+    let served = Served::start(Arc::new(shelf), Tokens::default(), ServerLimits::default());
     // Who does not know the hash believes it.
     let believed = bytes_of(&served.open("x").unwrap(), 1).unwrap();
     assert!(believed != vec![b'b'; 1_000_000]);

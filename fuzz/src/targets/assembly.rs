@@ -3,8 +3,8 @@
 
 use crate::limits;
 use crate::walk::is_of_the_file;
-use holdall::read::{Assembly, Cut, Decoded, Want};
-use holdall::{Bytes, Digest, Error, Limits, Plan, Terms, Window, formats};
+use holdall::read::{Assembly, Decoded, FetchSizing, Want};
+use holdall::{Bytes, Digest, Error, Limits, Plan, ReadHints, Window, formats};
 use std::sync::Arc;
 
 /// Panics where it does not hold.
@@ -30,9 +30,9 @@ pub fn run(data: &[u8]) {
                 let table = c.seek_table(&bytes[extent.start as usize..extent.end as usize]);
                 want = want.with_table(table.ok().flatten().map(Arc::new));
             }
-            let mut terms = [Terms::MEMORY, Terms::REMOTE][roll(2)];
+            let mut terms = [ReadHints::MEMORY, ReadHints::REMOTE][roll(2)];
             terms.piece = [16, 1000, 1 << 20][roll(3)];
-            let cut = Cut { align: [1, 64][roll(2)], ..Cut::from(terms) };
+            let cut = FetchSizing { align: [1, 64][roll(2)], ..FetchSizing::from(terms) };
             let plan = Plan::new(vec![want.clone()], cut);
             let one = in_order(&bytes, &want, &limits);
             let other = in_any_order(&bytes, plan, &limits, &mut roll);

@@ -5,7 +5,8 @@ use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::Bytes;
 use holdall_package::{
-    self as carton, Contents, Description, Found, Links, Manifest, TensorKind, Texts, write,
+    self as carton, Description, FoundPath, Links, Manifest, PackageContents, TensorKind, Texts,
+    write,
 };
 
 /// Panics where it does not hold. The texts stand one after the other with a NUL between: `carton.toml`,
@@ -44,7 +45,7 @@ pub fn run(data: &[u8]) {
             Some((path, target)) => (path, Some(target.to_owned())),
             None => (line, None),
         };
-        Found { path: path.into(), len: 4, target, at }
+        FoundPath { path: path.into(), len: 4, target, at }
     });
     let texts = Texts {
         description: Some(Bytes::copy_from_slice(description)),
@@ -53,14 +54,14 @@ pub fn run(data: &[u8]) {
         tensors: Some(Bytes::copy_from_slice(tensors)).filter(|text| !text.is_empty()),
         are_unpacked: false,
     };
-    match Contents::new(found.collect(), &texts, &limits) {
+    match PackageContents::new(found.collect(), &texts, &limits) {
         Ok(contents) => whole(&contents),
         Err(e) => is_of_the_file(&e),
     }
 }
 
 /// What must hold of a package.
-fn whole(contents: &Contents) {
+fn whole(contents: &PackageContents) {
     assert!(contents.files.windows(2).all(|pair| pair[0].path < pair[1].path));
     for file in &contents.files {
         assert!(carton::paths::check(&file.path).is_ok());

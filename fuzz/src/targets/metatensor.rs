@@ -5,7 +5,7 @@
 //! it, are added here, so that most changes do more than break those.
 
 use crate::limits;
-use crate::walk::said;
+use crate::walk::describe;
 use holdall::records::DatasetWriter;
 use holdall::schema::KIND_ATTRIBUTE;
 use holdall::{
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     let Some(written) = converted(&file, "metatensor") else { return };
     is_same(&file, &written);
     let twice = converted(&written, "metatensor").expect("it was written once");
-    assert_eq!(said(written.index()), said(twice.index()), "it is written in another way");
+    assert_eq!(describe(written.index()), describe(twice.index()), "it is written in another way");
     if let Some(other) = converted(&file, "ztensor") {
         is_same(&file, &other);
         match converted(&other, "metatensor") {

@@ -4,7 +4,7 @@
 use crate::walk::is_of_the_file;
 use holdall::Bytes;
 use holdall::carton::{TensorValue, ValueType};
-use holdall_run::Named;
+use holdall_run::NamedValues;
 use holdall_run::process::frame::{DATA_MAX, Frame, HEADER_MAX, Kind, PREFIX_LEN, Prefix};
 use holdall_run::process::values;
 use serde_json::json;
@@ -88,7 +88,7 @@ fn holds(value: &TensorValue) {
 /// A call with all tensors of a file that a model may take, and the frames around it.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
-    let mut named: Named = Vec::new();
+    let mut named: NamedValues = Vec::new();
     for tensor in file.tensors() {
         let ty = tensor.dtype().and_then(|dtype| ValueType::by_name(long_name(dtype)));
         let bytes = tensor.bytes(&holdall::Role::Data);

@@ -3,8 +3,8 @@
 use crate::schemas::{compile, edited, limits, of_vectors, taken, value};
 use crate::take::{Put, Take};
 use holdall::schema::{
-    Converters, Encoder, Resolution, ResolveOptions, Schema, Verdict, What, changes_json, diff,
-    resolve,
+    ChangeKind, Converters, Encoder, Resolution, ResolveOptions, Schema, Verdict, changes_json,
+    diff, resolve,
 };
 use serde_json::{Value, json};
 
@@ -28,14 +28,14 @@ pub fn run(data: &[u8]) {
     let changes = diff((&writer, &old), (&reader, &new), &limits);
     if let Ok(changes) = &changes {
         let is_read = |c: &holdall::schema::Change| {
-            c.verdict == Verdict::Compatible || c.what == What::Removed
+            c.verdict == Verdict::Compatible || c.what == ChangeKind::Removed
         };
         let said = changes.iter().all(is_read);
         changes_json(changes);
         // How many elements there may be, and what keywords say, is about values: bytes are read all the same.
         let of_bytes = diff(&writer, &reader, &limits).unwrap_or_default();
         let is_resolved = |c: &holdall::schema::Change| {
-            is_read(c) || matches!(c.what, What::Bounds | What::Length)
+            is_read(c) || matches!(c.what, ChangeKind::Bounds | ChangeKind::Length)
         };
         match &found {
             Ok(_) => assert!(of_bytes.iter().all(is_resolved), "{old}\n{new}\n{changes:?}"),

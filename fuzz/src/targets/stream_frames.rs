@@ -6,10 +6,11 @@ use crate::take::Take;
 use holdall::Error;
 use holdall_net::protocol::Piece;
 use holdall_net::protocol::{
-    Arrival, Client, ClientFrame, FileId, Frames, INDEX_MAX, Order, Prover, RANGES_MAX, Requesting,
-    Root, Server, ServerFrame, Step, Told, Tree, proven_len, total,
+    Client, ClientFrame, FileId, Frames, INDEX_MAX, PendingRequest, PendingResponse, Prover,
+    RANGES_MAX, Root, Server, ServerAction, ServerFrame, ServerMessage, Step, Tree, proven_len,
+    total,
 };
-use holdall_net::{Bounds, Tokens};
+use holdall_net::{ServerLimits, Tokens};
 use std::ops::Range;
 
 /// Panics where it does not hold.
@@ -77,12 +78,12 @@ fn pushed<T>(
     (all, None)
 }
 
-fn control_of_server(said: &[u8], cut: usize) -> (Vec<Order>, Option<Error>) {
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+fn control_of_server(said: &[u8], cut: usize) -> (Vec<ServerAction>, Option<Error>) {
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     pushed(said, cut, |part| {
         let orders = server.control(part)?;
         for order in &orders {
-            if let Order::Open { file, .. } = order {
+            if let ServerAction::Open { file, .. } = order {
                 let found = (FileId([1; 32]), 1000, vec![0..10]);
                 // Where it was closed meanwhile, there is no answer.
                 let told = server.opened(*file, Ok(found));
@@ -93,7 +94,7 @@ fn control_of_server(said: &[u8], cut: usize) -> (Vec<Order>, Option<Error>) {
     })
 }
 
-fn control_of_client(said: &[u8], cut: usize) -> (Vec<Told>, Option<Error>) {
+fn control_of_client(said: &[u8], cut: usize) -> (Vec<ServerMessage>, Option<Error>) {
     let (mut client, _) = Client::new("");
     for _ in 0..4 {
         client.open("x", None, None).expect("the name is short");
@@ -101,7 +102,7 @@ fn control_of_client(said: &[u8], cut: usize) -> (Vec<Told>, Option<Error>) {
     pushed(said, cut, |part| {
         let told = client.control(part)?;
         for told in &told {
-            if let Told::Opened { len, index, .. } = told {
+            if let ServerMessage::Opened { len, index, .. } = told {
                 let ends = index.iter().map(|(at, bytes)| at + bytes.len() as u64);
                 assert!(ends.max().unwrap_or(0) <= *len);
                 let all: u64 = index.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -113,7 +114,7 @@ fn control_of_client(said: &[u8], cut: usize) -> (Vec<Told>, Option<Error>) {
 }
 
 fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
-    let mut requesting = Requesting::default();
+    let mut requesting = PendingRequest::default();
     let (_, failed) = pushed(said, cut, |part| requesting.push(part).map(|()| Vec::<()>::new()));
     if failed.is_some() {
         return (Vec::new(), failed);
@@ -123,7 +124,7 @@ fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
         Err(e) => return (Vec::new(), Some(e)),
     };
     assert!(request.ranges.len() <= RANGES_MAX);
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     let (mut client, hello) = Client::new("");
     let (_, open) = client.open("x", None, None).expect("the name is short");
     server.control(&[hello, open].concat()).expect("it is well said");
@@ -147,7 +148,7 @@ fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
 
 fn answer(said: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     let ranges = vec![0..3, 3..3, 10..200];
-    let mut arrival = Arrival::new(ranges.clone());
+    let mut arrival = PendingResponse::new(ranges.clone());
     arrival.request(0, 0).expect("something is missing");
     let mut came = Vec::new();
     let (_, failed) = pushed(said, cut, |part| {
@@ -158,9 +159,9 @@ fn answer(said: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
         })?;
         Ok(Vec::<()>::new())
     });
-    assert_eq!(arrival.came(), came.len() as u64);
+    assert_eq!(arrival.bytes_received(), came.len() as u64);
     let missing = total(&arrival.missing()).expect("they are few");
-    assert_eq!(arrival.came() + missing, total(&ranges).expect("they are few"));
+    assert_eq!(arrival.bytes_received() + missing, total(&ranges).expect("they are few"));
     (came, failed)
 }
 
@@ -176,7 +177,7 @@ fn hashed() -> (Vec<u8>, Tree) {
 fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     let (file, tree) = hashed();
     let range = 16_000..40_000;
-    let mut arrival = Arrival::proven(vec![range.clone()], file.len() as u64, tree.root());
+    let mut arrival = PendingResponse::proven(vec![range.clone()], file.len() as u64, tree.root());
     arrival.request(0, 0).expect("something is missing");
     let mut came = Vec::new();
     let (_, failed) = pushed(said, cut, |part| {
@@ -187,7 +188,7 @@ fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
         Ok(Vec::<()>::new())
     });
     assert!(file[16_000..40_000].starts_with(&came));
-    assert_eq!(arrival.came(), came.len() as u64);
+    assert_eq!(arrival.bytes_received(), came.len() as u64);
     (vec![came.len() as u64], None.or(failed))
 }
 
@@ -202,14 +203,14 @@ fn proof(said: &[u8], cut: usize) {
     let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
     let tree = Tree::new(len, &read).expect("it is at hand");
     let root = tree.root();
-    let mut arrival = Arrival::proven(vec![range.clone()], len, root);
+    let mut arrival = PendingResponse::proven(vec![range.clone()], len, root);
     let Some(request) = arrival.request(0, 0) else { return };
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     let (mut client, hello) = Client::new("");
     let (_, open) = client.open("x", None, Some(Root([0; 32]))).expect("the name is short");
     server.control(&[hello, open].concat()).expect("it is well said");
     server.opened(0, Ok((FileId([1; 32]), len, Vec::new())));
-    let mut requesting = Requesting::default();
+    let mut requesting = PendingRequest::default();
     requesting.push(&request).expect("it is a request");
     let request = requesting.finish().expect("it is whole");
     let mut answering = server.admit(&request).expect("it is in the file");
@@ -236,7 +237,7 @@ fn proof(said: &[u8], cut: usize) {
     assert_eq!(came, file[range.start as usize..range.end as usize]);
     let bit = bit as usize % ((sent.len() - head) * 8);
     sent[head + bit / 8] ^= 1 << (bit % 8);
-    let mut arrival = Arrival::proven(vec![range], len, root);
+    let mut arrival = PendingResponse::proven(vec![range], len, root);
     arrival.request(0, 0).expect("it is missing");
     assert_eq!(arrival.push(&sent, |_| Ok(())).expect_err("it is wrong").code(), "net/proof");
 }
@@ -246,7 +247,8 @@ pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let (mut client, hello) = Client::new("token");
     let (file, open) = client.open("models/m.zt", None, None).expect("the name is short");
     let close = Client::close(file);
-    let request = Arrival::new(vec![0..10, 20..30]).request(file, -1).expect("all is missing");
+    let request =
+        PendingResponse::new(vec![0..10, 20..30]).request(file, -1).expect("all is missing");
     let control = [vec![0, 3], hello, open, Client::priority(4, 9), close].concat();
     let welcome = ServerFrame::Welcome { version: 1, requests: 4 }.encode();
     let index = vec![0..4, 90..94];

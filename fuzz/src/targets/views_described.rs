@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
         return;
     }
     let get = |role: &Role| Ok(parts.get(role).map(|p| p.bytes.clone()).unwrap_or_default());
-    let view = match Described::of(&info, &layouts, &limits, get) {
+    let view = match Described::from_tensor(&info, &layouts, &limits, get) {
         Ok(view) => view,
         Err(e) => return crate::walk::is_of_the_file(&e),
     };

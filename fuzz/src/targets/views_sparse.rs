@@ -81,7 +81,7 @@ fn csr(view: Result<Csr>, limits: &Limits) {
     let indices = view.indptr().iter().chain(view.indices());
     let mut bytes: Vec<u8> = indices.flat_map(|index| index.to_le_bytes()).collect();
     bytes.extend_from_slice(view.values().bytes());
-    let packed = Decoded { bytes: bytes.into(), ..of(view.values()) };
+    let packed = Decoded { bytes: bytes.into(), ..decoded(view.values()) };
     let back = Csr::from_packed(&[rows, columns], packed, limits);
     assert_eq!(back.expect("what was packed can be unpacked"), view);
 }
@@ -102,7 +102,7 @@ fn coo(view: Result<Coo>, limits: &Limits) {
         place.iter().for_each(|at| bytes.extend_from_slice(&at.to_le_bytes()));
         bytes.extend_from_slice(value);
     }
-    let packed = Decoded { bytes: bytes.into(), ..of(view.values()) };
+    let packed = Decoded { bytes: bytes.into(), ..decoded(view.values()) };
     let back = Coo::from_packed(shape, packed).expect("what was packed can be unpacked");
     assert_eq!(back, view);
 }
@@ -116,7 +116,7 @@ fn check(e: &holdall::Error) {
     }
 }
 
-fn of(values: &Dense) -> Decoded {
+fn decoded(values: &Dense) -> Decoded {
     let (dtype, logical_type) = (values.dtype(), values.logical_type().cloned());
     Decoded { dtype, logical_type, bytes: Default::default() }
 }

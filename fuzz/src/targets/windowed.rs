@@ -1,7 +1,7 @@
 //! Decoding a range at a time gives the index of the whole file, or its error.
 
 use crate::limits;
-use crate::walk::said;
+use crate::walk::describe;
 use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
 
 /// How often a decoder may ask. Each time is a round trip; packages in zips take the most.
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
         Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
     };
     match (whole, by_ranges(&bytes, &limits)) {
-        (Ok(whole), Ok(found)) => assert_eq!(said(&whole), said(&found)),
+        (Ok(whole), Ok(found)) => assert_eq!(describe(&whole), describe(&found)),
         (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string()),
         (whole, found) => panic!("whole {whole:?}, by ranges {found:?}"),
     }

@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let found = done(Directory::read(&window, &limits));
     match (&found, by_ranges(&bytes)) {
-        (Ok(whole), Ok(found)) => assert_eq!(said(whole), said(&found)),
+        (Ok(whole), Ok(found)) => assert_eq!(describe(whole), describe(&found)),
         (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string()),
         (whole, found) => panic!("whole {whole:?}, by ranges {found:?}"),
     }
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         Ok(directory) => directory,
         Err(e) => return is_of_the_file(&e),
     };
-    let place = directory.place();
+    let place = directory.range();
     assert!(place.start <= place.end && place.end <= data.len() as u64);
     let mut taken = Vec::new();
     for (at, entry) in directory.entries().enumerate() {
@@ -82,6 +82,6 @@ fn by_ranges(bytes: &Bytes) -> Result<Arc<Directory>, Error> {
     panic!("it asks more than {MOST_ROUNDS} times");
 }
 
-fn said(directory: &Directory) -> String {
+fn describe(directory: &Directory) -> String {
     directory.entries().map(|entry| format!("{entry:?} {}\n", entry.crc32())).collect()
 }

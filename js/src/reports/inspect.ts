@@ -36,6 +36,8 @@ export interface FileReport {
   tensors: TensorReport[]
   /** Tensors alike in all but the numbers in their names. */
   groups: { name: string; members: number[] }[]
+  /** What the file says besides that this version does not know, in words. */
+  passedOver: readonly string[]
   warnings: readonly Warning[]
 }
 
@@ -59,6 +61,6 @@ export async function inspect(file: TensorFile, options: InspectOptions = {}): P
     }
     tensors.push(report)
   }
-  const { name: source, format, formatName, version, size, attributes, warnings } = file
-  return { source, format, formatName, version, size, attributes, tensors, groups: file.groups(), warnings }
+  const { name: source, format, formatName, version, size, attributes, passedOver, warnings } = file
+  return { source, format, formatName, version, size, attributes, tensors, groups: file.groups(), passedOver, warnings }
 }

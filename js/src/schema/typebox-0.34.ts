@@ -15,13 +15,25 @@ export type TKind<T> = TSchema & { [Kind]: string; static: T }
 /** Where types of TypeBox are looked up by their names. */
 type Registry = Pick<typeof TypeRegistry, 'Has' | 'Set'>
 
-/**
- * The registries of all copies of TypeBox that there may be: npm links a folder that is installed, and then the program has
- * another copy than this package, in one form for `import` and in another for `require`.
- */
-const registries: Registry[] = [TypeRegistry]
+/** Whether a value is one of a kind with all the keywords beside it. */
+type Check = (schema: unknown, value: unknown) => boolean
 
-/** The copies that the program itself would get, in Node. */
+/**
+ * The registries of all copies of TypeBox that there may be, and the kinds in them. A program may have several copies of TypeBox, and of
+ * this package: npm links a folder that is installed, packages that depend on others have their own, and each copy has one form for
+ * `import` and another for `require`. Types of one stand in objects of another, so that all copies of this package share this.
+ */
+const shared: { registries: Registry[]; kinds: Map<string, Check> } =
+  (globalThis as { [name: symbol]: any })[Symbol.for('holdall.typebox-0.34')] ??= { registries: [], kinds: new Map() }
+
+/** Adds a registry, with all kinds that there are by now. */
+function add(registry: Registry): void {
+  if (shared.registries.includes(registry)) return
+  shared.registries.push(registry)
+  for (const [name, check] of shared.kinds) if (!registry.Has(name)) registry.Set(name, check)
+}
+
+/** The copies that this package, and the program itself, would get, in Node. */
 async function others(): Promise<Registry[]> {
   const { process } = globalThis as { process?: { versions?: { node?: string }; argv: string[]; cwd(): string } }
   if (process?.versions?.node === undefined) return []
@@ -30,20 +42,22 @@ async function others(): Promise<Registry[]> {
   const [module, url] = ['node:module', 'node:url']
   const { createRequire } = await import(/* @vite-ignore */ /* webpackIgnore: true */ module)
   const { pathToFileURL } = await import(/* @vite-ignore */ /* webpackIgnore: true */ url)
-  for (const from of [process.argv[1], `${process.cwd()}/program.js`]) {
+  const program = [process.argv[1], `${process.cwd()}/program.js`].filter((path) => path !== undefined)
+  for (const from of [import.meta.url, ...program.map((path) => pathToFileURL(path))]) {
     try {
-      const path: string = createRequire(pathToFileURL(from)).resolve('@sinclair/typebox')
+      const path: string = createRequire(from).resolve('@sinclair/typebox')
       for (const one of [path, path.replace(/([\\/])cjs([\\/])index\.js$/, '$1esm$2index.mjs')]) {
         found.push((await import(/* @vite-ignore */ /* webpackIgnore: true */ pathToFileURL(one).href)).TypeRegistry)
       }
     } catch {
-      // The program has none.
+      // There is none.
     }
   }
   return found.filter((one) => typeof one?.Set === 'function')
 }
 
-for (const one of await others()) if (!registries.includes(one)) registries.push(one)
+add(TypeRegistry)
+for (const one of await others()) add(one)
 
 /**
  * A kind as a type of TypeBox: `Type.Object({ x: type(Float32()) })`. `Value.Check` holds values against the whole kind and the
@@ -56,9 +70,11 @@ export function type<K extends AnyKind<any>>(
   : TKind<StaticJson<K>> {
   const name = kindOf(kind as unknown as Record<string, unknown>)
   if (name === undefined) throw new TypeError('a schema without a kind is a type of TypeBox itself')
-  for (const one of registries) {
+  if (!shared.kinds.has(name)) {
+    const check: Check = (schema, value) => fits(schema as {}, value) && keeps(schema as {}, value)
+    shared.kinds.set(name, check)
     // Of a kind the registry looks at nothing else.
-    if (!one.Has(name)) one.Set(name, (schema: {}, value) => fits(schema, value) && keeps(schema, value))
+    for (const one of shared.registries) if (!one.Has(name)) one.Set(name, check)
   }
   const own = { ...kind, [Kind]: name } as unknown as Record<symbol, unknown>
   if ('~optional' in kind) own[OptionalKind] = 'Optional'

@@ -17,12 +17,16 @@ use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
 /// Checks how the components of a tensor fit together. The answer is a byte where nothing here knows how.
 pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let found = match info.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => Csr::of(&info, get(&info, held), limits).map(drop),
-        Layout::SparseCoo | Layout::PackedCoo => Coo::of(&info, get(&info, held), limits).map(drop),
-        Layout::SparseBlocks | Layout::SparseHybrid => {
-            Tiles::of(&info, get(&info, held), limits).map(drop)
+        Layout::SparseCsr | Layout::PackedCsr => {
+            Csr::from_tensor(&info, get(&info, held), limits).map(drop)
         }
-        Layout::QuantizedGroup => Quantized::of(&info, get(&info, held)).map(drop),
+        Layout::SparseCoo | Layout::PackedCoo => {
+            Coo::from_tensor(&info, get(&info, held), limits).map(drop)
+        }
+        Layout::SparseBlocks | Layout::SparseHybrid => {
+            Tiles::from_tensor(&info, get(&info, held), limits).map(drop)
+        }
+        Layout::QuantizedGroup => Quantized::from_tensor(&info, get(&info, held)).map(drop),
         Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
         Layout::Records => records::check(&info, held, limits),
         Layout::Blob => blob(&info, held, limits),

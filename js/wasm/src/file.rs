@@ -12,6 +12,7 @@ use holdall_core::{
 #[cfg(feature = "whole")]
 use holdall_core::{model::Coverage, read::Want};
 use holdall_formats::shards::has_more;
+use holdall_json::write_string;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,6 +70,9 @@ impl File {
             .with("attributes", |out| json::attributes(index.attributes(), out))
             .with("warnings", |out| {
                 json::list(index.warnings(), out, |w, out| out.push_str(&json::warning(w)));
+            })
+            .with("passedOver", |out| {
+                json::list(index.unkept(), out, |words, out| write_string(words, out))
             })
             .flag("hasMore", has_more(index))
             .with("checksums", |out| {

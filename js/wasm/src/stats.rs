@@ -100,11 +100,11 @@ pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<
     let get = get(info, held);
     let found = match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {
-            let csr = Csr::of(info, get, limits)?;
+            let csr = Csr::from_tensor(info, get, limits)?;
             stored_values(csr.values(), || csr.places(), info.count())
         }
         Layout::SparseCoo | Layout::PackedCoo => {
-            let coo = Coo::of(info, get, limits)?;
+            let coo = Coo::from_tensor(info, get, limits)?;
             stored_values(coo.values(), || coo.places(), info.count())
         }
         // Their entries are looked at as they lie in the whole.

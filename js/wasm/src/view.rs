@@ -36,14 +36,18 @@ pub(crate) fn dense(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
     let get = get(info, held);
     match info.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => Csr::of(info, get, limits)?.to_dense(limits),
-        Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits)?.to_dense(limits),
-        Layout::SparseBlocks | Layout::SparseHybrid => {
-            Tiles::of(info, get, limits)?.to_dense(limits)
+        Layout::SparseCsr | Layout::PackedCsr => {
+            Csr::from_tensor(info, get, limits)?.to_dense(limits)
         }
-        Layout::QuantizedGroup => Quantized::of(info, get)?.to_dense(limits),
-        Layout::Blocks(_) => Blocks::of(info, get)?.to_dense(limits),
-        Layout::Strided => Strided::of(info, get)?.to_dense(limits),
+        Layout::SparseCoo | Layout::PackedCoo => {
+            Coo::from_tensor(info, get, limits)?.to_dense(limits)
+        }
+        Layout::SparseBlocks | Layout::SparseHybrid => {
+            Tiles::from_tensor(info, get, limits)?.to_dense(limits)
+        }
+        Layout::QuantizedGroup => Quantized::from_tensor(info, get)?.to_dense(limits),
+        Layout::Blocks(_) => Blocks::from_tensor(info, get)?.to_dense(limits),
+        Layout::Strided => Strided::from_tensor(info, get)?.to_dense(limits),
         other => {
             let layout = other.as_str().shown();
             Err(CALL.broken(format!("the layout `{layout}` has no dense form")))

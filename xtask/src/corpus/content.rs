@@ -269,7 +269,13 @@ fn quantized() -> Vec<Made> {
         g_idx: Option<Vec<i32>>,
         shape: &'static [u64],
     }
-    let plain = || QuantizedComponents { words: 2, scales: 2, zeros: Some(("f16", 4)), g_idx: None, shape: &[2, 8] };
+    let plain = || QuantizedComponents {
+        words: 2,
+        scales: 2,
+        zeros: Some(("f16", 4)),
+        g_idx: None,
+        shape: &[2, 8],
+    };
     let of = |name: &str, attributes: &[(&'static str, Vec<u8>)], of: QuantizedComponents| {
         zt(Version::V1_2, name, |f| {
             let mut parts = vec![
@@ -299,8 +305,13 @@ fn quantized() -> Vec<Made> {
         all.retain(|(k, _)| *k != key);
         all
     };
-    let down =
-        |g_idx: Vec<i32>| QuantizedComponents { words: 8, scales: 8, zeros: None, g_idx: Some(g_idx), ..plain() };
+    let down = |g_idx: Vec<i32>| QuantizedComponents {
+        words: 8,
+        scales: 8,
+        zeros: None,
+        g_idx: Some(g_idx),
+        ..plain()
+    };
     vec![
         of("quantized.attribute.no-bits", &without("bits"), plain()),
         of("quantized.attribute.no-group-size", &without("group_size"), plain()),
@@ -310,7 +321,11 @@ fn quantized() -> Vec<Made> {
         of("quantized.attribute.packing-number", &with("packing", int(8)), plain()),
         of("quantized.attribute.bits-0", &with("bits", int(0)), plain()),
         of("quantized.attribute.axis-2", &with("axis", int(2)), plain()),
-        of("quantized.bits.nine", &with("bits", int(9)), QuantizedComponents { words: 5, ..plain() }),
+        of(
+            "quantized.bits.nine",
+            &with("bits", int(9)),
+            QuantizedComponents { words: 5, ..plain() },
+        ),
         of("quantized.counts.bits-nine", &with("bits", int(9)), plain()),
         of("quantized.counts.bits-most", &with("bits", int(u64::MAX)), plain()),
         of("quantized.packing.words", &with("packing", text("eight per i32")), plain()),
@@ -319,14 +334,26 @@ fn quantized() -> Vec<Made> {
         of("quantized.fit.width", &with("packing", text("2_per_u8")), plain()),
         of("quantized.fit.none", &with("packing", text("0_per_i32")), plain()),
         of("quantized.fit.most", &with("packing", text("18446744073709551615_per_i32")), plain()),
-        of("quantized.axis.cube", &with("axis", int(0)), QuantizedComponents { shape: &[1, 2, 8], ..plain() }),
+        of(
+            "quantized.axis.cube",
+            &with("axis", int(0)),
+            QuantizedComponents { shape: &[1, 2, 8], ..plain() },
+        ),
         of("quantized.counts.fewer-words", sound, QuantizedComponents { words: 1, ..plain() }),
         of("quantized.counts.more-words", sound, QuantizedComponents { words: 3, ..plain() }),
         of("quantized.counts.fewer-scales", sound, QuantizedComponents { scales: 1, ..plain() }),
         of("quantized.counts.more-scales", sound, QuantizedComponents { scales: 3, ..plain() }),
-        of("quantized.counts.fewer-zeros", sound, QuantizedComponents { zeros: Some(("f16", 2)), ..plain() }),
+        of(
+            "quantized.counts.fewer-zeros",
+            sound,
+            QuantizedComponents { zeros: Some(("f16", 2)), ..plain() },
+        ),
         of("quantized.counts.group-size-most", &with("group_size", int(u64::MAX)), plain()),
-        of("quantized.zeros.bool", sound, QuantizedComponents { zeros: Some(("bool", 2)), ..plain() }),
+        of(
+            "quantized.zeros.bool",
+            sound,
+            QuantizedComponents { zeros: Some(("bool", 2)), ..plain() },
+        ),
         of(
             "quantized.zeros.not-symmetric",
             &with("sym", vec![0xf4]),
@@ -335,7 +362,11 @@ fn quantized() -> Vec<Made> {
         of("quantized.group-index.past-end", &with("axis", int(0)), down(vec![0, 1])),
         of("quantized.group-index.negative", &with("axis", int(0)), down(vec![0, -1])),
         of("quantized.group-index.fewer", &with("axis", int(0)), down(vec![0])),
-        of("quantized.group-index.flat", sound, QuantizedComponents { g_idx: Some(vec![0, 0]), ..plain() }),
+        of(
+            "quantized.group-index.flat",
+            sound,
+            QuantizedComponents { g_idx: Some(vec![0, 0]), ..plain() },
+        ),
         of("quantized.attribute.array", &with("bits", array(&[int(4)])), plain()),
     ]
 }

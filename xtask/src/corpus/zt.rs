@@ -114,7 +114,12 @@ impl Zt {
     }
 
     /// Adds a dense tensor.
-    pub(crate) fn dense(&mut self, name: &str, shape: &[u64], part: ComponentFields) -> &mut Tensor {
+    pub(crate) fn dense(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        part: ComponentFields,
+    ) -> &mut Tensor {
         self.tensor(name, shape, "dense", &[("data", part)])
     }
 
@@ -170,7 +175,8 @@ impl Tensor {
         if !self.attributes.is_empty() {
             fields.push(("attributes", map(&self.attributes)));
         }
-        let part = |(role, part): &(&'static str, ComponentFields)| (*role, part.component(version));
+        let part =
+            |(role, part): &(&'static str, ComponentFields)| (*role, part.component(version));
         let parts: Vec<_> = self.parts.iter().map(part).collect();
         fields.push(("components", map(&parts)));
         map(&fields)

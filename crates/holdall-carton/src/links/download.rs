@@ -1,13 +1,15 @@
 //! One linked file from one address.
 
-use super::decode::{ACCEPTED, Coding, Seen, ReportedProgress, Wire, decode};
+use super::decode::{ACCEPTED, Coding, ReportedProgress, Seen, Wire, decode};
 use super::rules::{DECLARED, DIGEST};
 use super::store::{PendingObject, hash};
 use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_core::{Error, Limits, Result};
 use holdall_io::error::io;
 use holdall_io::http::rules::{ANSWER, TOO_LONG};
-use holdall_io::http::{Answer, GetOptions, Client, FailedTry, RequestedRange as Asked, Url, retrying};
+use holdall_io::http::{
+    Answer, Client, FailedTry, GetOptions, RequestedRange as Asked, Url, retrying,
+};
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
@@ -41,7 +43,11 @@ impl Download<'_> {
         retrying(&self.client.policy().patience, || self.attempt(part, told))
     }
 
-    fn attempt(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<(), FailedTry> {
+    fn attempt(
+        &self,
+        part: &mut PendingObject,
+        told: &mut ReportedProgress,
+    ) -> Result<(), FailedTry> {
         let before = self.resumable(part)?;
         let (mut answer, start) = match &before {
             Some((from, len)) => match self.rest(from, *len)? {

@@ -2,7 +2,7 @@
 
 use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
-use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, FileLocation};
+use crate::{FileLocation, Links, PackReport, Package, PackageFile, Packer, Packing};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_io::Work;
@@ -11,6 +11,7 @@ use holdall_io::package::read::reading;
 use holdall_io::package::rules::NO_FILE;
 use holdall_io::sink::{Durability, FileSink, Sink as _};
 use holdall_package::{CARTON_TOML, TENSOR_INDEX};
+use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -67,12 +68,11 @@ impl Shrink {
     /// # Errors
     /// As [`Shrink::with_link`].
     pub fn with_links(mut self, links: &Links) -> Result<Shrink> {
+        let package = self.package.clone();
+        let by_hash: HashMap<[u8; 32], &PackageFile> =
+            package.files().iter().rev().filter_map(|file| Some((file.sha256?, file))).collect();
         for (sha256, urls) in &links.urls {
-            let package = self.package.clone();
-            let Some(file) = package.files().iter().find(|f| f.sha256.as_ref() == Some(sha256))
-            else {
-                continue;
-            };
+            let Some(file) = by_hash.get(sha256).copied() else { continue };
             self.linkable(file)?;
             for url in urls {
                 self = self.link(*sha256, url)?;
@@ -118,11 +118,11 @@ impl Shrink {
 
     /// What the package will only link to, one row for each path.
     pub fn linked(&self) -> Vec<LinkedFile> {
+        let addresses = addresses(&self.links);
         let row = |file: &PackageFile| {
             let sha256 = file.sha256?;
-            let (_, urls) = self.links.urls.iter().find(|(of, _)| *of == sha256)?;
-            let path = file.path.clone();
-            Some(LinkedFile { path, len: file.len, sha256, urls: urls.clone() })
+            let (path, urls) = (file.path.clone(), addresses.get(&sha256)?.to_vec());
+            Some(LinkedFile { path, len: file.len, sha256, urls })
         };
         self.package.files().iter().filter_map(row).collect()
     }
@@ -197,12 +197,18 @@ impl Shrink {
 
 /// The files of a package that are somewhere else, with their addresses.
 pub fn missing(package: &Package) -> Vec<LinkedFile> {
+    let addresses = addresses(package.links());
     let row = |file: &PackageFile| {
         let sha256 = file.sha256.filter(|_| file.place == FileLocation::Links)?;
-        let (_, urls) = package.links().urls.iter().find(|(of, _)| *of == sha256)?;
-        Some(LinkedFile { path: file.path.clone(), len: file.len, sha256, urls: urls.clone() })
+        let (path, urls) = (file.path.clone(), addresses.get(&sha256)?.to_vec());
+        Some(LinkedFile { path, len: file.len, sha256, urls })
     };
     package.files().iter().filter_map(row).collect()
+}
+
+/// The addresses of files by their hashes.
+fn addresses(links: &Links) -> HashMap<[u8; 32], &[String]> {
+    links.urls.iter().map(|(sha256, urls)| (*sha256, urls.as_slice())).collect()
 }
 
 /// Brings everything that a package links to into the store of `fetcher`.

@@ -5,6 +5,7 @@ mod ignored;
 mod named;
 mod parts;
 mod recipe;
+mod symlinks;
 mod zip;
 
 pub use ignored::IGNORE_FILE;
@@ -15,10 +16,11 @@ use super::rules::OUTPUT_INSIDE;
 use super::{Description, Links, Package, TensorValue};
 use bytes::Bytes;
 use holdall_core::{Error, Limits, Result, Warning};
+use holdall_io::package::MODEL;
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{OfFolder, FileToPack, Source};
+use parts::{FileToPack, OfFolder, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::ZipOutput;
@@ -93,7 +95,8 @@ pub struct PackReport {
     pub linked: u64,
     /// Files and folders in the folder that were not packed: secrets, caches, and what its ignore file names. Folders end in `/`.
     pub left_out: Vec<String>,
-    /// What the folder has and the package lacks, in words: that a file is a symbolic link, whose target was packed.
+    /// What the folder has and the package lacks, in words: that a file is a symbolic link that a package cannot have, whose target was
+    /// packed.
     pub left_behind: Vec<String>,
     /// Warnings about it, as they appear when it is opened.
     pub warnings: Vec<Warning>,
@@ -121,16 +124,30 @@ impl Packer {
         Packer::empty(Some(description))
     }
 
-    /// A package of the files in a folder that `take` says; of its symbolic links those are followed that `follow` says. Its
-    /// `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
+    /// A package of the files in a folder that `take` says. Symbolic links to files of the same top-level folder stay links; of the
+    /// others those are followed that `follow` says. Its `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
     ///
     /// # Errors
     /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
-    pub fn from_folder(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
+    pub fn from_folder(
+        path: impl AsRef<Path>,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> Result<Packer> {
+        Packer::from_files(path.as_ref(), "", follow, take)
+    }
+
+    /// A package of the files in a folder, whose paths begin with `below` in the package.
+    fn from_files(
+        path: &Path,
+        below: &str,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> Result<Packer> {
         let mut packer = Packer::empty(None);
-        packer.root = Some(path.as_ref().to_owned());
+        packer.root = Some(path.to_owned());
         let OfFolder { files, left_out, left_behind, manifest } =
-            parts::of_folder(path.as_ref(), follow, take)?;
+            parts::of_folder(path, below, follow, take)?;
         (packer.files, packer.unpacked) = (files, manifest);
         (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
@@ -141,12 +158,12 @@ impl Packer {
     ///
     /// # Errors
     /// As [`Packer::from_folder`].
-    pub fn from_model(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
-        let mut packer = Packer::from_folder(path, follow, take)?;
-        packer.unpacked = None;
-        let files = std::mem::take(&mut packer.files).into_iter();
-        packer.files = files.map(|(path, part)| (format!("model/{path}"), part)).collect();
-        Ok(packer)
+    pub fn from_model(
+        path: impl AsRef<Path>,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> Result<Packer> {
+        Packer::from_files(path.as_ref(), MODEL, follow, take)
     }
 
     /// The same package again: its files, `MANIFEST` and `LINKS` as they are, so that its hash stays.
@@ -243,8 +260,16 @@ impl Packer {
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
         let mut linked = 0;
         let mut outside = BTreeSet::new();
+        let mut links_at = Vec::new();
+        let with_address = links.hashes();
         for (path, part) in &files {
-            let linked_to = |hash: [u8; 32]| links.urls.iter().any(|(of, _)| *of == hash);
+            if let Source::Link { text, .. } = &part.source {
+                // It stays, even if what it leads to is elsewhere, and has the hash of that, which may come later.
+                out.add_link(path, text)?;
+                links_at.push(rows.len());
+                rows.push((path.clone(), [0; 32]));
+                continue;
+            }
             let known = match part.sha256 {
                 // Whether it is left out shows only in its bytes.
                 None if !links.urls.is_empty() => {
@@ -252,9 +277,7 @@ impl Packer {
                 }
                 known => known,
             };
-            // A link stays, and leads to what is elsewhere.
-            let stays = matches!(part.source, Source::Link(..));
-            if let Some(hash) = known.filter(|hash| !stays && linked_to(*hash)) {
+            if let Some(hash) = known.filter(|hash| with_address.contains(hash)) {
                 linked += 1;
                 outside.insert(path.clone());
                 rows.push((path.clone(), hash));
@@ -266,6 +289,13 @@ impl Packer {
                 return Err(inside(part, wrong_hash(path, &known, &hash)));
             }
             rows.push((path.clone(), hash));
+        }
+        for at in links_at {
+            let end = symlinks::end_of_link(&files, &rows[at].0)?;
+            // The rows are in the order of their paths, as the files are.
+            if let Ok(end) = rows.binary_search_by(|(path, _)| path.as_str().cmp(end)) {
+                rows[at].1 = rows[end].1;
+            }
         }
         let count = rows.len() as u64;
         let is_inside = |path: &&String| !outside.contains(*path);
@@ -295,15 +325,18 @@ with_work!(Packer);
 
 /// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
 /// of the next one, or take the place of what it was made of.
-fn check_outside(root: Option<&Path>, files: &BTreeMap<String, FileToPack>, to: &Path) -> Result<()> {
+fn check_outside(
+    root: Option<&Path>,
+    files: &BTreeMap<String, FileToPack>,
+    to: &Path,
+) -> Result<()> {
     let there = FileSink::resolve(to)?;
     let refused = |what: &str| Err(OUTPUT_INSIDE.broken(what.to_owned()).in_source(to.display()));
     if root.and_then(|root| root.canonicalize().ok()).is_some_and(|root| there.starts_with(root)) {
         return refused("this is in the folder that is packed");
     }
-    let is_packed = |part: &FileToPack| match &part.source {
-        Source::Path(from) => from.canonicalize().is_ok_and(|from| from == there),
-        _ => false,
+    let is_packed = |part: &FileToPack| {
+        part.path().is_some_and(|from| from.canonicalize().is_ok_and(|from| from == there))
     };
     if there.exists() && files.values().any(is_packed) {
         return refused("this is one of the files that are packed");
@@ -315,9 +348,7 @@ fn check_outside(root: Option<&Path>, files: &BTreeMap<String, FileToPack>, to: 
 #[cold]
 fn inside(part: &FileToPack, e: Error) -> Error {
     match &part.source {
-        Source::Package(package, path) | Source::Link(package, path, _)
-            if e.source_name().is_none() =>
-        {
+        Source::Package(package, path) if e.source_name().is_none() => {
             e.in_source(package.inside(path))
         }
         _ => e,

@@ -1,6 +1,6 @@
 //! Files that a file of a model names: they are packed with it, or it is not packed.
 
-use super::parts::{FileToPack, Source};
+use super::parts::FileToPack;
 use crate::rules::UNREAD;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
@@ -76,10 +76,10 @@ pub(super) fn check_all(
     warnings: &mut Vec<Warning>,
 ) -> Result<()> {
     for (path, part) in files {
-        let Source::Path(from) = &part.source else { continue };
+        let Some(from) = part.path() else { continue };
         let name = path.rsplit('/').next().unwrap_or(path);
         let names_others = folders::format_by(name).is_some_and(|format| format.beside.is_some());
-        if !names_others && model != Some(from.as_path()) {
+        if !names_others && model != Some(from) {
             continue;
         }
         let folder = path.strip_suffix(name).unwrap_or_default();

@@ -2,9 +2,9 @@
 
 use super::SymlinkPolicy;
 use super::ignored::Ignored;
-use crate::unpack::relative;
+use super::symlinks::kept_links;
 use crate::{
-    Description, Package, PackageFile, FileLocation, TensorKind, TensorRow, TensorValue, ValueType,
+    Description, FileLocation, Package, PackageFile, TensorKind, TensorRow, TensorValue, ValueType,
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -17,8 +17,8 @@ use holdall_io::package::read::{fill, reading};
 use holdall_io::package::rules::PART;
 use holdall_io::package::{FileBytes, is_executable};
 use holdall_package::{
-    CARTON_TOML, PackageContents, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, FileHasher, TENSOR_INDEX, Texts,
-    revise, rules::NO_TENSOR_INDEX, unmet, write,
+    CARTON_TOML, FileHasher, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, PackageContents,
+    TENSOR_INDEX, Texts, revise, rules::NO_TENSOR_INDEX, symlinks::link_text, unmet, write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -39,13 +39,21 @@ pub(super) enum Source {
     Bytes(Bytes),
     /// A file of another package; its path there.
     Package(Package, String),
-    /// A symbolic link, and where it points as the zip says it.
-    Link(Package, String, String),
+    /// A symbolic link: its text, and where the bytes of the file that it leads to are.
+    Link {
+        text: String,
+        of: Box<Source>,
+    },
 }
 
 impl FileToPack {
     fn new(source: Source) -> FileToPack {
         FileToPack { source, sha256: None }
+    }
+
+    /// Where it is on a disk, if it is there.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.source.path()
     }
 
     /// How many bytes it has; 0 where that shows only when it is fetched.
@@ -59,23 +67,14 @@ impl FileToPack {
             Source::Package(package, inside) => {
                 Ok(package.file(inside).and_then(|file| file.len).unwrap_or(0))
             }
-            Source::Link(..) => Ok(0),
+            Source::Link { .. } => Ok(0),
         }
     }
 
     /// Its bytes as a stream, and how many there are. Those of a package are not checked: whoever reads
     /// them has their hash.
     pub(super) fn open(&self) -> Result<(u64, Box<dyn Read + Send + '_>)> {
-        Ok(match &self.source {
-            Source::Path(from) => {
-                let (len, file) = on_disk(from)?;
-                (len, Box::new(file))
-            }
-            Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
-            Source::Package(package, inside) | Source::Link(package, inside, _) => {
-                package.unchecked_reader(inside)?
-            }
-        })
+        self.source.open()
     }
 
     /// Where its compressed bytes are, if it is compressed in the zip it comes from.
@@ -95,7 +94,7 @@ impl FileToPack {
             Source::Package(package, inside) => {
                 package.file(inside).is_some_and(|file| package.is_executable(file))
             }
-            Source::Bytes(_) | Source::Link(..) => false,
+            Source::Bytes(_) | Source::Link { .. } => false,
         }
     }
 
@@ -122,6 +121,28 @@ impl FileToPack {
     }
 }
 
+impl Source {
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Source::Path(from) => Some(from),
+            Source::Link { of, .. } => of.path(),
+            Source::Bytes(_) | Source::Package(..) => None,
+        }
+    }
+
+    fn open(&self) -> Result<(u64, Box<dyn Read + Send + '_>)> {
+        Ok(match self {
+            Source::Path(from) => {
+                let (len, file) = on_disk(from)?;
+                (len, Box::new(file))
+            }
+            Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
+            Source::Package(package, inside) => package.unchecked_reader(inside)?,
+            Source::Link { of, .. } => of.open()?,
+        })
+    }
+}
+
 #[cold]
 fn failed(e: std::io::Error, what: &str, path: &Path) -> Error {
     io(e, what).in_source(path.display())
@@ -144,26 +165,34 @@ pub(super) struct OfFolder {
     pub(super) manifest: Option<Bytes>,
 }
 
-/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`, and for what is to be [ignored](Ignored) unless `all`
-/// are wanted; symbolic links followed. What its `MANIFEST` lists is there in any case.
-pub(super) fn of_folder(root: &Path, follow: SymlinkPolicy, take: FileSelection) -> Result<OfFolder> {
+/// The files in the folder `root` and its folders, whose paths in the package begin with `below`, but for what is to be
+/// [ignored](Ignored) unless `take` says all. Of an unpacked package (`below` is empty) `MANIFEST` and `LINKS` are not among them, and what
+/// its `MANIFEST` lists is packed in any case. Symbolic links stay links where a package can have them; others are followed, and named.
+pub(super) fn of_folder(
+    root: &Path,
+    below: &str,
+    follow: SymlinkPolicy,
+    take: FileSelection,
+) -> Result<OfFolder> {
     let links = match follow {
         SymlinkPolicy::Inside => Links::Inside,
         SymlinkPolicy::All => Links::Followed,
     };
     let limits = Limits::default();
     let ignored = Ignored::of_folder(root)?;
-    let manifest = folder::text(&root.join(MANIFEST_NAME), &limits).ok();
+    let is_package = below.is_empty();
+    let manifest =
+        is_package.then(|| folder::text(&root.join(MANIFEST_NAME), &limits).ok()).flatten();
     let listed: BTreeSet<String> = rows_of(manifest.as_deref()).map(|(path, _)| path).collect();
     let is_listed = |path: &str| match path.ends_with('/') {
         true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
         false => listed.contains(path),
     };
     let mut out = OfFolder { manifest, ..OfFolder::default() };
-    let mut links_followed = Vec::new();
+    let mut symlinks: BTreeMap<String, PathBuf> = BTreeMap::new();
     // Folders that are left out but for files of theirs that are listed.
     let mut partly: Vec<String> = Vec::new();
-    let found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
+    let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
         let is_ignored = take == FileSelection::Usual
             && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
         if is_ignored && !is_listed(path) {
@@ -174,23 +203,30 @@ pub(super) fn of_folder(root: &Path, follow: SymlinkPolicy, take: FileSelection)
             partly.push(path.to_owned());
         }
         if let Some(leads_to) = leads_to {
-            links_followed.push((path.trim_end_matches('/').to_owned(), leads_to.to_owned()));
+            symlinks.insert(path.trim_end_matches('/').to_owned(), leads_to.to_owned());
         }
         false
     })?;
     out.left_out.sort();
-    links_followed.sort();
-    out.left_behind.extend(links_followed.iter().map(|(path, to)| {
+    if is_package {
+        check_linked(root, &found)?;
+        found.retain(|file| !matches!(&*file.path, MANIFEST_NAME | LINKS_NAME));
+    }
+    let mut kept = kept_links(root, below, &found)?;
+    symlinks.retain(|path, _| !kept.contains_key(path));
+    out.left_behind.extend(symlinks.iter().map(|(path, to)| {
         let to = to.display().to_string();
         format!("that `{}` is a symbolic link to `{}`", path.shown(), to.shown())
     }));
-    check_linked(root, &found)?;
-    let found = found.into_iter().filter(|f| !matches!(&*f.path, MANIFEST_NAME | LINKS_NAME));
     let part = |file: FoundPath<'_>| {
-        let from = root.join(&*file.path);
-        (file.path.into_owned(), FileToPack::new(Source::Path(from)))
+        let source = Source::Path(root.join(&*file.path));
+        let source = match kept.remove(&*file.path) {
+            Some(text) => Source::Link { text, of: Box::new(source) },
+            None => source,
+        };
+        (format!("{below}{}", file.path), FileToPack::new(source))
     };
-    out.files = found.map(part).collect();
+    out.files = found.into_iter().map(part).collect();
     Ok(out)
 }
 
@@ -242,10 +278,10 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |f: &PackageFile| {
         let source = match (&f.target, f.place) {
-            (Some(_), FileLocation::Zip) => {
-                let to = f.target.as_deref().and_then(|to| relative(&f.path, to));
-                let to = to.map(|to| to.to_string_lossy().into_owned()).unwrap_or_default();
-                Source::Link(package.clone(), f.path.clone(), to)
+            (Some(_), FileLocation::Zip | FileLocation::Disk) => {
+                let text = f.next.as_deref().and_then(|next| link_text(&f.path, next));
+                let of = Box::new(Source::Package(package.clone(), f.path.clone()));
+                Source::Link { text: text.unwrap_or_default(), of }
             }
             _ => Source::Package(package.clone(), f.path.clone()),
         };
@@ -304,7 +340,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     let mut found = Vec::new();
     for (at, (path, part)) in files.iter().enumerate() {
         let target = match &part.source {
-            Source::Link(_, _, to) => Some(to.clone()),
+            Source::Link { text, .. } => Some(text.clone()),
             _ => None,
         };
         found.push(FoundPath { path: path.into(), len: part.len()?, target, at });
@@ -315,7 +351,8 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     };
     let texts =
         Texts { description: text(CARTON_TOML)?, tensors: text(TENSOR_INDEX)?, ..Texts::default() };
-    let PackageContents { description, mut warnings, .. } = PackageContents::new(found, &texts, &limits)?;
+    let PackageContents { description, mut warnings, .. } =
+        PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
     Ok(warnings)

@@ -1,6 +1,6 @@
 //! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
 
-use super::{FileContent, SymlinkPolicy, Packer, FileSelection, named};
+use super::{FileContent, FileSelection, Packer, SymlinkPolicy, named};
 use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;

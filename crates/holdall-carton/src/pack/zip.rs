@@ -2,7 +2,7 @@
 
 use super::super::ledger;
 use super::Packing;
-use super::parts::{FileToPack, Source};
+use super::parts::FileToPack;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
@@ -41,16 +41,19 @@ impl<'a> ZipOutput<'a> {
         ZipOutput { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
     }
 
-    /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
-    pub(super) fn add(&mut self, path: &str, part: &FileToPack, packing: Packing) -> Result<[u8; 32]> {
-        if let Source::Link(_, _, to) = &part.source {
-            let kind = (EntryKind::Symlink, false);
-            self.put(path, kind, Method::Stored, to.as_bytes(), to.as_bytes())?;
-            return match part.sha256 {
-                Some(known) => Ok(known),
-                None => part.hash(path),
-            };
-        }
+    /// Adds a symbolic link.
+    pub(super) fn add_link(&mut self, path: &str, text: &str) -> Result<()> {
+        let kind = (EntryKind::Symlink, false);
+        self.put(path, kind, Method::Stored, text.as_bytes(), text.as_bytes())
+    }
+
+    /// Adds a file, and says what its SHA-256 is.
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        part: &FileToPack,
+        packing: Packing,
+    ) -> Result<[u8; 32]> {
         let compressed = match packing {
             Packing::Kept => part.compressed()?,
             _ => None,

@@ -1,7 +1,7 @@
 //! A page as HTML.
 
 use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
-use crate::{Package, FileLocation, Reference};
+use crate::{FileLocation, Package, Reference};
 use data_encoding::BASE64;
 use holdall_core::Result;
 use holdall_package::sha256;

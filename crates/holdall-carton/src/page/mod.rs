@@ -6,7 +6,7 @@
 mod html;
 mod markdown;
 
-use crate::{Example, Package, FileLocation, Reference, SelfTest, TensorKind, ValueSpec};
+use crate::{Example, FileLocation, Package, Reference, SelfTest, TensorKind, ValueSpec};
 use holdall_core::Result;
 use holdall_package::write::hex;
 use pulldown_cmark::{LinkType, Options};

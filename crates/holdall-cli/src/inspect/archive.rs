@@ -7,7 +7,7 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, exact_size};
 use crate::session::Session;
-use holdall::archive::{ArchiveEntry, ArchiveContents, contents};
+use holdall::archive::{ArchiveContents, ArchiveEntry, contents};
 use holdall::formats::UNKNOWN;
 use holdall::plain::ToPlain as _;
 use holdall::{Error, Location, fields};
@@ -18,7 +18,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// `e` where it is something else.
-pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<ArchiveContents, Failure> {
+pub(super) fn instead(
+    session: &Session,
+    path: &Path,
+    e: Error,
+) -> Result<ArchiveContents, Failure> {
     if e.code() != UNKNOWN.code {
         return Err(e.into());
     }

@@ -25,7 +25,8 @@ pub(super) fn inputs(
                 let Some(spec) = declared.get(unnamed) else {
                     if !declared.is_empty() {
                         // More than there are: told as for any caller.
-                        let all = given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
+                        let all =
+                            given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
                         signature::in_order(declared, all)?;
                     }
@@ -273,7 +274,7 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<TensorValu
                 whole.and_then(|n| <$ty>::try_from(n).ok()).ok_or_else(|| wrong(x, ty))
             };
             let all: Result<Vec<$ty>> = flat.iter().map(each).collect();
-            TensorValue::of(shape, &all?)
+            TensorValue::from_elements(shape, &all?)
         }};
     }
     match ty {
@@ -343,10 +344,19 @@ mod tests {
     #[test]
     fn json_is_read_in_the_declared_type() {
         let f32 = Some(ValueType::Float32);
-        assert_eq!(json("[[1, 2.5]]", f32).ok(), TensorValue::from_elements(vec![1, 2], &[1f32, 2.5]).ok());
-        assert_eq!(json("3", Some(ValueType::Uint8)).ok(), TensorValue::from_elements(vec![], &[3u8]).ok());
+        assert_eq!(
+            json("[[1, 2.5]]", f32).ok(),
+            TensorValue::from_elements(vec![1, 2], &[1f32, 2.5]).ok()
+        );
+        assert_eq!(
+            json("3", Some(ValueType::Uint8)).ok(),
+            TensorValue::from_elements(vec![], &[3u8]).ok()
+        );
         assert_eq!(json("[1, 2]", None).ok(), TensorValue::from_elements(vec![2], &[1i64, 2]).ok());
-        assert_eq!(json("[1, 2.5]", None).ok(), TensorValue::from_elements(vec![2], &[1f32, 2.5]).ok());
+        assert_eq!(
+            json("[1, 2.5]", None).ok(),
+            TensorValue::from_elements(vec![2], &[1f32, 2.5]).ok()
+        );
         assert_eq!(json("[]", f32).ok(), TensorValue::from_elements(vec![0], &[0f32; 0]).ok());
         assert_eq!(
             json("\"a\"", None).ok(),

@@ -8,8 +8,8 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, cut_end, escape, exact_size, lines_of, printable};
 use crate::session::Session;
 use holdall::carton::{
-    Description, Example, OptionValue, Package, PackageFile, FileLocation, Reference, SelfTest, Tolerance,
-    ValueSpec, hex,
+    Description, Example, FileLocation, OptionValue, Package, PackageFile, Reference, SelfTest,
+    Tolerance, ValueSpec, hex,
 };
 use holdall::plain::ToPlain as _;
 use std::io::Write as _;

@@ -12,7 +12,7 @@ const SIDE: usize = 48;
 
 /// Compares two packages.
 pub(crate) fn run(session: &Session, a: &Package, b: &Package) -> Result<Status, Failure> {
-    let diff = package_diff(a, b)?;
+    let diff = package_diff(a, b, &session.work("comparing"))?;
     if session.json() {
         writeln!(session.out(), "{}", super::json::diff(a, b, &diff))?;
     } else if !session.global.quiet {

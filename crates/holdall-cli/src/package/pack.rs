@@ -12,7 +12,8 @@ use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::carton::rules::RUNNER;
 use holdall::carton::{
-    FileContent, SymlinkPolicy, OptionValue, PackReport, Packing, Recipe, FileSelection, hex, package_path,
+    FileContent, FileSelection, OptionValue, PackReport, Packing, Recipe, SymlinkPolicy, hex,
+    package_path,
 };
 use holdall::fields;
 use holdall::operations::Operation;

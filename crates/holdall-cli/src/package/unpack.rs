@@ -4,9 +4,10 @@ use crate::exit::{Failure, Status};
 use crate::output::as_json;
 use crate::output::text::{count, escape};
 use crate::session::Session;
+use crate::writing;
 use clap::Args;
 use holdall::carton::UnpackOptions;
-use holdall::fields;
+use holdall::{fields, plain::Plain};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -56,19 +57,22 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
         UnpackOptions::new().with_overwrite(args.force).with_work(session.work("unpacking"));
     #[cfg(unix)]
     crate::signals::leave_nothing_behind();
-    match args.model {
+    let report = match args.model {
         true => package.unpack_model_with(&to, &options)?,
         false => package.unpack_with(&to, &options)?,
-    }
+    };
     drop(options);
-    let files = package.files().iter().filter(|f| !args.model || f.path.starts_with("model/"));
-    let files = files.count() as u64;
     if session.json() {
-        let report = fields!(folder: to.display().to_string(), files: files);
+        let report = fields!(
+            folder: to.display().to_string(),
+            files: report.files,
+            left_behind: Plain::list(&report.left_behind),
+        );
         writeln!(session.out(), "{}", as_json(&report))?;
     } else if !session.global.quiet {
         let to = escape(&to.display().to_string());
-        writeln!(session.out(), "{to}: {}", count(files, "file"))?;
+        writeln!(session.out(), "{to}: {}", count(report.files, "file"))?;
+        writing::left_behind(session, &report.left_behind);
     }
     Ok(Status::Fine)
 }

@@ -1,5 +1,6 @@
 //! Times and texts of NumPy's structured arrays, whose members are numbers, as people write them.
 
+use holdall::npy::DESCR_KEYWORD;
 use holdall::schema::date_of;
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub(super) fn meanings(schema: &str, members: &[String]) -> Vec<Option<Meaning>>
     let of = |member: &String| {
         let member =
             member.split('.').try_fold(&schema, |at, name| at.get("properties")?.get(name));
-        Meaning::from_descr(member?.get("numpy.descr")?.as_str()?)
+        Meaning::from_descr(member?.get(DESCR_KEYWORD)?.as_str()?)
     };
     members.iter().map(of).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::exit::{Failure, Status};
-use crate::given::{self, Files, RecordFormArg, Lenience};
+use crate::given::{self, Files, Lenience, RecordFormArg};
 use crate::input;
 use crate::output::as_json;
 use crate::output::remedy::advice;

@@ -12,7 +12,7 @@ use clap::Args;
 use holdall::diff::{SchemaDiff, diff_schemas};
 use holdall::fields;
 use holdall::plain::Plain;
-use holdall::schema::{Bump, Change, Document, Reading, Verdict, ChangeKind};
+use holdall::schema::{Bump, Change, ChangeKind, Document, Reading, Verdict};
 use std::io::Write as _;
 use std::path::PathBuf;
 

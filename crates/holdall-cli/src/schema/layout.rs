@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use holdall::fields;
 use holdall::plain::Plain;
 use holdall::records::{self, RecordLayout, SchemaLayout, SchemaOrFile};
-use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, RowPresence};
+use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, RowPresence, Symbols};
 use std::io::Write as _;
 use std::path::PathBuf;
 

@@ -13,7 +13,8 @@ use holdall::operations::Operation;
 use holdall::plain::Plain;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
-    Access, ServerLimits, Files, Log, Protocols, ServeOptions, Service, Serving, FileCatalog, Tokens, read_tokens,
+    Access, FileCatalog, Files, Log, Protocols, ServeOptions, ServerLimits, Service, Serving,
+    Tokens, read_tokens,
 };
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@
 
 use holdall::serve::http::encoded;
 use holdall::serve::rules::NO_FILE;
-use holdall::serve::{Entry, FileId, ServedFile, FileCatalog, Tokens, file};
+use holdall::serve::{Entry, FileCatalog, FileId, ServedFile, Tokens, file};
 use holdall::{Bytes, Result};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};

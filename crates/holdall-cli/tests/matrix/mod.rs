@@ -13,7 +13,7 @@ mod tensors;
 
 use holdall::operations::{PlaceKind, Support};
 use operations::{OPERATIONS, Operation, Outcome};
-use places::{Damage, PLACES, ModelLocation, Placed, Sound, Wanted};
+use places::{Damage, ModelLocation, PLACES, Placed, Sound, Wanted};
 use samples::{Kind, SOURCES, Source};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec
         Kind::Fortran if is_change => some.push("edit/cannot"),
         Kind::Sparse if is_change => some.push("pytorch/layout"),
         Kind::Records | Kind::Blob if operation == Operation::ConvertDense => {
-            some.push("safetensors/layout");
+            some.push("convert/cannot-hold");
         }
         // Those need `--component`.
         Kind::Records | Kind::Blob if matches!(operation, Operation::Extract | Operation::Rows) => {

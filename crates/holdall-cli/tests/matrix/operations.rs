@@ -302,7 +302,10 @@ impl Placed {
             }
         };
         if matches!(operation, Operation::Extract | Operation::Rows)
-            && !matches!(self.form(name), LayoutForm::Dense | LayoutForm::Records | LayoutForm::Blob)
+            && !matches!(
+                self.form(name),
+                LayoutForm::Dense | LayoutForm::Records | LayoutForm::Blob
+            )
         {
             args.push("--dense");
         }

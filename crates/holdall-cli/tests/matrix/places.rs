@@ -67,13 +67,21 @@ impl ModelLocation {
             ModelLocation::Tar | ModelLocation::Nested => PlaceKind::ArchiveMember,
             ModelLocation::Package => PlaceKind::PackageMember,
             ModelLocation::Stdin | ModelLocation::Pipe => PlaceKind::StandardInput,
-            ModelLocation::Address | ModelLocation::Whole | ModelLocation::AddressIndex => PlaceKind::Address,
+            ModelLocation::Address | ModelLocation::Whole | ModelLocation::AddressIndex => {
+                PlaceKind::Address
+            }
             ModelLocation::Store => PlaceKind::Store,
         }
     }
 
     pub(crate) fn is_sharded(self) -> bool {
-        matches!(self, ModelLocation::Index | ModelLocation::IndexFolder | ModelLocation::Shard | ModelLocation::AddressIndex)
+        matches!(
+            self,
+            ModelLocation::Index
+                | ModelLocation::IndexFolder
+                | ModelLocation::Shard
+                | ModelLocation::AddressIndex
+        )
     }
 }
 
@@ -175,7 +183,10 @@ impl Sound {
         }
         all.dedup();
         all.push(Damage::Cut);
-        if matches!(place, ModelLocation::Index | ModelLocation::IndexFolder | ModelLocation::AddressIndex) {
+        if matches!(
+            place,
+            ModelLocation::Index | ModelLocation::IndexFolder | ModelLocation::AddressIndex
+        ) {
             all.push(Damage::Part);
         }
         all

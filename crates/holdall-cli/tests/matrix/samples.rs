@@ -221,7 +221,8 @@ impl Kind {
             Kind::Records | Kind::Blob => {
                 let made = self.made();
                 let roles = made.spec.components.iter().map(|c| c.role.as_str().to_owned());
-                let form = if self == Kind::Records { LayoutForm::Records } else { LayoutForm::Blob };
+                let form =
+                    if self == Kind::Records { LayoutForm::Records } else { LayoutForm::Blob };
                 let mut set = Stored::new("set", &made.spec.shape, form, &[]);
                 set.parts = roles.zip(made.bytes).collect();
                 return vec![dense("b.bias", &[16], 100), set];

@@ -2,7 +2,7 @@
 
 use super::{DifferingElement, Tolerance, ValueDiff};
 use crate::error::{Error, Result};
-use crate::layout::number::{NumberClass, ElementType, Number};
+use crate::layout::number::{ElementType, Number, NumberClass};
 
 /// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
 const BLOCK: u64 = 4096;
@@ -204,7 +204,14 @@ impl Comparator<'_> {
 
     /// Compares elements one by one.
     #[inline(always)]
-    fn all<T>(&self, at: StoredElements<'_>, p: &[T], q: &[T], tally: &mut Tally, how: &CompareFns<T>) {
+    fn all<T>(
+        &self,
+        at: StoredElements<'_>,
+        p: &[T],
+        q: &[T],
+        tally: &mut Tally,
+        how: &CompareFns<T>,
+    ) {
         let width = (self.a.of.bits() / 8) as usize;
         let same_type = self.a.of == self.b.of;
         // To codes that nobody knows the meaning of nothing is near.

@@ -1,7 +1,7 @@
 //! Statistics of values: min, max, mean, std, counts of special values, and a histogram.
 
 use super::dense::Dense;
-use super::number::{NumberClass, ElementType, Number};
+use super::number::{ElementType, Number, NumberClass};
 use crate::error::Result;
 
 /// What the numbers of a [`Stats`] measure.

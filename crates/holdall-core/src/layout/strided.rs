@@ -73,7 +73,7 @@ impl Strided {
         Ok(Strided { dtype, logical_type, shape, strides, width, count, bytes })
     }
 
-    /// Checks what [`Strided::of`] checks, without the bytes, if the component says how many it decodes to.
+    /// Checks what [`Strided::from_tensor`] checks, without the bytes, if the component says how many it decodes to.
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`], [`STRIDES`].

@@ -45,7 +45,7 @@ impl Loss {
         Loss { lost, tensor: None }
     }
 
-    pub(super) fn new(tensor: &str, lost: LossKind) -> Loss {
+    pub(super) fn in_tensor(tensor: &str, lost: LossKind) -> Loss {
         Loss { lost, tensor: Some(tensor.to_owned()) }
     }
 }
@@ -83,10 +83,14 @@ fn line(lost: &LossKind, names: &[&str]) -> String {
         LossKind::FileAttribute(key) => format!("the attribute `{}` of the file", key.shown()),
         LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), of()),
         LossKind::Tensor => of(),
-        LossKind::Component(role) => format!("the component `{}` of {}", role.as_str().shown(), of()),
+        LossKind::Component(role) => {
+            format!("the component `{}` of {}", role.as_str().shown(), of())
+        }
         LossKind::Shape => format!("the shape of {}", of()),
         LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), of()),
-        LossKind::ElementType(element) => format!("the element type {} of {}", element.shown(), of()),
+        LossKind::ElementType(element) => {
+            format!("the element type {} of {}", element.shown(), of())
+        }
         LossKind::Digest(algorithm) if names.len() == 1 => {
             format!("the {} digest of {}", algorithm.shown(), of())
         }

@@ -21,7 +21,7 @@ use crate::error::{Result, list};
 use crate::layout::is_parameter;
 use crate::layout::quantized::SPELLED;
 use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
-use record::{Entry, ComponentEntry};
+use record::{ComponentEntry, Entry};
 
 crate::error::rules! {
     /// The rules of this module.
@@ -86,7 +86,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
                 let change = change.unwrap_or(&nothing);
                 Pair { source: &entry, target: &other, change, expected, out: &mut out }.compare();
             }
-            None => out.unaccounted.push(Loss::new(entry.name(), LossKind::Tensor)),
+            None => out.unaccounted.push(Loss::in_tensor(entry.name(), LossKind::Tensor)),
         }
     }
     ties::compare(&source, &target, &found, expected, &mut out);
@@ -254,11 +254,11 @@ impl Pair<'_> {
     }
 
     fn left_behind(&mut self, lost: LossKind) {
-        self.out.left_behind.push(Loss::new(self.source.name(), lost));
+        self.out.left_behind.push(Loss::in_tensor(self.source.name(), lost));
     }
 
     fn unaccounted(&mut self, lost: LossKind) {
-        self.out.unaccounted.push(Loss::new(self.source.name(), lost));
+        self.out.unaccounted.push(Loss::in_tensor(self.source.name(), lost));
     }
 }
 

@@ -66,7 +66,7 @@ fn what_is_the_same_is_accounted_for() {
     };
     // The tie goes by the bytes, which are at another place now.
     let lost = unaccounted(more);
-    assert_eq!(lost, [Loss::new("b", LossKind::Tie("a".into()))]);
+    assert_eq!(lost, [Loss::in_tensor("b", LossKind::Tie("a".into()))]);
 }
 
 #[test]
@@ -80,14 +80,16 @@ fn each_item_that_is_dropped_is_found() {
         }),
         (LossKind::Component(Role::Scales), "q", |specs| drop(specs[2].components.pop())),
         (LossKind::Shape, "a", |specs| specs[0].shape = vec![3, 2]),
-        (LossKind::ElementType("f32".into()), "a", |specs| specs[0].components[0].dtype = DType::I32),
+        (LossKind::ElementType("f32".into()), "a", |specs| {
+            specs[0].components[0].dtype = DType::I32
+        }),
         (LossKind::Layout("quantized_group".into()), "q", |specs| {
             specs[2].layout = Layout::from_name("other");
         }),
         (LossKind::Tie("a".into()), "b", |specs| specs[1].components[0].shares = None),
     ];
     for (lost, tensor, change) in cases {
-        assert_eq!(unaccounted(change), [Loss::new(tensor, lost)]);
+        assert_eq!(unaccounted(change), [Loss::in_tensor(tensor, lost)]);
     }
     let mut other = record_of(&tensors(), None);
     other.set_attributes(Some(Attributes::new()));
@@ -116,7 +118,7 @@ fn what_was_asked_for_is_no_loss() {
     specs[0].components[0].dtype = DType::I32;
     expected.tensor("a").element_type = Some((DType::F32, None));
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::new("a", LossKind::ElementType("f32".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::in_tensor("a", LossKind::ElementType("f32".into()))]);
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn parameters_go_with_their_layout_and_attributes_stay() {
     dense.attributes.remove("unit");
     specs[2] = dense;
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::new("q", LossKind::Attribute("unit".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::in_tensor("q", LossKind::Attribute("unit".into()))]);
     expected.leave_attributes();
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!(ledger.check().unwrap(), ["the attribute `unit` of tensor `q`"]);

@@ -54,7 +54,7 @@ pub(super) fn compare(
             && !change(&owner)
             && is_stored_alike(&member, &target.entry(new_member), &role)
             && is_stored_alike(&owner, &target.entry(new_owner), &of);
-        let loss = Loss::new(member.name(), LossKind::Tie(owner.name().to_owned()));
+        let loss = Loss::in_tensor(member.name(), LossKind::Tie(owner.name().to_owned()));
         match is_kept && is_as_it_was {
             true => out.unaccounted.push(loss),
             false => out.left_behind.push(loss),

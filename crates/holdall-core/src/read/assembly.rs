@@ -242,7 +242,11 @@ impl Assembly {
     }
 
     /// Decodes what is next of the components that are decoded in order, as far as it came.
-    fn advance(&mut self, fetch: usize, out: &mut impl FnMut(DecodedPart) -> Result<()>) -> Result<()> {
+    fn advance(
+        &mut self,
+        fetch: usize,
+        out: &mut impl FnMut(DecodedPart) -> Result<()>,
+    ) -> Result<()> {
         let parts = self.plan.fetches()[fetch].parts.clone();
         let mut wants: Vec<u32> = self.plan.parts()[parts].iter().map(|p| p.want).collect();
         wants.dedup();

@@ -476,7 +476,14 @@ impl Chunked {
 
     /// Puts what a chunk decodes to where it belongs in `out`, bytes of the array from `offset` on. `decoded` are the bytes of the chunk
     /// from number `first` on.
-    pub fn copy_chunk(&self, chunk: &Chunk, decoded: &[u8], first: u64, offset: u64, out: &mut [u8]) {
+    pub fn copy_chunk(
+        &self,
+        chunk: &Chunk,
+        decoded: &[u8],
+        first: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) {
         self.runs(chunk, &(offset..offset + out.len() as u64), |from, to| {
             let Some(start) = from.start.checked_sub(first) else { return };
             let source = start as usize..(from.end - first) as usize;

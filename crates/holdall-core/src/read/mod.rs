@@ -28,13 +28,13 @@ mod sums;
 mod terms;
 mod want;
 
-pub use assembly::{DecodedPart, Assembly};
+pub use assembly::{Assembly, DecodedPart};
 pub use chunked::{Chunk, Chunked, EdgeChunks, Grid};
 pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
 pub use extent::Extent;
 pub use join::{MergedRead, join};
 pub use part::PartDecoder;
-pub use plan::{FetchSizing, Fetch, FetchPart, Plan, Purpose};
+pub use plan::{Fetch, FetchPart, FetchSizing, Plan, Purpose};
 pub use sums::{Digests, Sums, check_digest};
 pub use terms::{Access, ReadHints};
 pub use want::{Want, distinct};

@@ -12,8 +12,8 @@ use holdall_core::read::Extent;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 use holdall_package::{
-    PackageContents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
-    ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
+    Description, DimSpec, FetchedTexts, LINKED, NESTED, PackageContents, PackedFile, Runner,
+    STRINGS, ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
 };
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 /// The index of a package with the files that it links to: texts that were fetched, and files of tensors by their paths and
-/// lengths, which are sources 1 and on.
+/// lengths, in ascending order of their paths, which are sources 1 and on.
 ///
 /// # Errors
 /// All rules of packages.
@@ -95,7 +95,7 @@ impl StoredTensor {
     }
 
     fn linked(file: &PackedFile, linked: &[(String, u64)]) -> Option<StoredTensor> {
-        let at = linked.iter().position(|(path, _)| *path == file.path)?;
+        let at = linked.binary_search_by(|(path, _)| path.as_str().cmp(&file.path)).ok()?;
         let (_, len) = linked.get(at)?;
         let source = u32::try_from(at).ok()?.checked_add(1)?;
         let stored = Extent::new(source, 0..*len);

@@ -1,6 +1,6 @@
 //! Models of other programs, and others that only rare marks tell: builds of few formats are smaller without.
 
-use super::{Kind, PACKED, TABLE, Help};
+use super::{Help, Kind, PACKED, TABLE};
 
 const MADE: Help =
     Help::Hint("it was made for one program or device: open the model that it was made from");

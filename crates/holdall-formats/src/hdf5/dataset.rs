@@ -1,8 +1,8 @@
 //! Datasets: shape, type, and where the data is.
 
 use super::attribute::{Attribute, Budget, attributes};
-use super::chunks::{Index, ChunkedDataset};
-use super::datatype::{Dataspace, Datatype, Elements, ElementKind};
+use super::chunks::{ChunkedDataset, Index};
+use super::datatype::{Dataspace, Datatype, ElementKind, Elements};
 use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};

@@ -6,7 +6,7 @@ use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;
-use holdall_core::wire::npy::{Element, Field, Fields, FieldType, any_element};
+use holdall_core::wire::npy::{Element, Field, FieldType, Fields, any_element};
 
 /// Types nest at most so deep.
 const DEPTH: usize = 16;
@@ -131,7 +131,11 @@ impl Datatype {
             let is_marked = marked.is_some_and(|(_, dtype, logical)| {
                 (dtype, logical) == (&number.dtype, &number.logical)
             });
-            Elements { what: ElementKind::Number(number.clone(), None), inner: Vec::new(), is_marked }
+            Elements {
+                what: ElementKind::Number(number.clone(), None),
+                inner: Vec::new(),
+                is_marked,
+            }
         };
         let refused = |what: String| Err(DTYPE.broken(what));
         match &self.kind {
@@ -151,7 +155,11 @@ impl Datatype {
             }
             Kind::Record(members) => {
                 let fields = self.fields(members)?;
-                Ok(Elements { what: ElementKind::Record(fields), inner: Vec::new(), is_marked: false })
+                Ok(Elements {
+                    what: ElementKind::Record(fields),
+                    inner: Vec::new(),
+                    is_marked: false,
+                })
             }
             Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
             Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
@@ -203,7 +211,13 @@ impl Datatype {
             DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
         };
         let element = |dtype, logical_type, byte_order| {
-            FieldType::Element(Element { dtype, logical_type, byte_order, descr: None, inner: None })
+            FieldType::Element(Element {
+                dtype,
+                logical_type,
+                byte_order,
+                descr: None,
+                inner: None,
+            })
         };
         let of = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {

@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
-use super::datatype::{Elements, ElementKind};
+use super::datatype::{ElementKind, Elements};
 use super::group::{Target, is_group, links};
 use super::header::Header;
 use super::reader::{FIRST, Reader};

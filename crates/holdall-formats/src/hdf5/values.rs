@@ -4,7 +4,7 @@ use super::blocks::{Message, Target, Texts};
 use super::datatype::{MARKS, TAG};
 use super::header::kind;
 use holdall_core::model::{DType, LogicalType, Value};
-use holdall_core::wire::npy::{Element, Fields, FieldType};
+use holdall_core::wire::npy::{Element, FieldType, Fields};
 
 /// The most dimensions that there are in HDF5.
 pub(super) const MAX_RANK: usize = 32;

@@ -72,7 +72,8 @@ impl File<'_> {
         let version = header.version.as_str();
         let builder = IndexBuilder::new("metatensor", version, self.source_len, data, limits);
         let none = Symbols::new();
-        let kinds = Kinds::new(&self.json, known.unwrap_or(&none), limits.header_len);
+        let text = header.text_of(&header.schema);
+        let kinds = Kinds::new(&self.json, text, known.unwrap_or(&none), limits.header_len);
         let source = Source { len: self.source_len, data: header.range.end, limits };
         let mut walk = Walk::new(schema, &self.json, kinds, &mut metadata, source, builder);
         walk.symbols_are_known = known.is_some();

@@ -9,10 +9,10 @@ use super::{DIALECT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use bytes::Bytes;
 use holdall_core::encode::UNKNOWN_VERSION;
-use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, ValueCheck};
 use holdall_core::error::{Error, Result};
 use holdall_core::limits::Limits;
-use holdall_core::model::{Attributes, Index, Layout, Value};
+use holdall_core::model::{Attributes, Index, Layout, Value, Warning};
 use holdall_json::parse;
 use holdall_schema::self_contained;
 use serde_json::Value as Json;
@@ -31,12 +31,17 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .with_hint("the version that can be written is 1.0"));
     }
     let align = options.align_within(1..=MAX_ALIGN, &WRITE_ALIGN)?;
-    Ok(Box::new(Encoder { align, slots: Slots::new(&DIALECT, Vec::new(), 0) }))
+    Ok(Box::new(Encoder {
+        align,
+        values: options.values,
+        slots: Slots::new(&DIALECT, Vec::new(), 0),
+    }))
 }
 
 struct Encoder {
     /// What tensors and records start at a multiple of at least.
     align: Option<u64>,
+    values: ValueCheck,
     /// The components of the declared tensors, in the order of declaration.
     slots: Slots,
 }
@@ -125,11 +130,14 @@ impl Encoder {
         let same = attributes.iter().filter(|(key, _)| !is_ours(key)).all(|(key, value)| {
             index.attributes().get(key).map(Value::to_json) == Some(value.to_json())
         });
-        // What cannot be checked is not written.
-        if let Some(warning) = index.warnings().iter().find(|w| w.code == VALUES_UNCHECKED) {
+        // What nobody has checked is not written.
+        let is_unchecked = |w: &&Warning| w.code == VALUES_UNCHECKED;
+        let unchecked = index.warnings().iter().find(is_unchecked);
+        if let (Some(warning), ValueCheck::Encoder) = (unchecked, self.values) {
             return Err(holdall_schema::rules::NOT_BUILT.broken(warning.message.clone()));
         }
-        let mut warnings = index.warnings().iter().filter(|w| w.code != PATTERN_UNCHECKED);
+        let known = [PATTERN_UNCHECKED, VALUES_UNCHECKED];
+        let mut warnings = index.warnings().iter().filter(|w| !known.contains(&w.code));
         match same && index.len() == declared.len() && warnings.next().is_none() {
             true => Ok(()),
             false => Err(SCHEMA_FIT.broken("other attributes or tensors would be read back")),

@@ -10,7 +10,7 @@ use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Layout, Value};
 use holdall_json::{parse, write_string};
-use holdall_schema::{TensorDType, def_name};
+use holdall_schema::{TensorDType, Written, def_name, reference};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,14 +39,29 @@ pub(super) struct Leaves {
     /// Which of them each tensor has.
     of: Vec<usize>,
     /// `$defs` that they need.
-    defs: BTreeMap<String, Json>,
+    defs: Defs,
+}
+
+/// `$defs` of kinds, in the order in which they came.
+#[derive(Default)]
+struct Defs {
+    by_name: BTreeMap<String, Json>,
+    texts: Vec<(String, String)>,
+}
+
+impl Defs {
+    fn add(&mut self, name: String, def: Json, text: String) {
+        if self.by_name.insert(name.clone(), def).is_none() {
+            self.texts.push((name, text));
+        }
+    }
 }
 
 impl Leaves {
     /// # Errors
     /// [`LAYOUT`], [`KIND`], `metatensor/logical-type`.
     pub(super) fn from_tensors(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
-        let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: BTreeMap::new() };
+        let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: Defs::default() };
         let mut known: HashMap<String, usize> = HashMap::default();
         // Kinds that came before, by their text.
         let mut kinds: HashMap<&str, String> = HashMap::default();
@@ -85,29 +100,38 @@ impl Leaves {
         self.of.get(a) == self.of.get(b)
     }
 
-    /// The schema of a kind without its `$defs`, which are moved to those of all.
-    fn take_defs(&mut self, kind: &str) -> Result<String> {
-        let mut kind = parse(kind.as_bytes(), Limits::default().depth)?;
+    /// The schema of a kind without its `$defs`, which are moved to those of all. Both stay in their author's order.
+    fn take_defs(&mut self, text: &str) -> Result<String> {
+        let depth = Limits::default().depth;
+        let (mut kind, author) = (parse(text.as_bytes(), depth)?, Written::read(text, depth)?);
         let own = match kind.as_object_mut().and_then(|k| k.remove("$defs")) {
             Some(Json::Object(own)) => own,
-            _ => return Ok(kind.to_string()),
+            _ => return Ok(author.text_of(&kind)),
         };
-        let is_free = |name: &str, def: &Json| self.defs.get(name).is_none_or(|other| other == def);
-        if own.iter().all(|(name, def)| is_free(name, def)) {
-            self.defs.extend(own);
-            return Ok(kind.to_string());
-        }
+        let is_free =
+            |name: &str, def: &Json| self.defs.by_name.get(name).is_none_or(|other| other == def);
+        let is_free = own.iter().all(|(name, def)| is_free(name, def));
         // One name for two things: these get others.
         let renamed = |number: u64, name: &str| format!("{name}#{number}");
-        let is_taken = |n: &u64| own.keys().any(|k| self.defs.contains_key(&renamed(*n, k)));
-        let number = (2..).find(|n| !is_taken(n)).unwrap_or_default();
-        rename(&mut kind, &own, &|name| renamed(number, name));
-        for (name, def) in &own {
-            let mut def = def.clone();
-            rename(&mut def, &own, &|name| renamed(number, name));
-            self.defs.insert(renamed(number, name), def);
+        let is_taken =
+            |n: &u64| own.keys().any(|k| self.defs.by_name.contains_key(&renamed(*n, k)));
+        let number = match is_free {
+            true => None,
+            false => (2..).find(|n| !is_taken(n)),
+        };
+        let new_name = |name: &str| number.map_or(name.to_owned(), |n| renamed(n, name));
+        if number.is_some() {
+            rename(&mut kind, &own, &new_name);
         }
-        Ok(kind.to_string())
+        for (name, author) in author.member("$defs").into_iter().flat_map(Written::members) {
+            let Some(mut def) = own.get(name).cloned() else { continue };
+            if number.is_some() {
+                rename(&mut def, &own, &new_name);
+            }
+            let text = author.text_of(&def);
+            self.defs.add(new_name(name), def, text);
+        }
+        Ok(author.text_of(&kind))
     }
 
     /// The schema of a whole tree.
@@ -176,12 +200,6 @@ fn rename(node: &mut Json, own: &Map<String, Json>, to: &dyn Fn(&str) -> String)
     }
 }
 
-/// A `$ref` to that name among `$defs`.
-fn reference(name: &str) -> String {
-    let pointer = name.replace('~', "~0").replace('/', "~1").replace('%', "%25");
-    format!("#/$defs/{pointer}")
-}
-
 /// Parts of a tree, each different one once, what it is made of before it.
 #[derive(Default)]
 struct Shared {
@@ -243,7 +261,7 @@ impl Shared {
     }
 
     /// The text of the schema whose root is that part.
-    fn write(&self, root: usize, leaves: &[String], defs: &BTreeMap<String, Json>) -> String {
+    fn write(&self, root: usize, leaves: &[String], defs: &Defs) -> String {
         // The keywords where a part is used, and those under `$defs`.
         let mut texts: Vec<String> = Vec::with_capacity(self.parts.len());
         let mut all = String::new();
@@ -253,10 +271,10 @@ impl Shared {
             all.push(':');
             all.push_str(text);
         };
-        for (name, def) in defs {
-            define(name, &def.to_string());
+        for (name, text) in &defs.texts {
+            define(name, text);
         }
-        let mut numbers = (1u64..).map(|n| n.to_string()).filter(|n| !defs.contains_key(n));
+        let mut numbers = (1u64..).map(|n| n.to_string()).filter(|n| !defs.by_name.contains_key(n));
         let mut name = numbers.next().unwrap_or_default();
         for (number, part) in self.parts.iter().enumerate() {
             let text = write_part(part, &texts, leaves);

@@ -5,12 +5,14 @@ use super::rules::HEADER_LIMIT;
 use holdall_collections::HashMap;
 use holdall_core::error::Result;
 use holdall_core::model::{Attributes, IndexBuilder, Value};
-use holdall_schema::{Node, NodeId, Schema, Symbols, self_contained};
+use holdall_schema::{Node, NodeId, Schema, Symbols, Written, self_contained};
 use serde_json::Value as Json;
 
 /// Makes the attribute for each node of a schema, once.
 pub(super) struct Kinds<'s> {
     schema: &'s Json,
+    /// Its text, and that once it was read.
+    author: (&'s str, Option<Written<'s>>),
     symbols: &'s Symbols,
     texts: HashMap<NodeId, Known>,
     /// Bytes that may still be written.
@@ -25,9 +27,14 @@ struct Known {
 }
 
 impl<'s> Kinds<'s> {
-    /// For nodes of `schema`, in which symbols stand for these numbers; `most` bytes in all.
-    pub(super) fn new(schema: &'s Json, symbols: &'s Symbols, most: u64) -> Kinds<'s> {
-        Kinds { schema, symbols, texts: HashMap::default(), room: most, most }
+    /// For nodes of `schema`, which its author wrote as `text`, and in which symbols stand for these numbers; `most` bytes in all.
+    pub(super) fn new(
+        schema: &'s Json,
+        text: &'s str,
+        symbols: &'s Symbols,
+        most: u64,
+    ) -> Kinds<'s> {
+        Kinds { schema, author: (text, None), symbols, texts: HashMap::default(), room: most, most }
     }
 
     /// Gives the tensor added last, number `tensor`, its attributes: its own and its kind.
@@ -40,7 +47,7 @@ impl<'s> Kinds<'s> {
         builder: &mut IndexBuilder,
     ) -> Result<()> {
         if !self.texts.contains_key(&id) {
-            let text = self.text(compiled.node(id));
+            let text = self.text(compiled.node(id))?;
             self.take_room(text.len())?;
             self.texts.insert(id, Known { text, tensor: None });
         }
@@ -77,21 +84,25 @@ impl<'s> Kinds<'s> {
         }
     }
 
-    /// The schema of a record, or of a blob's node, that needs nothing around it.
-    fn text(&self, node: &Node) -> String {
-        let (pointer, keyword) = match node {
-            Node::Dataset { pointer, .. } => (pointer, Some("items")),
-            Node::Blob { pointer, .. } => (pointer, None),
-            _ => return String::new(),
+    /// The schema of a record, or of a blob's node, that needs nothing around it, in its author's order.
+    fn text(&mut self, node: &Node) -> Result<String> {
+        let pointer = match node {
+            Node::Dataset { pointer, .. } => format!("{pointer}/items"),
+            Node::Blob { pointer, .. } => pointer.clone(),
+            _ => return Ok(String::new()),
         };
-        let found = self.schema.pointer(pointer);
-        let found = keyword.map_or(found, |keyword| found.and_then(|n| n.get(keyword)));
         let defs = self.schema.get("$defs").and_then(Json::as_object);
-        let mut kind = self_contained(found.cloned().unwrap_or_default(), defs);
+        let found = self.schema.pointer(&pointer).cloned();
+        let mut kind = self_contained(found.unwrap_or_default(), defs);
         if !self.symbols.is_empty() {
             self.settle(&mut kind);
         }
-        kind.to_string()
+        let author = match self.author.1.take() {
+            Some(author) => author,
+            // Its nesting was checked before.
+            None => Written::read(self.author.0, usize::MAX)?,
+        };
+        Ok(self.author.1.insert(author).part_text(&kind, &pointer))
     }
 
     /// Puts numbers in the place of symbols. The text was parsed under a limit that bounds the recursion.

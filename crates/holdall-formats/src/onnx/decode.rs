@@ -231,7 +231,12 @@ impl<'w> Walk<'w> {
         Ok(out)
     }
 
-    fn graph(&mut self, place: Range<u64>, prefix: &str, depth: usize) -> Result<GraphSummary, Stop> {
+    fn graph(
+        &mut self,
+        place: Range<u64>,
+        prefix: &str,
+        depth: usize,
+    ) -> Result<GraphSummary, Stop> {
         self.check_depth(depth, &place)?;
         let mut out = GraphSummary::default();
         let mut nodes = 0u64;

@@ -65,7 +65,8 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// A pickle with nothing beside it: of arrays, whose elements stand in it.
 fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(ParseAttempt::from);
+    let read =
+        |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(ParseAttempt::from);
     let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = match window.len() > limits.header_len {
             true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
@@ -221,7 +222,9 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let message = format!("the storage `{}` passes the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages.places.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
+        storages
+            .places
+            .insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();

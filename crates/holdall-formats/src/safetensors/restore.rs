@@ -89,7 +89,8 @@ impl Restore {
                 aliases.clash.get_or_insert_with(|| name.to_owned());
             }
             if let Some(first) = aliases.firsts.get_mut(name) {
-                *first = Some(FirstComponent { shape: shape.to_vec(), element, stored: stored.clone() });
+                *first =
+                    Some(FirstComponent { shape: shape.to_vec(), element, stored: stored.clone() });
             }
         }
         self.tensor_attributes.as_mut()?.remove(name)

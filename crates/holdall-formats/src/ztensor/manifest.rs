@@ -186,7 +186,11 @@ impl Manifest {
 
     /// One map: 0.1's fields, then the attributes as custom fields, and with the first tensor the
     /// file's.
-    fn add_0_1(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<Range<usize>> {
+    fn add_0_1(
+        &mut self,
+        tensor: &TensorSpec,
+        parts: &[ManifestComponent],
+    ) -> Result<Range<usize>> {
         let both = || tensor.components.iter().zip(parts);
         let Some((c, stored)) = both().find_map(|(c, part)| Some((c, part.stored()?))) else {
             return Err(COMPONENTS.broken("a tensor without data").in_tensor(&tensor.name));

@@ -64,7 +64,9 @@ impl ManifestPosition {
     /// The place of the value of `key`.
     fn field(self, key: &str) -> ManifestPosition {
         match (self, key) {
-            (ManifestPosition::Root | ManifestPosition::Tensor, "attributes") => ManifestPosition::Attributes,
+            (ManifestPosition::Root | ManifestPosition::Tensor, "attributes") => {
+                ManifestPosition::Attributes
+            }
             (ManifestPosition::Root, "objects" | "tensors") => ManifestPosition::Tensors,
             (ManifestPosition::Tensors, _) => ManifestPosition::Tensor,
             (ManifestPosition::Tensor, "components") => ManifestPosition::Components,
@@ -105,9 +107,15 @@ impl Copy {
         }
         self.drop_tags(reader, name)?;
         match (place, reader.kind()) {
-            (ManifestPosition::Known, Some(Kind::Text)) => self.out.text(&reader.any_text("a field")?),
+            (ManifestPosition::Known, Some(Kind::Text)) => {
+                self.out.text(&reader.any_text("a field")?)
+            }
             (ManifestPosition::Known | ManifestPosition::Entries, Some(Kind::Array)) => {
-                let inner = if place == ManifestPosition::Known { ManifestPosition::Free } else { ManifestPosition::Entry };
+                let inner = if place == ManifestPosition::Known {
+                    ManifestPosition::Free
+                } else {
+                    ManifestPosition::Entry
+                };
                 self.array(reader, inner, name)?;
             }
             (ManifestPosition::Known | ManifestPosition::Entries, _) => self.out.raw(reader.raw()?),
@@ -118,7 +126,12 @@ impl Copy {
         Ok(())
     }
 
-    fn array(&mut self, reader: &mut Reader<'_>, inner: ManifestPosition, name: &str) -> Result<()> {
+    fn array(
+        &mut self,
+        reader: &mut Reader<'_>,
+        inner: ManifestPosition,
+        name: &str,
+    ) -> Result<()> {
         let outer = std::mem::take(&mut self.out);
         let mut count = 0usize;
         let mut items = reader.array("a list")?;
@@ -165,7 +178,12 @@ impl Copy {
     }
 
     /// Passes over a key that is no text, and its value.
-    fn no_text(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
+    fn no_text(
+        &mut self,
+        reader: &mut Reader<'_>,
+        place: ManifestPosition,
+        name: &str,
+    ) -> Result<()> {
         let start = reader.offset();
         let key = shown(&reader.value()?);
         if matches!(place, ManifestPosition::Tensors | ManifestPosition::Components) {

@@ -375,11 +375,6 @@ fn schemas() -> Vec<Reject> {
             "draft-07/schema#",
             r#""properties":{"a":{"$schema":"http://json-schema.org/draft-04/schema#"}}"#,
         ),
-        drafted(
-            "schema.draft.twice",
-            "draft-07/schema#",
-            r#""$defs":{"a":{}},"definitions":{"a":{}}"#,
-        ),
         w("schema.align.three", r#"{"TypeDef:Tensor":{},"align":3}"#),
         w("schema.remote-ref.url", r#"{"$ref":"https://example.org/schema"}"#),
         w("schema.remote-ref.file", r##"{"$ref":"other.json#/$defs/a"}"##),

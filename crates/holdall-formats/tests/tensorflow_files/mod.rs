@@ -47,7 +47,7 @@ pub(crate) fn block(entries: &[(Vec<u8>, Vec<u8>)], kind: u8) -> Vec<u8> {
     out
 }
 
-pub(crate) fn place(start: usize, block: &[u8]) -> Vec<u8> {
+pub(crate) fn block_handle(start: usize, block: &[u8]) -> Vec<u8> {
     [varint(start as u64), varint(block.len() as u64 - 5)].concat()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn place(start: usize, block: &[u8]) -> Vec<u8> {
 pub(crate) fn table(blocks: &[Vec<u8>]) -> Vec<u8> {
     let (mut out, mut index) = (Vec::new(), Vec::new());
     for (at, block) in blocks.iter().enumerate() {
-        index.push((vec![0xff, at as u8], place(out.len(), block)));
+        index.push((vec![0xff, at as u8], block_handle(out.len(), block)));
         out.extend(block);
     }
     finish(out, &index)
@@ -65,7 +65,7 @@ pub(crate) fn table(blocks: &[Vec<u8>]) -> Vec<u8> {
 fn finish(mut out: Vec<u8>, index: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut footer = Vec::new();
     for block in [block(&[], 0), block(index, 0)] {
-        footer.extend(place(out.len(), &block));
+        footer.extend(block_handle(out.len(), &block));
         out.extend(block);
     }
     footer.resize(40, 0);
@@ -153,7 +153,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let first = block(&[header(1, false)], 0);
     let other = block(&[w()], 0);
     let twice = {
-        let places = [place(0, &first), place(0, &first)];
+        let places = [block_handle(0, &first), block_handle(0, &first)];
         let index: Vec<_> =
             places.into_iter().enumerate().map(|(n, p)| (vec![n as u8], p)).collect();
         finish(first.clone(), &index)

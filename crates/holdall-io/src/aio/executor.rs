@@ -11,7 +11,7 @@ use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    DecodedPart, Assembly, FetchSizing, Extent, FetchPart, Plan, Purpose, ReadHints, Want, distinct,
+    Assembly, DecodedPart, Extent, FetchPart, FetchSizing, Plan, Purpose, ReadHints, Want, distinct,
 };
 use holdall_core::{Component, Encoding, Error, Result};
 use std::ops::Range;

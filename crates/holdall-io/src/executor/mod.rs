@@ -15,5 +15,5 @@ pub use pieces::{ErrorContext, Pieces};
 pub(crate) use range::{Tables, check_ranges, give_tables, too_short};
 pub(crate) use range::{find_tables, ranges};
 pub use range::{frames_range, plan, range, table_of, tables_of};
-pub use run::{Executor, FetchTarget, DecodedBytes};
+pub use run::{DecodedBytes, Executor, FetchTarget};
 pub use sources::Sources;

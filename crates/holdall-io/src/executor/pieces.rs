@@ -97,11 +97,11 @@ impl Pieces {
             false if component.decoded_crc().is_some() => None,
             false => table_of(&sources, &component).map_err(|e| context.add_to(e, &component))?,
         };
-        Pieces::new(sources, limits, context, component, digest, table)
+        Pieces::with_table(sources, limits, context, component, digest, table)
     }
 
     /// Pieces of any component of any sources.
-    pub fn new(
+    pub fn with_table(
         sources: Sources,
         limits: Limits,
         context: ErrorContext,
@@ -147,7 +147,7 @@ impl Pieces {
             return Pieces::new(own_sources, own_limits, context, part, None);
         }
         let table = table_of(sources, &c).map_err(|e| context.add_to(e, &c))?;
-        let mut pieces = Pieces::new(own_sources, own_limits, context, c, None, table)?;
+        let mut pieces = Pieces::with_table(own_sources, own_limits, context, c, None, table)?;
         if let Decoding::Frames(frames) = &mut pieces.way {
             let all = frames.table.frames();
             frames.done = all.partition_point(|f| f.decoded.end <= range.start);
@@ -335,7 +335,7 @@ impl StoredPieces {
         component: Component,
         digest: Option<Algorithm>,
     ) -> Result<StoredPieces> {
-        Pieces::new(sources, limits, context, component, digest, None).map(StoredPieces)
+        Pieces::with_table(sources, limits, context, component, digest, None).map(StoredPieces)
     }
 
     fn run(&mut self) -> Result<Option<(Bytes, u64)>> {

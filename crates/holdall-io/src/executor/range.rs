@@ -1,7 +1,7 @@
 //! A range of a component's decoded bytes, fetching and decoding no more than it must.
 
 use crate::buffer::Buffer;
-use crate::executor::{ErrorContext, Executor, FetchTarget, Pieces, Sources, DecodedBytes};
+use crate::executor::{DecodedBytes, ErrorContext, Executor, FetchTarget, Pieces, Sources};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;

@@ -5,8 +5,8 @@ use crate::work::Work;
 use crate::workers;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, FetchPart, PartDecoder, Plan, Purpose,
-    Sums, Want,
+    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, FetchPart, PartDecoder, Plan,
+    Purpose, Sums, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
@@ -230,14 +230,19 @@ impl<'a> Executor<'a> {
 
     /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
     /// something.
-    fn without_bytes(&self, plan: &Plan, visit: &impl Fn(DecodedBytes<'_>) -> Result<()>) -> Result<Sums> {
+    fn without_bytes(
+        &self,
+        plan: &Plan,
+        visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
+    ) -> Result<Sums> {
         let mut sums = Sums::default();
         for (number, want) in (0u32..).zip(plan.wants()) {
             if want.component.stored.is_empty() {
                 sums.take(number, want, 0, &[]);
                 let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
                 if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
-                    visit(DecodedBytes { number, at: 0, decoded: Err(e) }).map_err(|e| want.in_context(e))?;
+                    visit(DecodedBytes { number, at: 0, decoded: Err(e) })
+                        .map_err(|e| want.in_context(e))?;
                 }
             }
         }

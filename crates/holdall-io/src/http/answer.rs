@@ -4,7 +4,7 @@ use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
 use super::socket::Door;
-use super::{ContentRange, FailedTry, Timeouts, Service, Url, retry_after};
+use super::{ContentRange, FailedTry, Service, Timeouts, Url, retry_after};
 use crate::http::retry::Retry;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};

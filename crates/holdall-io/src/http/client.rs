@@ -121,7 +121,9 @@ impl fmt::Display for RequestedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The header counts the last byte in.
-            RequestedRange::Range(start, end) => write!(f, "bytes={start}-{}", end.saturating_sub(1)),
+            RequestedRange::Range(start, end) => {
+                write!(f, "bytes={start}-{}", end.saturating_sub(1))
+            }
             RequestedRange::From(start) => write!(f, "bytes={start}-"),
             RequestedRange::Last(len) => write!(f, "bytes=-{len}"),
         }

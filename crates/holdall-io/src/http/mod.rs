@@ -41,13 +41,13 @@ mod url;
 #[cfg(feature = "http")]
 pub use answer::{Answer, Body, Validator};
 #[cfg(feature = "http")]
-pub use client::{GetOptions, Client, HttpRequest, RequestedRange, Service};
+pub use client::{Client, GetOptions, HttpRequest, RequestedRange, Service};
 #[cfg(feature = "http")]
 pub use header::{ContentRange, retry_after};
 #[cfg(feature = "http")]
-pub use policy::{Hosts, Timeouts, Policy, Schemes};
+pub use policy::{Hosts, Policy, Schemes, Timeouts};
 #[cfg(feature = "http")]
-pub use retry::{Retry, FailedTry, retrying};
+pub use retry::{FailedTry, Retry, retrying};
 #[cfg(feature = "http")]
 pub use url::Url;
 #[cfg(feature = "stores")]

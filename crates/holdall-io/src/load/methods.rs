@@ -104,7 +104,8 @@ impl Tensor {
     /// As [`Tensor::bytes`].
     pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
         let c = self.require(role)?;
-        super::component_memory(self.file(), self.position(), &c).map_err(|e| self.in_context(e, &c))
+        super::component_memory(self.file(), self.position(), &c)
+            .map_err(|e| self.in_context(e, &c))
     }
 
     /// Decodes a component into `out`, which has exactly its decoded length.
@@ -113,6 +114,7 @@ impl Tensor {
     /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
         let c = self.require(role)?;
-        super::component_into(self.file(), self.position(), &c, out).map_err(|e| self.in_context(e, &c))
+        super::component_into(self.file(), self.position(), &c, out)
+            .map_err(|e| self.in_context(e, &c))
     }
 }

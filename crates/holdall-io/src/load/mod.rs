@@ -17,7 +17,9 @@ use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::{Checksums, check_decoded_len};
-use holdall_core::read::{Access, FetchSizing, Extent, FetchPart, Plan, Purpose, Want, check_digest};
+use holdall_core::read::{
+    Access, Extent, FetchPart, FetchSizing, Plan, Purpose, Want, check_digest,
+};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -305,7 +307,8 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     let Layout { mut places, unknown: at_unknown, same, .. } = layout;
     for (want, at) in unknown.iter().zip(at_unknown) {
         let bytes = Buffer::from(of_unknown_len(file, want, options)?);
-        places[at as usize] = Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+        places[at as usize] =
+            Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
     }
     for (at, first) in same {
@@ -471,7 +474,11 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
     terms.gap = terms.gap.max(MERGE_GAP);
     // A read that is longer than a gap has bytes of a component, which tell the memory that it fills.
     terms.piece = terms.piece.max(terms.gap.saturating_add(1));
-    Ok(Plan::for_subset(wants, order.iter().copied(), FetchSizing { terms, align, whole: u64::MAX }))
+    Ok(Plan::for_subset(
+        wants,
+        order.iter().copied(),
+        FetchSizing { terms, align, whole: u64::MAX },
+    ))
 }
 
 /// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain

@@ -196,7 +196,12 @@ impl Folder {
     ///
     /// # Errors
     /// `shards/missing`; Io.
-    pub(crate) fn find(&self, options: &OpenOptions, name: &str, is_many: bool) -> Result<FoundFile> {
+    pub(crate) fn find(
+        &self,
+        options: &OpenOptions,
+        name: &str,
+        is_many: bool,
+    ) -> Result<FoundFile> {
         if self.has(name) == Some(false) {
             let message = format!("`{}` is not there", name.shown());
             return Err(SHARD_MISSING.broken(message).in_source(self.shown()));

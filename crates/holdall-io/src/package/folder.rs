@@ -25,7 +25,8 @@ pub enum Links {
     Followed,
 }
 
-/// The files in the folder `root` and its folders, in no order.
+/// The files in the folder `root` and its folders, in no order. [`FoundPath::target`] is set for every symbolic link to a file, also for
+/// those that are followed, if the text of the link is UTF-8.
 pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<FoundPath<'static>>> {
     files_but(root, links, limits, &mut |_, _| false)
 }
@@ -61,7 +62,8 @@ pub fn files_but(
             if leaves_out(&shown, leads_to.as_deref()) {
                 continue;
             }
-            if meta.is_symlink() && links != Links::Kept {
+            let is_followed = meta.is_symlink() && links != Links::Kept;
+            if is_followed {
                 let to = from.canonicalize().map_err(|e| failed(e, "opening", &from))?;
                 if links == Links::Inside && !to.starts_with(&whole) {
                     let e = LINK_OUT.broken("the symbolic link leads out of the folder");
@@ -69,26 +71,24 @@ pub fn files_but(
                 }
                 meta = from.metadata().map_err(|e| failed(e, "opening", &from))?;
             }
-            let target = if meta.is_dir() {
+            if meta.is_dir() {
                 if depth >= MAX_DEPTH {
                     let message = format!("folders are nested more than {MAX_DEPTH} deep");
                     return Err(PATH.broken(message).in_source(from.display()));
                 }
                 folders.push((from, format!("{path}/"), depth + 1));
                 continue;
-            } else if meta.is_symlink() {
-                let to = from.read_link().map_err(|e| failed(e, "opening", &from))?;
-                let to = to.to_str().map(|to| to.replace(std::path::MAIN_SEPARATOR, "/"));
-                Some(to.ok_or_else(|| {
-                    let e = PATH.broken("the target of a symbolic link is not UTF-8");
-                    e.in_source(from.display())
-                })?)
-            } else if meta.is_file() {
-                None
-            } else {
+            }
+            if !meta.is_file() && !meta.is_symlink() {
                 let e = NOT_REGULAR.broken("this is a pipe or a device, not a regular file");
                 return Err(e.in_source(from.display()));
-            };
+            }
+            let text = leads_to.as_deref().map(Path::to_str);
+            if text == Some(None) && !is_followed {
+                let e = PATH.broken("the target of a symbolic link is not UTF-8");
+                return Err(e.in_source(from.display()));
+            }
+            let target = text.flatten().map(|to| to.replace(std::path::MAIN_SEPARATOR, "/"));
             out.push(FoundPath { path: path.into(), len: meta.len(), target, at: out.len() });
             if out.len() as u64 > limits.files {
                 let message = format!("more than {} files", limits.files);

@@ -1,6 +1,6 @@
 //! Tensors whose files a package only links to, as tensors of its file: each is fetched when it is read first.
 
-use super::{FileBytes, PackageReader, FileLocation};
+use super::{FileBytes, FileLocation, PackageReader};
 use crate::error::CANCELLED;
 use crate::file::File;
 use crate::location::Site;
@@ -15,6 +15,7 @@ use holdall_package::rules::{NOT_HERE, TENSOR_FILE, TENSOR_LEN};
 use holdall_package::{
     CARTON_TOML, FetchedTexts, TENSOR_DATA, TENSOR_INDEX, TensorKind, ValueType, warnings,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -53,7 +54,8 @@ impl OpenOptions {
         let decoded = fetched(&*source, &mut window, |window| {
             carton::decode_linked(window, self.limits(), &texts, &linked)
         });
-        let index = decoded.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&name))?;
+        let index =
+            decoded.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&name))?;
         let files = file.files().to_vec();
         Ok(self.open_index(index, sources, name)?.with_files(files))
     }
@@ -75,14 +77,14 @@ impl PackageReader {
 
     /// The files of tensors that are only linked to, by their paths. Of those of texts, which had to be fetched, only the ones
     /// that were.
-    fn linked_tensors(&self) -> Vec<(String, Arc<dyn ByteSource>)> {
-        let mut out: Vec<(String, Arc<dyn ByteSource>)> = Vec::new();
+    fn linked_tensors(&self) -> BTreeMap<String, Arc<dyn ByteSource>> {
+        let mut out: BTreeMap<String, Arc<dyn ByteSource>> = BTreeMap::new();
         for row in self.tensors() {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
             let Some(file) = self.file(&format!("{TENSOR_DATA}/{file}")) else { continue };
             let target = file.target.as_deref().and_then(|target| self.file(target));
             let file = target.unwrap_or(file);
-            if file.place != FileLocation::Links || out.iter().any(|(path, _)| *path == file.path) {
+            if file.place != FileLocation::Links || out.contains_key(&file.path) {
                 continue;
             }
             let declared = || element_count(shape)?.checked_mul(ty.width()?);
@@ -105,7 +107,9 @@ impl PackageReader {
                 // A fetcher compares the hash of what it has just fetched; what is in its store may be older.
                 self.source_of(&path)
             }
-            FileBytes::Zip(_) => Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown()))),
+            FileBytes::Zip(_) => {
+                Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown())))
+            }
         }
     }
 }

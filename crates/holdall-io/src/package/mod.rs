@@ -23,16 +23,15 @@ use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
-use holdall_core::model::element_count;
 use holdall_core::{Digest, Error, Limits, Remedy, Result, Warning};
 use holdall_package::paths::ConflictingPaths;
 use holdall_package::{
-    CARTON_TOML, Description, Links, TENSOR_DATA, TENSOR_INDEX, TensorKind, TensorRow, sha256,
-    wrong_hash,
+    CARTON_TOML, Description, Links, TENSOR_DATA, TENSOR_INDEX, TensorRow, sha256, wrong_hash,
 };
 use origin::{Origin, Source, Stored, on_disk as on_disk_file};
 use read::{FileReader, reading};
 use rules::{NO_FILE, NOT_HERE};
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -80,8 +79,14 @@ struct Inner {
     description: Description,
     hash: Option<[u8; 32]>,
     links: Links,
+    /// The number in `links` of each hash that has addresses.
+    addresses: HashMap<[u8; 32], usize>,
+    /// The most bytes that each file of a tensor has, as the tensors are declared.
+    declared: HashMap<String, u64>,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
+    /// The number in `tensors` of each name.
+    numbers: HashMap<String, usize>,
     twins: Vec<ConflictingPaths>,
     warnings: Vec<Warning>,
 }
@@ -101,6 +106,8 @@ pub struct PackageFile {
     pub place: FileLocation,
     /// The path in the package that it stands for, where it is a symbolic link.
     pub target: Option<String>,
+    /// The path in the package that a symbolic link names, which may be that of another link.
+    pub next: Option<String>,
     /// Number of its entry in the zip, whose name may be another: the original begins some with `/`.
     entry: Option<usize>,
 }
@@ -230,7 +237,9 @@ impl PackageReader {
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
         Ok(match self.at(file)? {
-            FileBytes::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
+            FileBytes::Zip(stored) => {
+                (stored.len, Box::new(stored.stream(self.inner.options.limits())?))
+            }
             FileBytes::Disk(path) => {
                 let (len, from) = on_disk_file(&path)?;
                 (len, Box::new(from))
@@ -276,7 +285,9 @@ impl PackageReader {
                 let source = source.with_digest(Some(digest));
                 Ok(FoundFile { source: Arc::new(source), name, io: self.inner.io })
             }
-            FileBytes::Zip(..) => Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name)),
+            FileBytes::Zip(..) => {
+                Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name))
+            }
             FileBytes::Disk(path) => {
                 let is_here = |of: &Path| path.starts_with(of);
                 // The name of a file of the cache is a hash.
@@ -291,8 +302,11 @@ impl PackageReader {
         }
     }
 
-    /// Returns whether a file is one that its owner may execute: an entry of a zip made on Unix, a file on a disk.
+    /// Returns whether a file, or the one that a symbolic link leads to, is one that its owner may execute: an entry of a zip made on
+    /// Unix, a file on a disk.
     pub fn is_executable(&self, file: &PackageFile) -> bool {
+        let target = file.target.as_deref().and_then(|target| self.file(target));
+        let file = target.unwrap_or(file);
         match (&self.inner.origin, file.place) {
             (Origin::Zip { directory, .. }, FileLocation::Zip) => file
                 .entry
@@ -351,7 +365,9 @@ impl PackageReader {
                     None => Err(self.no_file(&file.path)),
                 }
             }
-            (Origin::Folder(root), FileLocation::Disk) => Ok(FileBytes::Disk(root.join(&file.path))),
+            (Origin::Folder(root), FileLocation::Disk) => {
+                Ok(FileBytes::Disk(root.join(&file.path)))
+            }
             (Origin::Model(root), FileLocation::Disk) => {
                 let path = file.path.strip_prefix(MODEL).unwrap_or(&file.path);
                 Ok(FileBytes::Disk(root.join(path)))
@@ -372,7 +388,7 @@ impl PackageReader {
     fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
         let path = file.path.shown();
         let urls = |hash: [u8; 32]| {
-            let row = self.inner.links.urls.iter().find(|(of, _)| *of == hash);
+            let row = self.inner.links.urls.get(*self.inner.addresses.get(&hash)?);
             row.map(|(_, urls)| (hash, urls))
         };
         let Some((hash, urls)) = file.sha256.and_then(urls) else {
@@ -399,15 +415,7 @@ impl PackageReader {
             Some((TENSOR_DATA, name)) => name,
             _ => return limits.fetched_len,
         };
-        let declared = self.inner.tensors.iter().filter_map(|row| match &row.kind {
-            TensorKind::Plain { ty, shape, file } if file == name => {
-                let width = ty.width();
-                Some(width.and_then(|width| element_count(shape)?.checked_mul(width)))
-            }
-            _ => None,
-        });
-        // Texts, and the table itself, are TOML.
-        let declared = declared.map(|len| len.unwrap_or(limits.text_len)).max();
+        let declared = self.inner.declared.get(name).copied();
         let is_table = path == TENSOR_INDEX;
         declared.unwrap_or(if is_table { limits.text_len } else { limits.fetched_len })
     }

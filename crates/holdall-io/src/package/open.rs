@@ -3,19 +3,21 @@
 use super::folder;
 use super::origin::Origin;
 use super::rules::{NO_PACKAGE, NOT_HERE, PART};
-use super::{Inner, MODEL, PackageFile, PackageReader, FileLocation};
+use super::{FileLocation, Inner, MODEL, PackageFile, PackageReader};
 use crate::file::File;
 use crate::location::{FoundFile, Location};
 use crate::options::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use bytes::Bytes;
+use holdall_core::model::element_count;
 use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
+use holdall_core::{Error, ErrorKind, Limits, Remedy, Result, Window};
 use holdall_package::{
-    CARTON_TOML, PackageContents, Description, FetchedTexts, PackedFile, TENSOR_INDEX, Texts, read_zip,
-    rules::MISSING_FILE, write,
+    CARTON_TOML, Description, FetchedTexts, PackageContents, PackedFile, TENSOR_INDEX, TensorKind,
+    TensorRow, Texts, read_zip, rules::MISSING_FILE, write,
 };
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -89,7 +91,8 @@ impl PackageReader {
         if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
         }
-        let options = OpenOptions::new().with_limits(file.limits().clone());
+        let mut options = OpenOptions::new().with_limits(file.limits().clone());
+        options.fetching = file.fetching().clone();
         let name = file.name().to_owned();
         let source = Arc::clone(&file.all_sources()[0]);
         let location = match file.files() {
@@ -165,9 +168,15 @@ impl PackageReader {
             sha256: file.sha256,
             place: if file.found.is_some() { found } else { FileLocation::Links },
             target: file.target,
+            next: file.next,
             entry: file.found,
         };
         let files = contents.files.into_iter().map(file).collect();
+        let hashes = contents.links.urls.iter().map(|(sha256, _)| *sha256);
+        let addresses = hashes.enumerate().map(|(at, sha256)| (sha256, at)).collect();
+        let names = contents.tensors.iter().map(|row| row.name.clone());
+        let numbers = names.enumerate().map(|(at, name)| (name, at)).collect();
+        let declared = declared_lens(&contents.tensors, options.limits());
         let inner = Inner {
             name,
             origin,
@@ -177,8 +186,11 @@ impl PackageReader {
             description: contents.description,
             hash: contents.hash,
             links: contents.links,
+            addresses,
+            declared,
             files,
             tensors: contents.tensors,
+            numbers,
             twins: contents.twins,
             warnings: contents.warnings,
         };
@@ -240,12 +252,29 @@ impl PackageReader {
     }
 }
 
+/// The most bytes that each file of a tensor has, by the types and shapes of the tensors that it is the file of.
+fn declared_lens(tensors: &[TensorRow], limits: &Limits) -> HashMap<String, u64> {
+    let mut out: HashMap<String, u64> = HashMap::new();
+    for row in tensors {
+        let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
+        let len = ty.width().and_then(|width| element_count(shape)?.checked_mul(width));
+        // Texts are TOML.
+        let len = len.unwrap_or(limits.text_len);
+        let known = out.entry(file.clone()).or_insert(len);
+        *known = len.max(*known);
+    }
+    out
+}
+
 /// The texts that a package only links to, fetched; `None` where it has them.
 ///
 /// # Errors
 /// What fetching `carton.toml` fails with, since nothing can be opened without. The table of tensors may be missing: that is a
 /// warning.
-pub(super) fn texts_of(contents: &PackageContents, options: &OpenOptions) -> Result<Option<FetchedTexts>> {
+pub(super) fn texts_of(
+    contents: &PackageContents,
+    options: &OpenOptions,
+) -> Result<Option<FetchedTexts>> {
     let mut texts = FetchedTexts::default();
     if contents.is_linked(CARTON_TOML) {
         texts.description = Some(text_of(contents, CARTON_TOML, options)?);

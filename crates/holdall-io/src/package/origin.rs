@@ -111,7 +111,7 @@ impl Stored {
 /// # Errors
 /// Limit, when it decodes to more than is allowed.
 pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
-    Pieces::new(
+    Pieces::with_table(
         Sources::from(source),
         limits.clone(),
         ErrorContext::default(),

@@ -1,12 +1,12 @@
 //! Tensors of a package by value.
 
 use super::PackageReader;
-use super::rules::NO_TENSOR;
+use super::rules::{NO_TENSOR, NOT_HERE};
 use bytes::Bytes;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Remedy, Result};
 use holdall_package::{
-    TENSOR_DATA, TensorKind, TensorValue, ValueType, rules::TENSOR_LEN, tensors,
+    TENSOR_DATA, TensorKind, TensorValue, ValueType, rules::TENSOR_LEN, tensors, warnings,
 };
 
 impl PackageReader {
@@ -15,9 +15,8 @@ impl PackageReader {
     /// # Errors
     /// As [`PackageReader::read`]; Malformed where its file is not what its row says.
     pub fn value(&self, tensor: &str) -> Result<TensorValue> {
-        let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
-            return Err(self.no_tensor(tensor));
-        };
+        let row = self.inner.numbers.get(tensor).and_then(|at| self.tensors().get(*at));
+        let Some(row) = row else { return Err(self.no_tensor(tensor)) };
         match &row.kind {
             TensorKind::Plain { ty, shape, file } => {
                 let bytes = self.read(&format!("{TENSOR_DATA}/{file}"))?;
@@ -42,6 +41,10 @@ impl PackageReader {
 
     #[cold]
     fn no_tensor(&self, name: &str) -> Error {
+        if self.warnings().iter().any(|w| w.code == warnings::LINKED_INDEX) {
+            let message = "the table of tensors is not in the package, which only links to it";
+            return NOT_HERE.broken(message).in_tensor(name).in_source(self.name());
+        }
         let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
         match crate::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str())) {

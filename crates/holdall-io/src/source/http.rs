@@ -4,7 +4,9 @@ use super::held::{Held, cut, lock, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
-use crate::http::{Answer, GetOptions, Client, FailedTry, RequestedRange, Policy, Url, Validator, retrying};
+use crate::http::{
+    Answer, Client, FailedTry, GetOptions, Policy, RequestedRange, Url, Validator, retrying,
+};
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -365,7 +367,12 @@ struct FirstAnswer {
 
 impl FirstAnswer {
     /// What an answer tells that is of `len` bytes and has those of `part`.
-    fn from_answer(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<FirstAnswer> {
+    fn from_answer(
+        answer: &Answer,
+        client: &Client,
+        len: u64,
+        part: (u64, Bytes),
+    ) -> Result<FirstAnswer> {
         let validator = answer.validator()?;
         let own = client.service().map(|service| service.pin(answer));
         let usual = || validator.condition().map(|value| ("if-range", value.to_owned()));

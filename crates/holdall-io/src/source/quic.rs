@@ -9,7 +9,7 @@ use bytes::Bytes;
 use holdall_core::Result;
 use holdall_core::read::{MergedRead, ReadHints, join};
 use holdall_net::protocol::{GROUP, RANGES_MAX};
-use holdall_net::quic::{Address, QuicTimeouts, Remote, Priority};
+use holdall_net::quic::{Address, Priority, QuicTimeouts, Remote};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Azure's Blob Storage.
 
-use super::credentials::{machine, post_form, fetch_credentials};
+use super::credentials::{fetch_credentials, machine, post_form};
 use super::google::token;
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};

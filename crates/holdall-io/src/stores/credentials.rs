@@ -22,7 +22,11 @@ pub(super) const HOW: &str =
 
 /// Finds keys: those of the options; of the environment; for a token of an identity on the web; of a profile; of the container; of the
 /// machine.
-pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Result<Expiring<FoundKeys>> {
+pub(super) fn find(
+    options: &StoreOptions,
+    policy: &Policy,
+    region: &str,
+) -> Result<Expiring<FoundKeys>> {
     if options.is_anonymous() {
         return Ok(Expiring::always(FoundKeys::None));
     }
@@ -97,7 +101,8 @@ pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url>
 pub(super) fn given(body: &[u8]) -> Option<Expiring<FoundKeys>> {
     let part = |name: &str| xml::find(body, name);
     let until = part("Expiration").as_deref().and_then(moment);
-    let value = FoundKeys::new(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
+    let value =
+        FoundKeys::new(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
     Some(Expiring { value, until })
 }
 
@@ -178,8 +183,8 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> 
     let mut answer = client.send(&request).ok().filter(|answer| answer.status == 200)?;
     let token = String::from_utf8(answer.text(4096)).ok()?;
     let ask = |path: &str| {
-        let request =
-            HttpRequest::new("GET", at(path)?, b"").with("x-aws-ec2-metadata-token", token.as_str());
+        let request = HttpRequest::new("GET", at(path)?, b"")
+            .with("x-aws-ec2-metadata-token", token.as_str());
         fetch_credentials(&client, &request).ok()
     };
     let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
@@ -193,7 +198,9 @@ fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
     let get = |name: &str| all.get(name).cloned();
     let until = get("Expiration").as_deref().and_then(moment);
     match (get("AccessKeyId"), get("SecretAccessKey")) {
-        (Some(id), Some(secret)) => Ok(Expiring { value: FoundKeys::new(id, secret, get("Token")), until }),
+        (Some(id), Some(secret)) => {
+            Ok(Expiring { value: FoundKeys::new(id, secret, get("Token")), until })
+        }
         _ => Err(refused("the answer has no credentials")),
     }
 }

@@ -1,6 +1,6 @@
 //! Google's Cloud Storage, by its XML interface.
 
-use super::credentials::{machine, post_form, fetch_credentials};
+use super::credentials::{fetch_credentials, machine, post_form};
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;

@@ -1,7 +1,8 @@
 //! Profiles of Amazon's programs: keys, roles that are taken on, single sign-on.
 
 use super::credentials::{
-    FoundKeys, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
+    FoundKeys, fetch_credentials, given, of_container, of_machine, of_web_identity, refused,
+    session, token_service,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
@@ -101,7 +102,11 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     /// The keys of a profile, for which those in `on_the_way` need them.
-    fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
+    fn resolve(
+        &self,
+        name: &str,
+        on_the_way: &mut Vec<String>,
+    ) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
@@ -160,7 +165,9 @@ impl Asking<'_> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
-                |(id, secret)| Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN"))),
+                |(id, secret)| {
+                    Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN")))
+                },
             )),
             "EcsContainer" => of_container(self.options),
             "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
@@ -243,7 +250,8 @@ impl Asking<'_> {
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
         let url = endpoint(&place)?.with_target(target);
-        let request = HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
+        let request =
+            HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("asking for the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;

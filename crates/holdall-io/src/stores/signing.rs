@@ -77,7 +77,12 @@ fn canonical(query: &str) -> String {
 }
 
 /// Signs a request with the key of an Azure account, which is `account`.
-pub(super) fn shared_key(request: &mut HttpRequest<'_>, account: &str, key: &[u8], now: SystemTime) {
+pub(super) fn shared_key(
+    request: &mut HttpRequest<'_>,
+    account: &str,
+    key: &[u8],
+    now: SystemTime,
+) {
     request.headers.push(("x-ms-date", Civil::from_time(now).http()));
     let header = |name: &str| {
         let found = request.headers.iter().find(|(own, _)| *own == name);

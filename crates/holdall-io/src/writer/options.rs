@@ -133,6 +133,11 @@ impl WriteOptions {
         })
     }
 
+    /// The format to be written, if these options name one.
+    pub fn format(&self) -> Option<&'static Format> {
+        self.format
+    }
+
     /// What writes that format as these options want it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What is answered, but for the bytes of files.
 
-use super::request::{ResponseRange, Request, part};
+use super::request::{Request, ResponseRange, part};
 use super::server::HttpOptions;
 use crate::rules::{FAILED, NO_FILE, PLAIN, TOKEN};
 use crate::service::Service;
@@ -40,7 +40,7 @@ impl Responder<'_> {
     /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
-            Some(request) => self.answer(request),
+            Some(request) => self.respond(request),
             None => Answer::text(400, "the request is not understood here\n"),
         };
         for (name, value) in &self.options.headers {
@@ -57,7 +57,7 @@ impl Responder<'_> {
         answer
     }
 
-    fn answer(&self, request: &Request<'_>) -> Answer {
+    fn respond(&self, request: &Request<'_>) -> Answer {
         // A page of a stranger's whose name leads to this machine has the name in its requests.
         if self.is_loopback && !request.header("host").is_none_or(is_own) {
             return Answer::text(421, "this server has another name\n");

@@ -125,7 +125,11 @@ pub(super) fn part(header: Option<&str>, len: u64) -> ResponseRange {
                 first..last.saturating_add(1).min(len)
             }
         };
-        Some(if range.start < range.end { ResponseRange::Range(range) } else { ResponseRange::Outside })
+        Some(if range.start < range.end {
+            ResponseRange::Range(range)
+        } else {
+            ResponseRange::Outside
+        })
     };
     header.and_then(read).unwrap_or(ResponseRange::Whole)
 }

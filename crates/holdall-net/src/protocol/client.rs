@@ -227,15 +227,15 @@ pub struct PendingResponse {
 impl PendingResponse {
     /// Of these ranges, of which nothing came.
     pub fn new(ranges: Vec<Range<u64>>) -> PendingResponse {
-        PendingResponse::new(Intake::new(ranges, None))
+        PendingResponse::with_intake(Intake::new(ranges, None))
     }
 
     /// The same of a file of `len` bytes and this hash, from a server that was asked for proofs when it was opened.
     pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> PendingResponse {
-        PendingResponse::new(Intake::new(ranges, Some((len, root))))
+        PendingResponse::with_intake(Intake::new(ranges, Some((len, root))))
     }
 
-    fn new(intake: Intake) -> PendingResponse {
+    fn with_intake(intake: Intake) -> PendingResponse {
         PendingResponse { intake, frames: Frames::default(), is_answered: false }
     }
 

@@ -200,7 +200,9 @@ impl From<&Error> for Refusal {
         let of = |why: &RefusalReason| e.code() == why.rule().code;
         match RefusalReason::ALL.iter().find(|why| of(why)) {
             Some(why) => Refusal { why: *why, text: e.found().to_owned() },
-            None => Refusal { why: RefusalReason::Failed, text: "the file cannot be read".to_owned() },
+            None => {
+                Refusal { why: RefusalReason::Failed, text: "the file cannot be read".to_owned() }
+            }
         }
     }
 }

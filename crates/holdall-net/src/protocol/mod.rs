@@ -15,13 +15,13 @@ mod tree;
 
 #[cfg(feature = "quic")]
 pub(crate) use client::ended;
-pub use client::{PendingResponse, Client, ServerMessage};
+pub use client::{Client, PendingResponse, ServerMessage};
 pub use frame::{
-    ClientFrame, FileId, Frames, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal, ServerFrame,
-    VERSION, RefusalReason,
+    ClientFrame, FileId, Frames, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal, RefusalReason,
+    ServerFrame, VERSION,
 };
 pub use intake::Piece;
-pub use server::{ResponseStream, ServerAction, Request, PendingRequest, Server};
+pub use server::{PendingRequest, Request, ResponseStream, Server, ServerAction};
 pub use tree::{GROUP, Prover, Reading, Root, Step, Tree, proven_len};
 
 /// What the two sides agree on when they connect (ALPN).

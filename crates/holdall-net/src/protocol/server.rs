@@ -1,6 +1,8 @@
 //! The server's end.
 
-use super::frame::{ClientFrame, FileId, Frames, RANGES_MAX, Refusal, ServerFrame, VERSION, RefusalReason};
+use super::frame::{
+    ClientFrame, FileId, Frames, RANGES_MAX, Refusal, RefusalReason, ServerFrame, VERSION,
+};
 use super::total;
 use super::tree::{Step, Walk, proven_len};
 use crate::rules::{FRAME, TOKEN, VERSION as VERSION_RULE};

@@ -252,10 +252,10 @@ impl Tree {
     /// # Errors
     /// What reading fails with.
     pub fn new(len: u64, read: &Reading<'_>) -> Result<Tree> {
-        Tree::new(len, KEPT, read)
+        Tree::with_kept(len, KEPT, read)
     }
 
-    fn new(len: u64, kept: u64, read: &Reading<'_>) -> Result<Tree> {
+    fn with_kept(len: u64, kept: u64, read: &Reading<'_>) -> Result<Tree> {
         let groups = len.div_ceil(GROUP);
         let mut height = 0;
         while groups.div_ceil(1 << height) > kept {
@@ -438,7 +438,7 @@ mod tests {
             let all = Arc::new(Tree::new(len, &read).unwrap());
             assert_eq!(all.root(), Root(*blake3::hash(&file).as_bytes()));
             for kept in [2, 3, 4, 7] {
-                let few = Arc::new(Tree::new(len, kept, &read).unwrap());
+                let few = Arc::new(Tree::with_kept(len, kept, &read).unwrap());
                 assert_eq!(few.root(), all.root(), "{groups} groups, {kept} kept");
                 assert!(few.size() <= 64 * kept as usize, "{}", few.size());
                 for range in [0..len, 0..1, len - 1..len, GROUP..3 * GROUP, len / 2..len / 2 + 1] {

@@ -1,7 +1,7 @@
 //! Connections of this process to servers. All files that are open at one server share one, as long as any of them is open.
 
 use super::{QuicTimeouts, Trust, endpoint, number, transport, trust};
-use crate::protocol::{Client, FileId, Root, ServerMessage, RefusalReason};
+use crate::protocol::{Client, FileId, RefusalReason, Root, ServerMessage};
 use crate::rules::{ANSWER, FAILED};
 use crate::wait::{Failed, wait};
 use bytes::Bytes;
@@ -332,7 +332,9 @@ impl Line {
         for told in asked.client.control(bytes)? {
             let (file, opened) = match told {
                 ServerMessage::Welcome { .. } => continue,
-                ServerMessage::Opened { file, id, len, index } => (file, Ok(Opened { id, len, index })),
+                ServerMessage::Opened { file, id, len, index } => {
+                    (file, Ok(Opened { id, len, index }))
+                }
                 ServerMessage::Refused { file, refusal } => {
                     let is_passing = refusal.why == RefusalReason::Busy;
                     (file, Err(Failed { error: refusal.error(), is_passing }))
@@ -491,7 +493,10 @@ fn unread(whom: &ConnectionKey, e: ReadError) -> Failed {
 /// What the other side ended a stream or a connection for.
 fn ended(code: u64, text: &str) -> Failed {
     let error: Error = crate::protocol::ended(code, text);
-    let is_passing = matches!(RefusalReason::from_number(code), None | Some(RefusalReason::Busy | RefusalReason::Ending));
+    let is_passing = matches!(
+        RefusalReason::from_number(code),
+        None | Some(RefusalReason::Busy | RefusalReason::Ending)
+    );
     Failed { error, is_passing }
 }
 

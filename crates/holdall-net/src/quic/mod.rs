@@ -14,7 +14,7 @@ mod trust;
 
 pub use address::Address;
 pub use identity::Identity;
-pub use remote::{AddressResolver, QuicTimeouts, Remote, Priority};
+pub use remote::{AddressResolver, Priority, QuicTimeouts, Remote};
 pub use server::Server;
 pub use trust::Trust;
 

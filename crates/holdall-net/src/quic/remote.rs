@@ -1,8 +1,8 @@
 //! A file on a server.
 
-use super::line::{Link, Opened, QuicServer, Wanted, ConnectionKey, lock};
+use super::line::{ConnectionKey, Link, Opened, QuicServer, Wanted, lock};
 use super::{Address, Trust};
-use crate::protocol::{PendingResponse, Client, FileId, Piece, RANGES_MAX};
+use crate::protocol::{Client, FileId, PendingResponse, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
 use crate::wait::{Failed, shared, wait};
 use bytes::Bytes;
@@ -271,7 +271,9 @@ impl Remote {
                 let done = wait(link.line.handle(), self.ask(&link, &mut arrival, urgency, each));
                 match done {
                     // What was achieved counts: the next failure is a first one.
-                    Err(Failed { is_passing: true, .. }) if arrival.bytes_received() > before => Ok(false),
+                    Err(Failed { is_passing: true, .. }) if arrival.bytes_received() > before => {
+                        Ok(false)
+                    }
                     done => done.map(|()| true),
                 }
             })?;

@@ -2,16 +2,16 @@
 
 use super::line::lock;
 use super::pieces::Pieces;
-use super::precedence::{Turn, Precedence};
+use super::precedence::{Precedence, Turn};
 use super::{Identity, endpoint, number, transport};
 use crate::meter::By;
 use crate::protocol::{
-    ResponseStream, ServerAction, PROTOCOL, Prover, Refusal, Request, PendingRequest, Server as Session, Step,
-    Tree, RefusalReason,
+    PROTOCOL, PendingRequest, Prover, Refusal, RefusalReason, Request, ResponseStream,
+    Server as Session, ServerAction, Step, Tree,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
 use crate::service::{PIECE, Service, Visit};
-use crate::shelf::{ServerLimits, RequestOutcome, ServedFile};
+use crate::shelf::{RequestOutcome, ServedFile, ServerLimits};
 use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
@@ -226,7 +226,11 @@ impl Peer {
                 true => chunk.await,
                 false => match timeout(patience, chunk).await {
                     Ok(chunk) => chunk,
-                    Err(_) => return self.connection.close(number(RefusalReason::Ending), b"no hello comes"),
+                    Err(_) => {
+                        return self
+                            .connection
+                            .close(number(RefusalReason::Ending), b"no hello comes");
+                    }
                 },
             };
             let Ok(Some(chunk)) = chunk else { return };
@@ -259,7 +263,9 @@ impl Peer {
                 self.precedence.set(stream, priority);
                 Some(())
             }
-            ServerAction::Open { file, path, is_proven } => self.open(file, path, is_proven, send).await,
+            ServerAction::Open { file, path, is_proven } => {
+                self.open(file, path, is_proven, send).await
+            }
         }
     }
 
@@ -381,7 +387,8 @@ impl Peer {
         let (mut answering, open) = match (admitted, open) {
             (Ok(answering), Some(open)) => (answering, open),
             (admitted, open) => {
-                let gone = Refusal { why: RefusalReason::Request, text: "the file is closed".to_owned() };
+                let gone =
+                    Refusal { why: RefusalReason::Request, text: "the file is closed".to_owned() };
                 let refusal = admitted.err().unwrap_or(gone);
                 let name = open.as_ref().map_or("", |open| &*open.name);
                 self.log(name, 0, RequestOutcome::Refused(refusal.why.rule().code));

@@ -5,7 +5,7 @@ use holdall_core::Result;
 use holdall_net::http::{HttpOptions, HttpServer};
 use holdall_net::protocol::FileId;
 use holdall_net::rules::{CHANGED, FAILED, NO_FILE};
-use holdall_net::{Access, ServerLimits, Entry, Log, ServedFile, Service, FileCatalog};
+use holdall_net::{Access, Entry, FileCatalog, Log, ServedFile, ServerLimits, Service};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

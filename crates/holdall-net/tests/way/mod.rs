@@ -3,8 +3,8 @@
 
 use holdall_core::{Bytes, Result};
 use holdall_net::protocol::{FileId, Piece};
-use holdall_net::quic::{Address, Identity, QuicTimeouts, Remote, Priority};
-use holdall_net::{Entry, ServedFile, FileCatalog};
+use holdall_net::quic::{Address, Identity, Priority, QuicTimeouts, Remote};
+use holdall_net::{Entry, FileCatalog, ServedFile};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -224,7 +224,7 @@ def array_of_tensor(tensor: Tensor) -> tuple[Any, Any]:
         raise UsageError(
             f"{tensor.file.name}: tensor `{tensor.name}`: Arrow has no array of a scalar", code="python/arrow", kind="misuse"
         )
-    a = tensor.numpy()
+    a = tensor._numbers()
     field = _tensor_field(tensor.dtype, tensor.shape[1:], tensor.name) if a.ndim > 1 else None
     field = field or _scalar_field(tensor.dtype, tensor.name)
     flat = _scalars(a.reshape(-1))

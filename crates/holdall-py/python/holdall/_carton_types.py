@@ -128,7 +128,8 @@ class PackReport:
     linked: int
     #: Files and folders that were not packed: secrets, caches, and what ``.holdallignore`` names. Folders end in ``/``.
     left_out: list[str]
-    #: What the folder has and the package lacks, in words: that a file is a symbolic link, whose target was packed.
+    #: What the folder has and the package lacks, in words: that a file is a symbolic link that a package cannot have,
+    #: whose target was packed.
     left_behind: list[str]
     #: What is odd about it, as whoever opens it will hear.
     warnings: list[FormatWarning]

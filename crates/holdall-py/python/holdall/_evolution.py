@@ -64,7 +64,7 @@ def _of_tensors(by: Callable[[Any], Any], file: File) -> Callable[[str, str, lis
         import numpy as np
 
         tensor: Tensor = file[name]
-        made: np.ndarray[Any, Any] = np.asarray(by(tensor.numpy()))
+        made: np.ndarray[Any, Any] = np.asarray(by(tensor._numbers()))
         wanted = numpy_dtype(dtype)
         if made.dtype != wanted or made.shape != tuple(shape) or dtype in PACKED:
             got = f"{made.dtype} {list(made.shape)}"

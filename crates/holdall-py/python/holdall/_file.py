@@ -305,6 +305,12 @@ class File(Mapping[str, "Tensor"]):
         return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
+    def passed_over(self) -> list[str]:
+        """What the file says besides that this version does not know, in words: fields of its manifest or header, a newer version. A
+        rewrite would lose it. The first 8 things of a file are kept."""
+        return self._native.passed_over()
+
+    @property
     def faults(self) -> list[HoldallError]:
         """Errors of tensors that cannot be read, in the file's order; all others can be read."""
         return self._native.faults()
@@ -339,7 +345,7 @@ class File(Mapping[str, "Tensor"]):
             fault = native.fault(others[0])
             if fault is not None:
                 raise fault
-            name, _, layout, _, _ = native.info(others[0])
+            name, _, layout, *_ = native.info(others[0])
             if not dense:
                 raise UnsupportedError(
                     f"{self.name}: tensor `{name}`: its layout is {layout}, not dense",

@@ -309,18 +309,42 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
     return np.dtype((of, shape)) if shape else of
 
 
-def restored(a: np.ndarray[Any, Any], descr: str) -> np.ndarray[Any, Any]:
-    """Numbers of a tensor as the texts, bytes or times that they are in NumPy, whose type is ``descr``."""
+class Restored(NamedTuple):
+    """How numbers of a tensor become what they are in NumPy: texts, bytes or times."""
+
+    dtype: np.dtype[Any]
+    #: Its dimensions in NumPy: without that of the characters.
+    shape: tuple[int, ...]
+    #: Numbers that one element is stored as.
+    count: int
+
+    def of(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The elements of an array of such numbers, in the same memory where they lie in it one after the other."""
+        import numpy as np
+
+        if self.dtype.kind in "Mm":
+            return a.view(self.dtype)
+        made: np.ndarray[Any, Any] = np.ascontiguousarray(a).view(self.dtype)[..., 0]
+        return made
+
+
+def restoring(descr: str | None, shape: tuple[int, ...], width: int) -> Restored | None:
+    """How numbers of ``width`` bytes, in that shape, become elements of the NumPy type ``descr``; ``None`` if they stay numbers."""
     said = _said(descr)
-    if said is None or said.itemsize == 0 or a.ndim == 0 and said.kind not in "Mm":
-        return a
+    if said is None or said.itemsize == 0:
+        return None
     if said.kind in "Mm":
-        return a.view(said) if a.dtype.itemsize == said.itemsize else a
+        return Restored(said, shape, 1) if width == said.itemsize else None
     # The last dimension is that of the characters.
-    if a.shape[-1] * a.dtype.itemsize != said.itemsize or not a.flags.c_contiguous:
-        return a
-    made: np.ndarray[Any, Any] = a.view(said)[..., 0]
-    return made
+    if not shape or shape[-1] * width != said.itemsize:
+        return None
+    return Restored(said, shape[:-1], shape[-1])
+
+
+def restored(a: np.ndarray[Any, Any], descr: str | None) -> np.ndarray[Any, Any]:
+    """Numbers of a whole tensor as the texts, bytes or times that they are in NumPy, whose type is ``descr``."""
+    how = restoring(descr, a.shape, a.dtype.itemsize)
+    return a if how is None else how.of(a)
 
 
 def _said(name: Any) -> np.dtype[Any] | None:

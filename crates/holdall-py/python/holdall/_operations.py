@@ -348,7 +348,7 @@ def diff(
 
 
 def inspect(source: Source | File) -> dict[str, Any]:
-    """Describes a file in plain values: format, version, attributes, warnings, and for each tensor its shape,
+    """Describes a file in plain values: format, version, attributes, what it says besides that is passed over, warnings, and for each tensor its shape,
     type, layout, attributes and components; for records also their members, as rows of :func:`holdall.schema.layout`.
 
     For a tar archive or a zip that is not a tensor file itself, ``files`` are the files in it: ``path``, ``len`` and ``stored_len``
@@ -403,6 +403,7 @@ def _inspected(source: Source | File) -> dict[str, Any]:
             "format": file.format,
             "version": file.version,
             "attributes": file.attributes,
+            "passed_over": file.passed_over,
             "warnings": [str(w.message) for w in file.warnings],
             "tensors": tensors,
         }

@@ -194,8 +194,11 @@ class Package:
         overwrite: bool = False,
         threads: int | None = None,
         progress: Progress = None,
-    ) -> None:
+    ) -> list[str]:
         """Writes the files of the package into a new folder, which appears when all of them have the right hash.
+
+        Symbolic links are links in the folder, too. Returns what the folder lacks, in words: that a file is a symbolic link,
+        where the system has none.
 
         Args:
             model: Whether to write only the content of ``model/``, without that folder.
@@ -205,7 +208,7 @@ class Package:
             UsageError: the folder exists. IntegrityError: a file's bytes are not those that were packed.
         """
         with listening(progress) as listener:
-            self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
+            return self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
 
     def fetch(self, *, progress: Progress = None) -> int:
         """Downloads the linked files of the package into the cache, and returns how many there are."""

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from ._arrays import PACKED, numpy_dtype
+from ._kinds import Restored, restoring
 
 if TYPE_CHECKING:
     from ._tensor import Tensor
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 
 def read(tensor: Tensor, key: Any, name: str | None = None) -> Any:
     """The elements ``key`` selects of a dense tensor, as those of type ``name`` where another is wanted."""
-    shape = tensor.shape
+    numbers = name is not None or tensor.dtype in PACKED
+    how = None if numbers else restoring(tensor._info[5], tensor.shape, numpy_dtype(tensor.dtype).itemsize)
+    shape = tensor.shape if how is None else how.shape
     keys = _basic(key, len(shape))
     if keys is None or tensor.dtype in PACKED:
-        return tensor.numpy()[key]
+        return (tensor._numbers() if numbers else tensor.numpy())[key]
     # Leading integers pick one block each, the first slice a run of rows: together one range of the
     # tensor's elements. Everything else is NumPy's, done to that range.
     first, dim = 0, 0
@@ -34,8 +37,8 @@ def read(tensor: Tensor, key: Any, name: str | None = None) -> Any:
         low, high = (min(rows), max(rows) + 1) if rows else (0, 0)
         rest.append(slice(None, None, rows.step) if rows else slice(0, 0))
         rest.extend(keys[at + 1 :])
-        return _elements(tensor, first + low * inner, (high - low, *shape[dim + 1 :]), name)[tuple(rest)]
-    return _elements(tensor, first, shape[dim:], name)[tuple(rest)]
+        return _elements(tensor, first + low * inner, (high - low, *shape[dim + 1 :]), name, how)[tuple(rest)]
+    return _elements(tensor, first, shape[dim:], name, how)[tuple(rest)]
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -45,12 +48,16 @@ def _count(shape: tuple[int, ...]) -> int:
     return out
 
 
-def _elements(tensor: Tensor, first: int, shape: tuple[int, ...], name: str | None) -> Any:
+def _elements(tensor: Tensor, first: int, shape: tuple[int, ...], name: str | None, how: Restored | None) -> Any:
     """The elements from number ``first`` on, as many as ``shape`` has."""
-    width = numpy_dtype(name or tensor.dtype).itemsize
+    count = 1 if how is None else how.count
+    width = numpy_dtype(name or tensor.dtype).itemsize * count
     low = first * width
     buffer = tensor._native().read_range(tensor._at, "data", low, low + _count(shape) * width)
-    return tensor._array(buffer, 0, shape, name)
+    if how is None:
+        return tensor._array(buffer, 0, shape, name)
+    is_run = len(how.shape) < len(tensor.shape)
+    return how.of(tensor._array(buffer, 0, (*shape, count) if is_run else shape, name))
 
 
 def _place(k: int, size: int, dim: int) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
 from ._arrays import DLPACK, PACKED, PLAIN, array, flat, placed, writable
+from ._kinds import restored, restoring
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport
 from .errors import HoldallError, UnsupportedError, UsageError
@@ -176,7 +177,8 @@ class Tensor:
         return self._file
 
     def numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """A dense tensor as a NumPy array of its shape.
+        """A dense tensor as a NumPy array of its shape. Texts, bytes and times of NumPy's, which files store as numbers, have
+        NumPy's own type, as :func:`holdall.load` gives them: of texts and bytes the last dimension of ``shape`` is that of the characters.
 
         Args:
             copy: ``None``: read-only, without a copy if the file is mapped and the bytes are stored as they
@@ -187,6 +189,10 @@ class Tensor:
             UsageError: the tensor has another layout, the file is closed, or ``copy=False`` although bytes must be decoded.
             UnsupportedError: the element type needs ml_dtypes, which is not installed.
         """
+        return restored(self._numbers(copy), self._info[5])
+
+    def _numbers(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """A dense tensor as an array of the numbers that are stored, whatever they are in NumPy. ``copy`` as of :meth:`numpy`."""
         native = self._file._native
         if copy is None:
             view: np.ndarray[Any, Any] | None = native.view(self._at)
@@ -329,7 +335,7 @@ class Tensor:
     def __getitem__(self, key: Any) -> Any:
         """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the
         rows that are needed are read; they may be a read-only view into the map."""
-        if type(key) is slice and self._info[1]:
+        if type(key) is slice and self._info[1] and self._info[5] is None:
             start, stop, step = key.indices(self._info[1][0])
             rows = self._file._native.rows(self._at, start, stop) if step == 1 and start < stop else None
             if rows is not None:
@@ -368,7 +374,7 @@ class Tensor:
         """The only element of a dense tensor, as a number of Python."""
         if self.size != 1:
             raise TypeError(f"only a tensor of one element converts to {what}; `{self.name}` has the shape {list(self.shape)}")
-        return self.numpy().reshape(-1)[0].item()
+        return self._numbers().reshape(-1)[0].item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np
@@ -384,7 +390,9 @@ class Tensor:
         """NumPy's dtype of its elements."""
         from ._arrays import numpy_dtype
 
-        return numpy_dtype(self.dtype)
+        dtype = numpy_dtype(self.dtype)
+        how = restoring(self._info[5], self.shape, dtype.itemsize)
+        return dtype if how is None else how.dtype
 
     def __dlpack__(
         self,
@@ -431,7 +439,7 @@ class Tensor:
         """As before, of elements whose place in the file does not suit their size."""
         import numpy as np
 
-        a = self.numpy(copy=True) if self.dtype in PLAIN else None
+        a = self._numbers(copy=True) if self.dtype in PLAIN else None
         if a is None:
             raise BufferError("the elements lie at odd addresses; copy them with numpy(copy=True)")
         return np.asarray(a).__dlpack__(max_version=(1, 0)) if versioned else np.asarray(a).__dlpack__()
@@ -453,13 +461,13 @@ class Tensor:
         """A dense tensor as jax's array: what ``jax.numpy.asarray(t)`` asks for."""
         import jax.numpy
 
-        return jax.numpy.asarray(self.numpy())
+        return jax.numpy.asarray(self._numbers())
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
     def __buffer__(self, flags: int) -> memoryview:
-        a: Any = self.numpy()
+        a: Any = self._numbers()
         return memoryview(a)
 
     def _dense(self, what: str) -> None:

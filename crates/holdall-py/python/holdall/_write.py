@@ -386,7 +386,7 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
             tensor=value.name,
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
-    part = given(value, f"tensor {name!r}")
+    part = given(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
     if isinstance(value, Tensor):
         attributes = {**value.attributes, **(attributes or {})}
     return _Item(name, part.shape, "dense", attributes, [("data", part)])

@@ -41,6 +41,7 @@ __all__ = [
     "check",
     "code",
     "diff",
+    "header",
     "infer",
     "layout",
     "migrate",
@@ -314,6 +315,21 @@ def code(
         UnsupportedError: the record is text, a union or another kind without a fixed layout (``schema/no-mirror``).
     """
     return _holdall.schema_code(_schema(schema), lang, path, name)
+
+
+def header(source: Schema) -> dict[str, Any]:
+    """The JSON Schema, draft 2020-12, that plain validators check the ``tensors`` of a header with: it has references where the
+    schema describes datasets, blobs and tensors, in standard keywords alone. Metatensor files that need it have it under
+    ``header_schema``; this is for those that lack it, and for headers that are not written yet.
+
+    Args:
+        source: The schema of a file: a mapping, a JSON file, or a tensor file.
+
+    Raises:
+        UsageError: the schema is that of a record, which has no header (``records/which-dataset``).
+        MalformedError: the schema is not sound.
+    """
+    return json.loads(_holdall.schema_header(_schema(source)))
 
 
 def _own(

@@ -101,7 +101,7 @@ impl Arrow {
         records: impl IntoIterator<Item = Result<Record<'r>>>,
     ) -> Result<RecordBatch> {
         let rows = records.into_iter().collect::<Result<Vec<Record<'r>>>>()?;
-        self.batch(rows)
+        self.batch_of_rows(rows)
     }
 
     /// Returns records as batches of `len` records each (the last may be shorter), for anything that takes a
@@ -122,7 +122,7 @@ impl Arrow {
         &self.records
     }
 
-    fn batch(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
+    fn batch_of_rows(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
         let records = &self.records;
         let columns = records.gather(&self.paths, &RowSelection::These(&rows), &Work::new())?;
         let columns = self.schema.fields().iter().zip(columns);
@@ -145,7 +145,7 @@ impl<'r, I: Iterator<Item = Result<Record<'r>>>> Iterator for Batches<I> {
         let rows = self.records.by_ref().take(self.len).collect::<Result<Vec<_>>>();
         let batch = rows.and_then(|rows| match rows.len() {
             0 => Ok(None),
-            _ => self.arrow.batch(rows).map(Some),
+            _ => self.arrow.batch_of_rows(rows).map(Some),
         });
         self.is_over = !matches!(batch, Ok(Some(_)));
         batch.map_err(|e| ArrowError::ExternalError(Box::new(e))).transpose()

@@ -12,7 +12,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
+use holdall_schema::{Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -26,6 +26,8 @@ pub struct DatasetWriter {
     promise: Option<Promise>,
     name: String,
     pub(crate) kind: Value,
+    /// The text of `kind`, in its author's order: what a file has.
+    kind_text: String,
     pub(crate) schema: Schema,
     pub(crate) ty: TypeId,
     extent: Extent,
@@ -72,6 +74,7 @@ impl DatasetWriter {
         Ok(DatasetWriter {
             promise: None,
             name: name.to_owned(),
+            kind_text: kind.to_string(),
             kind,
             schema,
             ty,
@@ -89,6 +92,23 @@ impl DatasetWriter {
         })
     }
 
+    /// Creates a writer like [`DatasetWriter::new`] from the schema of a record. The file contains the schema in its
+    /// author's order, and rows are also checked against its vocabulary.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`DatasetWriter::new`].
+    pub fn for_schema(
+        name: &str,
+        schema: &Document,
+        folder: &Path,
+        limits: &SchemaLimits,
+        work: &Work,
+    ) -> Result<DatasetWriter> {
+        let dataset = DatasetWriter::new(name, &schema.json, folder, limits, work)?;
+        let dataset = dataset.with_kind_text(schema.normal_text(limits));
+        Ok(dataset.with_vocabulary(schema.vocabulary.clone()))
+    }
+
     /// Stores equal strings, bytes, JSON objects and arrays once, if they are at most about 16 MiB apart in the heap
     /// and no longer than 64 KiB. Each value is then looked up in a hash map.
     pub fn with_dedup(mut self) -> DatasetWriter {
@@ -100,6 +120,12 @@ impl DatasetWriter {
     /// [`FillOptions::with_checks`](crate::FillOptions::with_checks).
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> DatasetWriter {
         self.vocabulary = vocabulary;
+        self
+    }
+
+    /// Sets the text of the schema to an equivalent one with another order of keywords.
+    pub(crate) fn with_kind_text(mut self, text: String) -> DatasetWriter {
+        self.kind_text = text;
         self
     }
 
@@ -256,7 +282,7 @@ impl std::convert::From<DatasetWriter> for FinishedTensor {
         }
         FinishedTensor {
             promise: dataset.promise,
-            kind: dataset.kind.to_string(),
+            kind: dataset.kind_text,
             name: dataset.name,
             layout: RECORDS,
             count: dataset.count,

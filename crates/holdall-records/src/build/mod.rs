@@ -37,7 +37,7 @@ use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, normal, record_kind,
+    Segment, normal, record_kind, record_text,
 };
 use serde_json::Value;
 pub(crate) use spool::Spool;
@@ -70,12 +70,20 @@ pub struct Build {
     path: PathBuf,
     folder: PathBuf,
     options: WriteOptions,
-    schema: Option<(Value, Schema)>,
+    schema: Option<FileSchema>,
     limits: SchemaLimits,
     sink: FileSink,
     encoder: Box<dyn Encode>,
     items: Vec<Item>,
     begun: Begun,
+}
+
+/// The schema of the file.
+struct FileSchema {
+    json: Value,
+    /// The text that the author wrote.
+    text: String,
+    compiled: Schema,
 }
 
 /// The hint for formats that do not support records and blobs.
@@ -170,7 +178,7 @@ impl Build {
         let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(text.to_owned()));
         self.encoder.check_attributes(&self.options.attributes)?;
-        self.schema = Some((json, compiled));
+        self.schema = Some(FileSchema { json, text: text.to_owned(), compiled });
         Ok(self)
     }
 
@@ -188,17 +196,19 @@ impl Build {
     /// Returns `records/node` if the schema has no dataset at this path, an error of the `schema/…` rules if the schema
     /// is invalid, or an unsupported error if the format has no datasets.
     pub fn dataset(&self, name: &str) -> Result<DatasetWriter> {
-        let kind = match self.node(name)? {
-            (schema, Node::Dataset { pointer, .. }) => record_kind(schema, pointer),
-            _ => None,
+        let (schema, pointer) = match self.node(name)? {
+            (schema, Node::Dataset { pointer, .. }) => (schema, pointer),
+            _ => return Err(self.no_node(name, "dataset")),
         };
-        match kind {
-            Some(kind) => self.dataset_of(name, &kind),
-            None => Err(self.no_node(name, "dataset")),
-        }
+        let Some(kind) = record_kind(&schema.json, pointer) else {
+            return Err(self.no_node(name, "dataset"));
+        };
+        let text = record_text(&kind, &schema.text, pointer, self.limits.depth);
+        Ok(self.dataset_of(name, &kind)?.with_kind_text(text))
     }
 
-    /// Begins a dataset with this schema of a record.
+    /// Begins a dataset with this schema of a record. The keywords and properties of a JSON value are sorted;
+    /// [`Build::dataset_for`] keeps their order.
     ///
     /// # Errors
     /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
@@ -227,6 +237,7 @@ impl Build {
             Root::Record(_) => {
                 let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
                 let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
+                let dataset = dataset.with_kind_text(schema.normal_text(&self.limits));
                 Ok((self, dataset))
             }
             Root::References(_) => {
@@ -381,7 +392,7 @@ impl Build {
     /// # Errors
     /// Returns `metatensor/schema-fit` or a similar error if they do not.
     pub(super) fn check_fit(&self) -> Result<()> {
-        let Some((schema, _)) = &self.schema else { return Ok(()) };
+        let Some(FileSchema { json: schema, .. }) = &self.schema else { return Ok(()) };
         let specs: Vec<TensorSpec> = self.items.iter().map(|item| item.spec.clone()).collect();
         crate::check::fits(&specs, &self.options.attributes, schema)?
     }
@@ -457,12 +468,13 @@ impl Build {
     }
 
     /// Looks up what the schema has at a path.
-    fn node(&self, name: &str) -> Result<(&Value, &Node)> {
-        let Some((json, schema)) = &self.schema else {
+    fn node(&self, name: &str) -> Result<(&FileSchema, &Node)> {
+        let Some(file_schema) = &self.schema else {
             let e = NODE.broken("the file has no schema").in_tensor(name);
             return Err(e.with_remedy(Remedy::GiveSchema));
         };
         let path: Path = name.parse()?;
+        let schema = &file_schema.compiled;
         let Root::References(mut at) = schema.root() else {
             return Err(self.no_node(name, "reference"));
         };
@@ -470,7 +482,7 @@ impl Build {
             let next = schema.step(at, segment).filter(|_| *segment != Segment::Each);
             at = next.ok_or_else(|| self.no_node(name, "reference"))?;
         }
-        Ok((json, schema.node(at)))
+        Ok((file_schema, schema.node(at)))
     }
 
     #[cold]

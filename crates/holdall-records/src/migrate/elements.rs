@@ -2,13 +2,12 @@
 
 use super::tensors::slice;
 use bytes::Bytes;
-use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::{Encoding, Error, Result, Role};
-use holdall_formats::stored_as;
+use holdall_core::layout::cast::FloatType;
+use holdall_core::{Encoding, Result, Role};
+use holdall_formats::{beyond_float, convert_elements, stored_as};
 use holdall_io::items::ComponentSource;
 use holdall_io::{Check, Tensor};
-use holdall_schema::evolve::rules::VALUE;
-use holdall_schema::{Chain, Scalar, TensorDType};
+use holdall_schema::{Chain, TensorDType};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -18,8 +17,8 @@ use std::sync::OnceLock;
 pub(super) struct Elements {
     tensor: Tensor,
     chain: Chain,
-    from: (TensorDType, Scalar),
-    to: (TensorDType, Scalar),
+    from: TensorDType,
+    to: TensorDType,
     /// Whether the conversion is to a wider type of number.
     pub(super) widens: bool,
     /// All bytes of the old tensor, if ranges cannot be converted separately.
@@ -27,18 +26,15 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// Returns the converted elements, if `chain` accepts elements of type `from` and produces elements of type `to`.
+    /// Creates the converted elements of a tensor. `chain` must accept elements of type `from`.
     pub(super) fn new(
         tensor: &Tensor,
         chain: Chain,
         from: TensorDType,
         to: TensorDType,
-    ) -> Option<Elements> {
+    ) -> Elements {
         let widens = from.widens_to(to) && chain.is_cast();
-        let (from, to) = ((from, from.scalar()?), (to, to.scalar()?));
-        let is_taken = chain.takes(from.1, to.1);
-        let (tensor, whole) = (tensor.clone(), OnceLock::new());
-        is_taken.then_some(Elements { tensor, chain, from, to, widens, whole })
+        Elements { tensor: tensor.clone(), chain, from, to, widens, whole: OnceLock::new() }
     }
 
     /// Returns the old tensor.
@@ -57,14 +53,14 @@ impl Elements {
         if !self.chain.is_cast() || self.chain.saturates() {
             return None;
         }
-        let (dtype, logical) = stored_as(self.to.0);
+        let (dtype, logical) = stored_as(self.to);
         let to = FloatType::from_dtype(dtype, logical.as_ref())?;
-        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
+        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond_float)
     }
 
     /// Returns all converted elements piece by piece, as the old ones are read.
     pub(super) fn all(self) -> Result<Next> {
-        let width = self.from.1.size().max(1) as usize;
+        let width = size(self.from).max(1) as usize;
         let mut pieces = self.tensor.checked_with(Check::All).pieces(&Role::Data)?;
         // The first bytes of an element whose end has not been read, and the number of elements so far.
         let (mut begun, mut done) = (Vec::new(), 0);
@@ -87,7 +83,7 @@ impl Elements {
 
     /// Returns a range of the bytes after conversion.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
-        let (old, new) = (u64::from(self.from.1.size()), u64::from(self.to.1.size()));
+        let (old, new) = (size(self.from), size(self.to).max(1));
         let (first, end) = (range.start / new, range.end.div_ceil(new));
         let bytes = self.old_bytes(first * old..end * old)?;
         let mut out = Vec::new();
@@ -113,35 +109,13 @@ impl Elements {
 
     /// Converts whole elements, the first of which has the index `first`, and appends the result to `out`.
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let count = bytes.len() / self.from.1.size().max(1) as usize;
-        let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float =
-            |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
-        if let (true, Some(_), Some(to)) =
-            (self.chain.is_cast(), float(&stored.0), float(&stored.1))
-        {
-            let overflow =
-                if self.chain.saturates() { Overflow::Saturate } else { Overflow::Infinite };
-            let (dtype, logical) = stored.0;
-            let mut caster = Caster::new(dtype, logical, count as u64, to, overflow);
-            caster.push(bytes, out)?;
-            let lost = caster.finish(out)?;
-            if lost > 0 && !self.chain.saturates() {
-                return Err(beyond(lost, to));
-            }
-            return Ok(());
-        }
-        let start = out.len();
-        out.resize(start + count * self.to.1.size() as usize, 0);
-        self.chain.elements(first, (self.from.1, bytes), (self.to.1, &mut out[start..]))
+        convert_elements(&self.chain, first, (self.from, bytes), (self.to, out))
     }
 }
 
-/// Returns the error for numbers that are out of range for a type.
-#[cold]
-fn beyond(lost: u64, to: FloatType) -> Error {
-    let e = VALUE.broken(format!("{lost} or more numbers are out of range for {to}"));
-    e.with_hint("`cast(saturate)` converts them to the nearest number of the type")
+/// Returns the bytes of an element of a type that converters support.
+fn size(dtype: TensorDType) -> u64 {
+    dtype.bits() / 8
 }
 
 /// Returns the next piece of bytes, or `None` at the end.

@@ -16,11 +16,11 @@ use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
 use holdall_core::{Attributes, Error, Result};
 use holdall_io::{Check, File, WriteOptions, ledger, with_work};
-use holdall_schema::{Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment};
+use holdall_schema::{Document, Root, SCHEMA_ATTRIBUTE, SchemaLimits};
 use prepare::{Job, Prepared, Work};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::Path;
-use tensors::TensorSource;
+use tensors::FlatSource;
 
 /// A migration of a file to another schema, by writing a new file or by converting while reading. The schema is that of
 /// a record or of a whole file.
@@ -154,11 +154,12 @@ impl Migration {
             match work {
                 Work::Copied(tensor, target) => build.copy_as(tensor, target)?,
                 Work::Flat(flat) => match &flat.how {
-                    TensorSource::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
+                    FlatSource::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
                     _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {
                     let dataset = build.dataset_of(&job.target, &job.to.json)?;
+                    let dataset = dataset.with_kind_text(job.to.normal_text(&self.limits));
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
                     build.add_with(dataset.map_err(placed)?, job.records.tensor().attributes())?;
@@ -256,33 +257,5 @@ fn inferred(_: &[holdall_core::TensorSpec]) -> Option<Value> {
 /// Returns the schema of the file with a new schema for the records of a dataset. Returns `None` if the file has no
 /// schema, or if both schemas define different things under one name.
 fn patch(file: &File, job: &Job) -> Option<String> {
-    let whole = schema_of_file(file).ok()??;
-    let pointer = whole.dataset_pointer(&job.name).ok()?;
-    let (mut json, mut items) = (whole.json.clone(), job.to.json.clone());
-    let keywords = items.as_object_mut()?;
-    keywords.remove("$schema");
-    if let Some(Value::Object(own)) = keywords.remove("$defs") {
-        let defs = json.as_object_mut()?.entry("$defs").or_insert_with(|| Map::new().into());
-        let defs = defs.as_object_mut()?;
-        if own.iter().any(|(name, def)| defs.get(name).is_some_and(|other| other != def)) {
-            return None;
-        }
-        defs.extend(own);
-    }
-    *json.pointer_mut(&pointer)?.get_mut("items")? = items;
-    // If nothing changes, the original text is kept.
-    Some(if json == whole.json { whole.text } else { json.to_string() })
-}
-
-/// Parses a path in the records of a dataset, with or without the dataset's name before it. Returns `None` if the path
-/// belongs to another dataset.
-fn within(text: &str, name: &str) -> Result<Option<Way>> {
-    let path: Way = text.parse()?;
-    let name: Way = name.parse().unwrap_or_else(|_| Way(vec![Segment::Name(name.into())]));
-    let own = path.0.strip_prefix(&name.0[..]).and_then(|rest| rest.strip_prefix(&[Segment::Each]));
-    Ok(match own {
-        Some(own) => Some(Way(own.to_vec())),
-        None if text.contains("[].") => None,
-        None => Some(path),
-    })
+    schema_of_file(file).ok()??.with_records(&job.name, &job.to)
 }

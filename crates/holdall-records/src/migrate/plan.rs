@@ -1,7 +1,7 @@
 //! The plan of a migration.
 
 use super::prepare::{Prepared, Work};
-use super::tensors::{TensorSource, shown_spec};
+use super::tensors::{FlatSource, shown_spec};
 use holdall_core::error::Shown as _;
 use holdall_io::items::spec_of;
 use holdall_schema::{MemberStep, Scalar, StepKind, TensorDType};
@@ -89,12 +89,12 @@ impl MigrationPlan {
         let old = from.map(|tensor| shown_spec(&spec_of(tensor)));
         let new = flat.shown();
         let (what, by) = match &flat.how {
-            TensorSource::Same(_) if old.as_ref() == Some(&new) => return,
-            TensorSource::Same(_) => (StepKind::Converted, Some("reshape")),
-            TensorSource::Elements(elements) if elements.widens => (StepKind::Widened, None),
-            TensorSource::Elements(elements) => (StepKind::Converted, Some(elements.name())),
-            TensorSource::Made(..) => (StepKind::Converted, Some("a function")),
-            TensorSource::Filled(_) => (StepKind::Default, None),
+            FlatSource::Same(_) if old.as_ref() == Some(&new) => return,
+            FlatSource::Same(_) => (StepKind::Converted, Some("reshape")),
+            FlatSource::Elements(elements) if elements.widens => (StepKind::Widened, None),
+            FlatSource::Elements(elements) => (StepKind::Converted, Some(elements.name())),
+            FlatSource::Made(..) => (StepKind::Converted, Some("a function")),
+            FlatSource::Filled(_) => (StepKind::Default, None),
         };
         let rounds = by.is_some() && rounds(old.as_deref(), Some(&new));
         let from = from.map(|tensor| tensor.name());

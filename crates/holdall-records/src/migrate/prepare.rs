@@ -1,9 +1,9 @@
 //! Decides what happens to each tensor of a file before anything is written.
 
+use super::Migration;
 use super::conversion::Conversion;
 use super::missing::missing;
-use super::tensors::{Flat, TensorSource, shown, shown_spec};
-use super::{Migration, within};
+use super::tensors::{Flat, FlatSource, shown_spec};
 use crate::build::spec;
 use crate::check::fits;
 use crate::rules::WHICH_DATASET;
@@ -18,8 +18,8 @@ use holdall_io::{File, Tensor};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Change, ChangeKind, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
-    SCHEMA_ATTRIBUTE, Verdict, diff, resolve,
+    Change, ChangeKind, Checker, Converters, Document, Node, Path, Resolution, ResolveOptions,
+    Root, SCHEMA_ATTRIBUTE, SchemaLimits, Verdict, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -61,6 +61,21 @@ struct Options<'m> {
     /// Converters, by the path of their result.
     conversions: Vec<(&'m str, &'m Conversion)>,
     used: HashSet<&'m str>,
+    /// Datasets by their names in the file and in the new one.
+    names: Vec<String>,
+    targets: Vec<String>,
+}
+
+impl Options<'_> {
+    /// A path of the new schema in the records of the dataset that is `target` there.
+    fn new_path(&self, text: &str, target: &str) -> Result<Option<Path>> {
+        Path::within_dataset(text, target, self.targets.iter().map(String::as_str))
+    }
+
+    /// A path in the records that the file has at `name`.
+    fn old_path(&self, text: &str, name: &str) -> Result<Option<Path>> {
+        Path::within_dataset(text, name, self.names.iter().map(String::as_str))
+    }
 }
 
 impl Migration {
@@ -116,6 +131,8 @@ impl Migration {
                 }
             }
         }
+        options.names = datasets.iter().map(|(tensor, ..)| tensor.name().to_owned()).collect();
+        options.targets = datasets.iter().map(|(_, target, _)| target.clone()).collect();
         self.check_members(file, &options, &datasets, is_whole)?;
         if is_whole {
             let names = out.works.iter().map(|work| work.target().to_owned());
@@ -125,7 +142,7 @@ impl Migration {
                 .map_err(|e| e.in_source(file.name()))?;
             out.works.extend(lacking.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
             let absent =
-                lacking.absent.into_iter().map(|(path, to)| (path.to_string(), shown(&to)));
+                lacking.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
             out.absent = absent.collect();
         }
         for (shift, (at, (tensor, target, to))) in places.into_iter().zip(datasets).enumerate() {
@@ -156,7 +173,8 @@ impl Migration {
             }
         }
         let conversions = self.conversions.iter().map(|(path, c)| (path.as_str(), c)).collect();
-        Ok(Options { tensors, renames, conversions, used: HashSet::new() })
+        let (names, targets) = (Vec::new(), Vec::new());
+        Ok(Options { tensors, renames, conversions, used: HashSet::new(), names, targets })
     }
 
     /// Prepares a tensor that is not a dataset, under a schema that has a tensor at its path.
@@ -193,7 +211,9 @@ impl Migration {
         limits.decoded_len = limits.decoded_len.min(records.limits().decoded_len);
         let mut how = ResolveOptions::default().with_limits(limits);
         for (new, old) in &options.renames {
-            if let (Some(new), Some(old)) = (within(new, &target)?, within(old, &name)?) {
+            if let (Some(new), Some(old)) =
+                (options.new_path(new, &target)?, options.old_path(old, &name)?)
+            {
                 how = how.with_rename(new, old);
             }
         }
@@ -203,7 +223,7 @@ impl Migration {
             if options.used.contains(path) {
                 continue;
             }
-            if let Some(at) = within(path, &target)? {
+            if let Some(at) = options.new_path(path, &target)? {
                 // Functions have no name, so they are identified by the path of their result.
                 let id = match &conversion.chain {
                     Some(chain) => chain.as_str().to_owned(),
@@ -236,7 +256,9 @@ impl Migration {
         let conversions = options.conversions.iter().map(|(path, _)| *path);
         let conversions = conversions.filter(|path| !options.used.contains(path));
         for (new, old) in renames.chain(conversions.map(|path| (path, None))) {
-            if let ([_, _, ..], false) = (datasets, new.contains("[].")) {
+            let path: Path = new.parse()?;
+            let is_named = options.targets.iter().any(|target| path.below(target).is_some());
+            if let ([_, _, ..], false) = (datasets, is_named) {
                 let message =
                     format!("`{}` is ambiguous: the file has several datasets", new.shown());
                 let hint = "write the path of the dataset first: `points[].x`";
@@ -244,10 +266,10 @@ impl Migration {
             }
             let about = |(tensor, target, _): &(Tensor, String, Document)| {
                 let old = match old {
-                    Some(old) => within(old, tensor.name())?.is_some(),
+                    Some(old) => options.old_path(old, tensor.name())?.is_some(),
                     None => true,
                 };
-                Ok::<bool, Error>(within(new, target)?.is_some() && old)
+                Ok::<bool, Error>(options.new_path(new, target)?.is_some() && old)
             };
             if datasets.iter().map(about).collect::<Result<Vec<bool>>>()?.contains(&true) {
                 continue;
@@ -306,7 +328,7 @@ impl Prepared {
                 }
                 Work::Flat(flat) => {
                     let how: fn(&mut TensorChange) = match flat.how {
-                        TensorSource::Same(_) => |change| change.shape = true,
+                        FlatSource::Same(_) => |change| change.shape = true,
                         _ => |change| change.elements = true,
                     };
                     if let Some(tensor) = flat.tensor() {
@@ -349,7 +371,8 @@ impl Job {
             return Err(WHICH_DATASET.broken("this is not the schema of a record"));
         };
         let count = self.records.len();
-        let mut spec = spec(&self.target, RECORDS, count, self.to.json.to_string());
+        let mut spec =
+            spec(&self.target, RECORDS, count, self.to.normal_text(&SchemaLimits::default()));
         let len = count.saturating_mul(schema.extent(ty)?.stride);
         spec.components.push(ComponentSpec::new(Role::Data, DType::U8, len));
         if schema.ty(ty).heap_align.is_some() {

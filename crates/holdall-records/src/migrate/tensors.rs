@@ -3,14 +3,15 @@
 use super::conversion::{Conversion, TensorFn};
 use super::elements::{Elements, Reader};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Layout, Result, Role, TensorSpec};
 use holdall_formats::{schema_dtype, stored_as};
 use holdall_io::Tensor;
 use holdall_io::items::ComponentSource;
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
-use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
+use holdall_schema::{
+    Filled, TensorChange, TensorConverter, TensorDType, TensorSource, TensorType, resolve_tensor,
+};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -29,12 +30,12 @@ pub struct TensorPart<'a> {
 #[derive(Clone)]
 pub(crate) struct Flat {
     pub(crate) spec: TensorSpec,
-    pub(super) how: TensorSource,
+    pub(super) how: FlatSource,
 }
 
 /// The source of a tensor's bytes.
 #[derive(Clone)]
-pub(super) enum TensorSource {
+pub(super) enum FlatSource {
     /// The bytes of the old tensor.
     Same(Tensor),
     /// The elements of the old tensor, converted one by one.
@@ -47,8 +48,6 @@ pub(super) enum TensorSource {
 
 /// Number of bytes of a tensor to produce at a time.
 const PIECE: u64 = 4 << 20;
-/// The converter to a wider type.
-const WIDEN: &str = "cast";
 
 impl Flat {
     /// Decides how a tensor of the file is converted to the type `to` of the new schema.
@@ -63,7 +62,7 @@ impl Flat {
     ) -> Result<Flat> {
         let mut spec = holdall_io::items::spec_of(tensor.sound()?);
         target.clone_into(&mut spec.name);
-        let same = |spec: TensorSpec| Flat { spec, how: TensorSource::Same(tensor.clone()) };
+        let same = |spec: TensorSpec| Flat { spec, how: FlatSource::Same(tensor.clone()) };
         let named = match &spec.components[..] {
             [data] if spec.layout == Layout::Dense => {
                 schema_dtype(data.dtype, data.logical_type.as_ref())
@@ -81,69 +80,41 @@ impl Flat {
         };
         // The length is set even if it would otherwise be known only after decoding.
         set_type(&mut spec, from);
-        let wanted = match to.dtype {
-            Some(dtype) => dtype,
-            None if to.accepts(from) => from,
-            None => to.dtypes.first().copied().unwrap_or(from),
+        let converter = match conversion {
+            None => None,
+            Some(c) => Some(match (&c.chain, &c.tensors) {
+                (Some(chain), _) => TensorConverter::Named(chain),
+                (None, Some(_)) => TensorConverter::Function,
+                (None, None) => {
+                    return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+                }
+            }),
         };
-        let wrong = || {
-            let old = show(Some(from), &spec.shape);
-            NO_CONVERTER
-                .broken(format!("it is {old} in the file, but {} in the new schema", shown(to)))
-        };
-        let chain = conversion.and_then(|c| c.chain.as_ref());
-        let Some(shape) = shape_for(&spec.shape, to) else { return Err(wrong()) };
-        let is_moved = shape != spec.shape;
-        if is_moved && conversion.is_none_or(|c| c.tensors.is_none()) {
-            let is_asked = chain.is_some_and(Chain::reshapes);
-            if element_count(&shape) != element_count(&spec.shape) {
-                return Err(wrong());
+        let TensorChange { dtype, shape, how } =
+            resolve_tensor((from, &spec.shape), to, converter)?;
+        let how = match how {
+            TensorSource::Same => FlatSource::Same(tensor.clone()),
+            TensorSource::Elements(chain) => {
+                FlatSource::Elements(Box::new(Elements::new(tensor, chain, from, dtype)))
             }
-            if !is_asked {
-                return Err(wrong()
-                    .with_hint("the converter `reshape` takes its elements in the new shape"));
+            TensorSource::Function => {
+                let Some(change) = conversion.and_then(|c| c.tensors.as_ref()) else {
+                    return Err(NO_CONVERTER.broken("there is no function for tensors"));
+                };
+                FlatSource::Made(tensor.clone(), Arc::clone(change), OnceLock::new())
             }
-        }
-        let made_of = |chain: Chain| {
-            Elements::new(tensor, chain, from, wanted)
-                .map(|made| TensorSource::Elements(Box::new(made)))
-        };
-        let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
-            (None, None) if conversion.is_some() => {
-                return Err(NO_CONVERTER
-                    .broken("this converter is for members of records, but the path is a tensor"));
-            }
-            (None, None) if wanted == from => return Ok(same(spec)),
-            (None, None) if to.dtype.is_some() && from.widens_to(wanted) => made_of(WIDEN.parse()?),
-            (None, None) => {
-                return Err(
-                    wrong().with_hint("use the converter `cast` to round numbers to another type")
-                );
-            }
-            (None, Some(change)) => {
-                Some(TensorSource::Made(tensor.clone(), Arc::clone(change), OnceLock::new()))
-            }
-            (Some(chain), _) if chain.is_cast() && wanted == from => {
-                Some(TensorSource::Same(tensor.clone()))
-            }
-            (Some(chain), _) => made_of(chain.clone()),
-        };
-        let Some(how) = how else {
-            let by = conversion.map_or("", Conversion::name).shown();
-            let message = format!("`{by}` cannot convert elements of {from} to {wanted}");
-            return Err(NO_CONVERTER.broken(message));
         };
         spec.shape = shape;
-        set_type(&mut spec, wanted);
+        set_type(&mut spec, dtype);
         Ok(Flat { spec, how })
     }
 
     /// Returns the old tensor, unless this is a default.
     pub(super) fn tensor(&self) -> Option<&Tensor> {
         match &self.how {
-            TensorSource::Same(tensor) | TensorSource::Made(tensor, ..) => Some(tensor),
-            TensorSource::Elements(elements) => Some(elements.tensor()),
-            TensorSource::Filled(_) => None,
+            FlatSource::Same(tensor) | FlatSource::Made(tensor, ..) => Some(tensor),
+            FlatSource::Elements(elements) => Some(elements.tensor()),
+            FlatSource::Filled(_) => None,
         }
     }
 
@@ -155,9 +126,9 @@ impl Flat {
     /// Returns a range of the tensor's bytes.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         match &self.how {
-            TensorSource::Same(tensor) => tensor.bytes_range(&Role::Data, range),
-            TensorSource::Elements(elements) => elements.range(range),
-            TensorSource::Made(_, _, known) => {
+            FlatSource::Same(tensor) => tensor.bytes_range(&Role::Data, range),
+            FlatSource::Elements(elements) => elements.range(range),
+            FlatSource::Made(_, _, known) => {
                 let whole = match known.get() {
                     Some(whole) => whole,
                     None => {
@@ -167,7 +138,7 @@ impl Flat {
                 };
                 slice(whole, range)
             }
-            TensorSource::Filled(filled) => {
+            FlatSource::Filled(filled) => {
                 let mut out = vec![0; (range.end - range.start) as usize];
                 filled.read(range.start, &mut out);
                 Ok(out.into())
@@ -176,7 +147,7 @@ impl Flat {
     }
 
     fn made(&self) -> Result<Bytes> {
-        let TensorSource::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
+        let FlatSource::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
         let made = change(TensorPart { tensor, to: &self.spec })?;
         let wanted = self.spec.components.first().map_or(0, |c| c.decoded_len);
         if made.len() as u64 != wanted {
@@ -191,7 +162,7 @@ impl Flat {
     /// Returns the source of the bytes for a writer. A cast between floats is passed to the writer as such, so that
     /// tensors that share their bytes still do.
     pub(super) fn feed(&self) -> Result<ComponentSource> {
-        if let TensorSource::Elements(elements) = &self.how
+        if let FlatSource::Elements(elements) = &self.how
             && let Some(feed) = elements.cast()
         {
             return Ok(feed);
@@ -202,7 +173,7 @@ impl Flat {
     /// Returns a reader of all bytes of the tensor.
     fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
-        if let TensorSource::Elements(elements) = &self.how {
+        if let FlatSource::Elements(elements) = &self.how {
             let all = Elements::clone(elements).all()?;
             return Ok(Box::new(Reader::new(all, tensor)));
         }
@@ -224,18 +195,6 @@ pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
         (data.dtype, data.logical_type) = stored_as(to);
         data.decoded_len = bits.unwrap_or(u64::MAX) / 8;
     }
-}
-
-/// Returns the shape of a tensor under a schema. Dimensions that the schema leaves open keep their size.
-fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
-    let Some(dims) = &to.shape else { return Some(old.to_vec()) };
-    let is_same_rank = dims.len() == old.len();
-    let dim = |(at, dim): (usize, &Dim)| match dim {
-        Dim::Known(n) => Some(*n),
-        Dim::Any | Dim::Symbol(_) if is_same_rank => old.get(at).copied(),
-        Dim::Any | Dim::Symbol(_) => None,
-    };
-    dims.iter().enumerate().map(dim).collect()
 }
 
 pub(super) fn slice(whole: &Bytes, range: Range<u64>) -> Result<Bytes> {
@@ -260,16 +219,4 @@ pub(super) fn shown_spec(spec: &TensorSpec) -> String {
 
 fn show(dtype: Option<TensorDType>, shape: &[u64]) -> String {
     format!("{} {shape:?}", dtype.map_or("Tensor", TensorDType::as_str))
-}
-
-/// Describes a type: `F32 [2, n]`.
-pub(super) fn shown(to: &TensorType) -> String {
-    let dims = to.shape.iter().flatten().map(|dim| match dim {
-        Dim::Known(n) => n.to_string(),
-        Dim::Any => "null".to_owned(),
-        Dim::Symbol(name) => name.shown().to_string(),
-    });
-    let dims: Vec<String> = dims.collect();
-    let dtype = to.dtype_names().unwrap_or_else(|| "Tensor".to_owned());
-    if to.shape.is_none() { dtype } else { format!("{dtype} [{}]", dims.join(", ")) }
 }

@@ -6,7 +6,7 @@ use super::log::{Last, pass_lines};
 use super::shared::{Shared, Side};
 use super::values;
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT, io};
-use crate::runner::{OutputSink, NamedValues};
+use crate::runner::{NamedValues, OutputSink};
 use crate::runner_settings::{Cancelled, RunnerSettings, Span};
 use holdall::{Error, Result, Rule};
 use holdall_io::temporary::Temporary;

@@ -4,7 +4,7 @@ use super::child::{Process, failed};
 use super::frame::{Frame, Kind};
 use crate::requirements::{check_compat, version as wrong_version};
 use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START, io};
-use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
+use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use crate::runner_settings::Span;
 use holdall::carton::{OptionValue, ValueSpec};
 use holdall::error::Shown as _;
@@ -169,7 +169,12 @@ impl Remote {
     }
 
     /// Runs the model once.
-    pub(crate) fn call(&mut self, inputs: &NamedValues, span: Span, each: OutputSink<'_>) -> Result<()> {
+    pub(crate) fn call(
+        &mut self,
+        inputs: &NamedValues,
+        span: Span,
+        each: OutputSink<'_>,
+    ) -> Result<()> {
         let failure = self.process.call(inputs, span, each)?;
         failure.map_or(Ok(()), |frame| Err(failed(&frame, self.rule_of)))
     }

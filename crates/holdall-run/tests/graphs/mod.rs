@@ -18,17 +18,21 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn of(side: &Json) -> NamedValues {
+fn named_values(side: &Json) -> NamedValues {
     let one = |(name, v): (&String, &Json)| {
         let shape = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
         let data = v["data"].as_array().unwrap();
         let floats = || data.iter().map(|x| x.as_f64().unwrap());
         let whole = || data.iter().map(|x| x.as_i64().unwrap_or(i64::from(x == &Json::Bool(true))));
         let value = match v["dtype"].as_str().unwrap() {
-            "float32" => TensorValue::from_elements(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
+            "float32" => {
+                TensorValue::from_elements(shape, &floats().map(|x| x as f32).collect::<Vec<_>>())
+            }
             "float64" => TensorValue::from_elements(shape, &floats().collect::<Vec<_>>()),
             "int64" => TensorValue::from_elements(shape, &whole().collect::<Vec<_>>()),
-            "uint8" => TensorValue::from_elements(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
+            "uint8" => {
+                TensorValue::from_elements(shape, &whole().map(|n| n as u8).collect::<Vec<_>>())
+            }
             other => panic!("{other}"),
         };
         (name.clone(), value.unwrap())
@@ -40,7 +44,7 @@ fn of(side: &Json) -> NamedValues {
 pub(crate) fn expected(name: &str) -> (NamedValues, NamedValues) {
     let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
     let all: Json = serde_json::from_str(&text).unwrap();
-    (of(&all[name]["inputs"]), of(&all[name]["outputs"]))
+    (named_values(&all[name]["inputs"]), named_values(&all[name]["outputs"]))
 }
 
 /// Declares what the values are.

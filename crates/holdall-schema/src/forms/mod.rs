@@ -5,11 +5,11 @@ mod draft;
 mod printed;
 
 use crate::error::{Result, Shown as _};
-use crate::refs::{children, children_mut, pointer_of};
-use crate::rules::DRAFT;
+use crate::refs::{children, children_mut, decode_name, pointer_of, reference};
 use draft::Draft;
 use printed::Names;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Largest nesting depth to examine; deeper schemas are refused by the compiler.
 const DEEPEST: usize = 256;
@@ -27,12 +27,12 @@ pub fn normal(schema: Value) -> Result<Value> {
     }
     let names = schema.clone();
     let mut own = schema;
-    change(&mut own, draft, &Names::in_schema(&names))?;
+    change(&mut own, draft, &Names::in_schema(&names), &Joined::of(&names))?;
     if let Some(keywords) = own.as_object_mut() {
         if draft < Draft::D2020 {
             keywords.insert("$schema".to_owned(), Draft::D2020.address().into());
         }
-        join_definitions(keywords)?;
+        join_definitions(keywords, &Joined::of(&names));
     }
     Ok(own)
 }
@@ -63,7 +63,7 @@ fn is_other(schema: &Value, draft: Draft) -> Result<bool> {
 }
 
 /// Converts a node and everything below it.
-fn change(node: &mut Value, draft: Draft, names: &Names<'_>) -> Result<()> {
+fn change(node: &mut Value, draft: Draft, names: &Names<'_>, joined: &Joined) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     if let Some((kind, value)) = names.kind_of(keywords) {
         // The kind replaces these keywords.
@@ -84,10 +84,10 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>) -> Result<()> {
     if let Some(Value::String(target)) = keywords.get_mut("$ref")
         && let Some(name) = target.strip_prefix("#/definitions/")
     {
-        *target = format!("#/$defs/{name}");
+        *target = joined.reference(name);
     }
     for (keyword, value) in keywords.iter_mut() {
-        children_mut(keyword, value, &mut |child| change(child, draft, names))?;
+        children_mut(keyword, value, &mut |child| change(child, draft, names, joined))?;
     }
     Ok(())
 }
@@ -137,19 +137,47 @@ fn tuple(node: &mut Map<String, Value>) {
     }
 }
 
-/// Moves `definitions` to `$defs`.
-fn join_definitions(root: &mut Map<String, Value>) -> Result<()> {
-    let Some(Value::Object(definitions)) = root.remove("definitions") else { return Ok(()) };
-    let defs = root.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
-    for (name, definition) in definitions {
-        let Some(defs) = defs.as_object_mut() else { return Ok(()) };
-        if defs.contains_key(&name) {
-            let message = format!("`{}` is in both `$defs` and `definitions`", name.shown());
-            return Err(DRAFT.broken(message).within("the root"));
+/// The new names of `definitions` that are moved to `$defs`, for those whose name is already in use there.
+struct Joined(BTreeMap<String, String>);
+
+impl Joined {
+    fn of(root: &Value) -> Joined {
+        let named = |keyword: &str| root.get(keyword).and_then(Value::as_object);
+        let (Some(defs), Some(definitions)) = (named("$defs"), named("definitions")) else {
+            return Joined(BTreeMap::new());
+        };
+        let mut joined: BTreeMap<String, String> = BTreeMap::new();
+        let is_taken = |name: &String| defs.contains_key(name) || definitions.contains_key(name);
+        for name in definitions.keys().filter(|name| defs.contains_key(*name)) {
+            // Two definitions never get the same name, because the text before the last `#` is the name of each.
+            let mut others = (2u64..).map(|number| format!("{name}#{number}"));
+            let other = others.find(|other| !is_taken(other)).unwrap_or_default();
+            joined.insert(name.clone(), other);
         }
-        defs.insert(name, definition);
+        Joined(joined)
     }
-    Ok(())
+
+    /// The name of a definition among `$defs`.
+    fn name(&self, name: String) -> String {
+        self.0.get(&name).cloned().unwrap_or(name)
+    }
+
+    /// The `$ref` to a definition; `end` is what followed `#/definitions/`.
+    fn reference(&self, end: &str) -> String {
+        match decode_name(end).and_then(|name| self.0.get(&name)) {
+            Some(name) => reference(name),
+            None => format!("#/$defs/{end}"),
+        }
+    }
+}
+
+/// `definitions` are `$defs`.
+fn join_definitions(root: &mut Map<String, Value>, joined: &Joined) {
+    let Some(Value::Object(definitions)) = root.remove("definitions") else { return };
+    let defs = root.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
+    // `$defs` that is not an object is refused where schemas are compiled.
+    let Some(defs) = defs.as_object_mut() else { return };
+    defs.extend(definitions.into_iter().map(|(name, own)| (joined.name(name), own)));
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! Recognizes references as the concept document prints them: plain objects with the fields of a header's references.
 
 use crate::dtype::TensorDType;
-use crate::refs::def_name;
+use crate::refs::{decode_name, def_name};
 use serde_json::{Map, Value, json};
 
 type Keywords = Map<String, Value>;
@@ -99,7 +99,7 @@ impl<'v> Names<'v> {
         for _ in 0..32 {
             let Some(target) = at.get("$ref").and_then(Value::as_str) else { return Some(at) };
             let next = match target.strip_prefix("#/definitions/") {
-                Some(name) => self.definitions?.get(name),
+                Some(name) => self.definitions?.get(&decode_name(name)?),
                 None => self.defs?.get(&def_name(target)?),
             };
             at = next?.as_object()?;

@@ -1,5 +1,6 @@
 //! Weights written into the graph of an ONNX model, and into a file beside it.
 
+use super::refusals::of_target;
 use super::{
     Convert, ConvertReport, ExternalData, Prepared, became, ledger, len_of, report, write_items,
 };
@@ -154,7 +155,8 @@ pub(super) fn write(
     // A weight of another type than the graph has is found under the name of what becomes the weight when the model runs.
     let is_cast = inside.iter().any(|item| into.wrong_type(&item.spec).is_some());
     let writer = write_items(file, to, into.graph.encoder(external), &write, inside)?;
-    let model = if is_cast { writer.close_unread()? } else { writer.close()? };
+    let closed = if is_cast { writer.close_unread() } else { writer.close() };
+    let model = closed.map_err(|e| of_target(e, &write).in_source(file.name()))?;
     let mut record = model.record().clone();
     data.iter().for_each(|data| record.merge(data.record().clone()));
     report.left_behind = ledger::close(file, &record, &expected)?;

@@ -6,7 +6,7 @@ use super::{
 
 pub(super) enum Into {}
 
-pub(super) fn of(_: &File, _: &Path, _: &Convert) -> Result<Option<Into>> {
+pub(super) fn graph_target(_: &File, _: &Path, _: &Convert) -> Result<Option<Into>> {
     Ok(None)
 }
 

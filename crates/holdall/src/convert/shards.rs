@@ -1,5 +1,6 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
+use super::refusals::of_target;
 use super::{ConvertReport, Prepared, became, ledger, len_of, report, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 #[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
-use holdall_io::sink::{FileSink, FolderSink, Sink as _, DigestSink};
+use holdall_io::sink::{DigestSink, FileSink, FolderSink, Sink as _};
 #[cfg(feature = "ztensor2")]
 use holdall_io::source::FileSource;
 use holdall_io::{File, WriteOptions, part_name};
@@ -199,17 +200,20 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         let name = shards.name(number);
         let to = FileSink::create(&sink.path().join(&name), false, write.durability)?;
         let encoder = own.encoder(format)?;
+        let refused = |e| of_target(e, &own).in_source(file.name());
         let (len, written) = match shards.root() {
             Some(_) => {
                 let to = DigestSink::new(to, algorithm);
-                let finished = write_items(file, to, encoder, &own, items)?.close()?;
+                let finished =
+                    write_items(file, to, encoder, &own, items)?.close().map_err(refused)?;
                 let len = finished.len();
                 let (((), digest), written) = finished.publish_with_record()?;
                 summed.push((name, len, digest));
                 (len, written)
             }
             None => {
-                let finished = write_items(file, to, encoder, &own, items)?.close()?;
+                let finished =
+                    write_items(file, to, encoder, &own, items)?.close().map_err(refused)?;
                 let len = finished.len();
                 (len, finished.publish_with_record()?.1)
             }

@@ -324,7 +324,13 @@ impl Context<'_> {
     }
 
     /// Compares all elements of both from the first to the last, and both with their digests.
-    fn through(&self, kept: &mut JobBuffers, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
+    fn through(
+        &self,
+        kept: &mut JobBuffers,
+        pair: &Pair,
+        a: &Elements,
+        b: &Elements,
+    ) -> Result<Tally> {
         a.compare()?;
         b.compare()?;
         let compare = self.comparison(pair, a, b);

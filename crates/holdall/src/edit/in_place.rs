@@ -3,13 +3,13 @@
 use super::gaps;
 use super::part::{Entry, From};
 use holdall_core::ledger::Record;
-use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
+use holdall_core::{ByteOrder, Component, Encode, Error, Index, Result, Stored};
 use holdall_io::error::io;
-use holdall_io::items::{self, Item, CopyMode, Sharing};
+use holdall_io::items::{self, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::source::{ByteSource, FileSource, SliceSource};
-use holdall_io::{File, OpenOptions, Tensor};
+use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
@@ -80,14 +80,14 @@ impl Hole {
     }
 
     /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off, unless `check` finds something
-    /// missing in the new one. Returns the number of bytes written, and what `check` returned.
+    /// missing in the new one. Returns the number of bytes written, what the file contains now, and what `check` returned.
     pub(crate) fn commit<T>(
         self,
         entries: Vec<Entry>,
         mut encoder: Box<dyn Encode>,
         write: &WriteOptions,
         check: impl FnOnce(&Record) -> Result<T>,
-    ) -> Result<(u64, T)> {
+    ) -> Result<(u64, Index, T)> {
         // The file's first bytes are there.
         encoder.begin(&write.attributes, &[])?;
         let mut items = Vec::new();
@@ -118,7 +118,8 @@ impl Hole {
         let tail = encoder.finish(data_end)?;
         let checked = check(&record)?;
         let read_back = |source: &dyn ByteSource| ledger::read_back(source, &mut record, &*encoder);
-        Ok((hole.publish(data_end, &tail, write.durability, read_back)?, checked))
+        let (written, index) = hole.publish(data_end, &tail, write.durability, read_back)?;
+        Ok((written, index, checked))
     }
 
     fn publish(
@@ -126,8 +127,8 @@ impl Hole {
         data_end: u64,
         tail: &[u8],
         durability: Durability,
-        read_back: impl FnOnce(&dyn ByteSource) -> Result<()>,
-    ) -> Result<u64> {
+        read_back: impl FnOnce(&dyn ByteSource) -> Result<Index>,
+    ) -> Result<(u64, Index)> {
         let tail_len = tail.len() as u64;
         let new_end = data_end + tail_len.next_multiple_of(PAGE);
         self.grow(new_end)?;
@@ -137,7 +138,7 @@ impl Hole {
         // The new file ends here, and the old manifest follows.
         let whole: Arc<dyn ByteSource> =
             Arc::new(FileSource::from_file(file, Path::new(&self.name))?);
-        read_back(&SliceSource::new(whole, 0..new_end)?)?;
+        let index = read_back(&SliceSource::new(whole, 0..new_end)?)?;
         // What the hole has too much lies between the new footer and the old manifest, and is cut off
         // with it.
         if durability == Durability::Disk {
@@ -150,12 +151,8 @@ impl Hole {
             self.file.sync_all().map_err(|e| self.failed(e))?;
         }
         // The new file is the file now, and nothing of the old one is needed.
-        let file = self.file.try_clone().map_err(|e| self.failed(e))?;
-        let source = FileSource::from_file(file, Path::new(&self.name))?;
-        let options = OpenOptions::new().with_limits(ledger::unlimited());
-        let new = options.open_source(Arc::new(source), &self.name)?;
-        gaps::erase(&self.file, new.index()).map_err(|e| self.failed(e))?;
-        Ok(self.len - self.start + tail_len)
+        gaps::erase(&self.file, &index).map_err(|e| self.failed(e))?;
+        Ok((self.len - self.start + tail_len, index))
     }
 
     /// Makes the hole reach to `end` at least.

@@ -49,13 +49,15 @@ use holdall_core::{Attributes, EncodeOptions, Error, Layout, Remedy, Result, Ten
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
 use holdall_io::items::{self, ComponentSource, Item};
 use holdall_io::select::nearest;
+use holdall_io::source::FileSource;
 use holdall_io::{File, Tensor, WriteOptions};
 use holdall_schema::KIND_ATTRIBUTE;
 pub(crate) use part::version_to_write;
-use part::{Entry, From, EditedFile};
+use part::{EditedFile, Entry, From, InPlace};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Changes to a model, collected.
 pub struct Edit {
@@ -95,11 +97,21 @@ pub struct EditReport {
     pub warnings: Vec<Warning>,
 }
 
+impl EditReport {
+    /// Makes the report one about a model in one file.
+    fn name_no_files(&mut self) {
+        self.files.clear();
+        if !self.in_place {
+            self.written = self.len;
+        }
+    }
+}
+
 /// What an edit wrote.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Bytes that were written in place; `None` if files were written anew.
-    pub(super) in_place: Option<u64>,
+    /// The file that was changed in place; `None` if files were written anew.
+    pub(super) in_place: Option<InPlace>,
     pub(super) files: Vec<PathBuf>,
     pub(super) left_behind: Vec<String>,
 }
@@ -388,9 +400,10 @@ impl Edit {
         let known: HashSet<String> = file.names().map(str::to_owned).collect();
         drop(file);
         let is_alone = parts.len() == 1;
+        let is_one_file = is_alone && matches!(catalog, Catalog::None);
         let shards: Vec<_> =
             parts.iter().filter(|part| part.changed).map(|part| part.changed_shard(None)).collect();
-        let mut outcome = match catalog {
+        let outcome = match catalog {
             Catalog::None => {
                 for part in parts.iter().filter(|part| part.changed) {
                     part.check_alone(&parts)?;
@@ -406,10 +419,10 @@ impl Edit {
             }
             catalog => several::commit(catalog, parts, &write, &options, stop)?,
         };
+        let (file, mut report) = report(&path, &options, outcome, is_one_file)?;
         if is_alone {
-            outcome.files.clear();
+            report.name_no_files();
         }
-        let (file, mut report) = report(&path, &options, outcome)?;
         report.warnings = warnings_of(&file, &known);
         Ok(report)
     }
@@ -459,7 +472,7 @@ pub fn compact_with(
     let (_, catalog, mut parts) = catalog::open(path, &options)?;
     let is_alone = parts.len() == 1;
     let is_renewed = catalog.names_bytes() || catalog.states_lengths_of(&parts);
-    let mut outcome = match is_renewed {
+    let outcome = match is_renewed {
         // Each file holds the same as before: the model is the same at every instant.
         false => {
             let _lock = several::lock_and_sweep(&catalog)?;
@@ -475,23 +488,37 @@ pub fn compact_with(
             several::commit(catalog, parts, &write, &options, &mut |_| false)?
         }
     };
+    let (_, mut report) = report(path, &options, outcome, false)?;
     if is_alone {
-        outcome.files.clear();
+        report.name_no_files();
     }
-    report(path, &options, outcome).map(|(_, report)| report)
+    Ok(report)
 }
 
-/// Describes the model after an edit.
-fn report(path: &Path, options: &OpenOptions, outcome: Outcome) -> Result<(File, EditReport)> {
+/// Describes the model after an edit. `is_one_file` says that it is one file without an index.
+fn report(
+    path: &Path,
+    options: &OpenOptions,
+    outcome: Outcome,
+    is_one_file: bool,
+) -> Result<(File, EditReport)> {
     let Outcome { in_place, files, left_behind } = outcome;
-    let file = options.open(path)?;
+    let (written, file) = match (in_place, &files[..]) {
+        // It was decoded before the change took effect.
+        (Some(InPlace { written, index }), [own]) if is_one_file => {
+            let source = Arc::new(FileSource::open(own)?);
+            let file = options.open_index(index, vec![source], path.display().to_string())?;
+            (Some(written), file)
+        }
+        (in_place, _) => (in_place.map(|of| of.written), options.open(path)?),
+    };
+    let is_in_place = written.is_some();
     let (len, dead) = (total_len(&file), dead_bytes(&file));
-    let written = match in_place {
+    let written = match written {
         Some(written) => written,
-        None if files.is_empty() => len,
         None => files.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
     };
-    let (in_place, warnings) = (in_place.is_some(), Vec::new());
+    let (in_place, warnings) = (is_in_place, Vec::new());
     Ok((file, EditReport { in_place, written, len, dead, files, left_behind, warnings }))
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use holdall_core::ledger::Record;
-use holdall_core::{ByteOrder, Encode, Encoding, Result, Stored};
+use holdall_core::{ByteOrder, Encode, Encoding, Index, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{ComponentSource, Item};
 use holdall_io::sink::Durability;
@@ -88,11 +88,11 @@ impl Patch {
         })
     }
 
-    /// Compares what a reader would find in `target` with what was given to the encoder.
+    /// Compares what a reader would find in `target` with what was given to the encoder, and returns that.
     ///
     /// # Errors
     /// As [`ledger::read_back`].
-    pub(crate) fn read_back(&mut self, target: &std::fs::File, path: &Path) -> Result<()> {
+    pub(crate) fn read_back(&mut self, target: &std::fs::File, path: &Path) -> Result<Index> {
         let failed = |e| io(e, "reading").in_source(path.display());
         let file = target.try_clone().map_err(failed)?;
         let file = FileSource::from_file(file, path)?;

@@ -6,11 +6,11 @@ use super::in_place::Hole;
 use super::overwrite::Patch;
 use holdall_core::error::list;
 use holdall_core::ledger::Expected;
-use holdall_core::{Attributes, Encode, Encoding, Error, Extent, Result, TensorSpec, Value};
+use holdall_core::{Attributes, Encode, Encoding, Error, Extent, Index, Result, TensorSpec, Value};
 use holdall_formats::shards::ChangedShard;
 use holdall_formats::{Format, Shards};
 use holdall_io::error::{CANNOT_EDIT, NAMED_ELSEWHERE, SEVERAL_FILES, UNKEPT};
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::sink::{FileSink, Sink};
@@ -218,7 +218,8 @@ impl EditedFile {
 /// Gives the attributes of files that will have no tensor, and are then no files of the model, to the next: all of those of the first file,
 /// or, where files have attributes of their own, those that others lack.
 pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
-    let is_empty = |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
+    let is_empty =
+        |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
     let Some(next) = parts.iter().position(|part| !is_empty(part)) else { return };
     let handed: Vec<Attributes> = parts
         .iter()
@@ -252,6 +253,15 @@ pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
     }
 }
 
+/// A file that was changed in place.
+#[derive(Debug)]
+pub(crate) struct InPlace {
+    /// How many bytes were written.
+    pub(crate) written: u64,
+    /// What the file contains now: it was decoded before the change took effect.
+    pub(crate) index: Index,
+}
+
 /// A file that can be written, and is locked until this is dropped.
 pub(super) struct Prepared {
     path: PathBuf,
@@ -264,26 +274,26 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Changes the file in place, and returns how many bytes were written; or writes it anew. Also returns what was left behind.
+    /// Changes the file in place, and returns what was written; or writes it anew. Also returns what was left behind.
     ///
     /// # Errors
     /// Io, and what reading the bytes of tensors fails with.
-    pub(super) fn replace(self) -> Result<(Option<u64>, Vec<String>)> {
+    pub(super) fn replace(self) -> Result<(Option<InPlace>, Vec<String>)> {
         let Prepared { path, file, target, entries, write, encoder, expected } = self;
         #[cfg(target_os = "linux")]
         if let Some(hole) = Hole::open(&file, &path, &target, &entries)? {
             let check = |record: &_| ledger::close(&file, record, &expected);
-            let (written, left_behind) = hole.commit(entries, encoder, &write, check)?;
-            return Ok((Some(written), left_behind));
+            let (written, index, left_behind) = hole.commit(entries, encoder, &write, check)?;
+            return Ok((Some(InPlace { written, index }), left_behind));
         }
         let items = items_of(entries, &*encoder)?;
         #[cfg(unix)]
         if let Some(mut patch) = Patch::plan(&file, &target, &items, encoder, &write) {
-            patch.read_back(&target, &path)?;
+            let index = patch.read_back(&target, &path)?;
             let left_behind = ledger::close(&file, &patch.record, &expected)?;
             let name = path.display().to_string();
             let written = patch.apply(&target, &name, write.durability)?;
-            return Ok((Some(written), left_behind));
+            return Ok((Some(InPlace { written, index }), left_behind));
         }
         let sink = FileSink::create(&path, true, write.durability)?;
         let ((), left_behind) = rewrite(&file, sink, items, &write, &expected)?;

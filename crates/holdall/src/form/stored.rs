@@ -102,7 +102,9 @@ impl Stored {
         self.at += count;
         let mut out = Vec::new();
         match self.what {
-            NonzeroContent::Values => self.found(range).for_each(|(_, value)| out.extend_from_slice(value)),
+            NonzeroContent::Values => {
+                self.found(range).for_each(|(_, value)| out.extend_from_slice(value))
+            }
             NonzeroContent::Places { every, size } => {
                 for (number, _) in self.found(range) {
                     let place = (first + number) / every.max(1) % size.max(1);

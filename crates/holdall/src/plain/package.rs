@@ -4,8 +4,8 @@ use super::{Plain, ToPlain};
 #[cfg(feature = "http")]
 use crate::carton::links::LinkedFile;
 use crate::carton::{
-    Description, Difference, DimSpec, Example, OptionValue, PackReport, Package, PackageDiff,
-    PackageFile, PackageReport, FileLocation, Reference, SelfTest, ShapeSpec, TensorKind, TensorRow,
+    Description, Difference, DimSpec, Example, FileLocation, OptionValue, PackReport, Package,
+    PackageDiff, PackageFile, PackageReport, Reference, SelfTest, ShapeSpec, TensorKind, TensorRow,
     ValueSpec, hex,
 };
 use crate::fields;

@@ -2,7 +2,7 @@
 
 use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-use crate::archive::{ArchiveEntry, ArchiveContents};
+use crate::archive::{ArchiveContents, ArchiveEntry};
 use crate::convert::Overflowed;
 use crate::diff::{AttributeDiff, ComponentDiff, DifferingElement, TensorDiff, ValueDiff};
 use crate::fields;

@@ -14,7 +14,7 @@ use holdall_core::{
     Result, TensorInfo,
 };
 use holdall_io::checked::checksum_error;
-use holdall_io::executor::{Executor, DecodedBytes, tables_of};
+use holdall_io::executor::{DecodedBytes, Executor, tables_of};
 use holdall_io::{File, Tensor};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -133,7 +133,9 @@ pub(super) fn check(
             .run(&plan, Vec::new(), |visit| {
                 let number = visit.number as usize;
                 match (purposes.get(number), visit.decoded) {
-                    (Some(purpose), decoded) => context.look(purpose, DecodedBytes { decoded, ..visit }),
+                    (Some(purpose), decoded) => {
+                        context.look(purpose, DecodedBytes { decoded, ..visit })
+                    }
                     (None, Err(e)) => {
                         let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
                         broken.push((number - purposes.len(), e));

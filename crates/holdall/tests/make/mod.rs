@@ -3,8 +3,8 @@
 
 use holdall::{
     Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
-    EncodeOptions, Encoding, File, Hasher, Layout, LogicalType, OpenOptions, Role, Stored,
-    TensorSpec, ReadHints, Value, formats,
+    EncodeOptions, Encoding, File, Hasher, Layout, LogicalType, OpenOptions, ReadHints, Role,
+    Stored, TensorSpec, Value, formats,
 };
 use holdall_core::codec::{frame_lens, zstd};
 use holdall_core::model::crc32c;

@@ -1,8 +1,10 @@
 //! A server of Holdall's on loopback.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::http::{Hosts, Timeouts, Policy};
-use holdall::serve::{Access, ServerLimits, Files, Identity, Log, Server, Service, FileCatalog, Tokens};
+use holdall::http::{Hosts, Policy, Timeouts};
+use holdall::serve::{
+    Access, FileCatalog, Files, Identity, Log, Server, ServerLimits, Service, Tokens,
+};
 use holdall::{File, OpenOptions, Result};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -40,10 +42,18 @@ pub(crate) struct Served {
 impl Served {
     /// Of these files and folders.
     pub(crate) fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Served {
-        Served::of(Arc::new(Files::new(paths).unwrap()), Tokens::default(), ServerLimits::default())
+        Served::start(
+            Arc::new(Files::new(paths).unwrap()),
+            Tokens::default(),
+            ServerLimits::default(),
+        )
     }
 
-    pub(crate) fn of(shelf: Arc<dyn FileCatalog>, tokens: Tokens, bounds: ServerLimits) -> Served {
+    pub(crate) fn start(
+        shelf: Arc<dyn FileCatalog>,
+        tokens: Tokens,
+        bounds: ServerLimits,
+    ) -> Served {
         let identity = Identity::generate().unwrap();
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();

@@ -1,7 +1,7 @@
 //! A web server on loopback that counts what it is asked, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::http::{Hosts, Timeouts, Policy, Schemes};
+use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// A server of one file, well-behaved, at every path.
-    pub(crate) fn of(bytes: Vec<u8>) -> Server {
+    pub(crate) fn with_file(bytes: Vec<u8>) -> Server {
         Server::new(move |r| Reply::file(&bytes, "\"v1\"", r))
     }
 

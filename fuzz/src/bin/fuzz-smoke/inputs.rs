@@ -14,7 +14,7 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Reads the regressions and seeds of a target.
-    pub(crate) fn of(target: &'static Target) -> Result<Inputs, String> {
+    pub(crate) fn for_target(target: &'static Target) -> Result<Inputs, String> {
         let regressions = files(&root().join("fuzz/regressions").join(target.name))?;
         let mut seeds = Vec::new();
         for folder in target.seeds.iter() {
@@ -48,7 +48,7 @@ impl Inputs {
         if let Some(known) = known {
             return known.clone();
         }
-        let mut random = Random::of(self.target.name, seed, number - self.known());
+        let mut random = Random::new(self.target.name, seed, number - self.known());
         let regressions = if random.below(8) == 0 { self.regressions.as_slice() } else { &[] };
         let base = match regressions {
             [] => &self.seeds[random.below(self.seeds.len())],

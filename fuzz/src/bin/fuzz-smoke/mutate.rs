@@ -73,7 +73,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         bytes.extend((0..random.len(64)).map(|_| random.next() as u8).collect::<Vec<_>>());
         return;
     }
-    let at = place(random, bytes.len());
+    let at = index_below(random, bytes.len());
     match random.below(23) {
         0 | 1 => bytes[at] ^= 1 << random.below(8),
         2 => bytes[at] = random.one(&NUMBERS) as u8,
@@ -88,11 +88,11 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
             let end = (at + 1 + random.len(64)).min(bytes.len());
             let block = bytes[at..end].to_vec();
             let times = 1 + random.below(3);
-            let to = place(random, bytes.len());
+            let to = index_below(random, bytes.len());
             bytes.splice(to..to, block.repeat(times));
         }
         10 | 11 if !other.is_empty() => {
-            let from = place(random, other.len());
+            let from = index_below(random, other.len());
             let block = &other[from..(from + 1 + random.len(256)).min(other.len())];
             // In place of as many bytes, or between others.
             let end = if random.below(2) == 0 { at } else { bytes.len().min(at + block.len()) };
@@ -105,7 +105,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         }
         14 => {
             let len = 1 + random.len(16);
-            let (a, b) = (at, place(random, bytes.len()));
+            let (a, b) = (at, index_below(random, bytes.len()));
             for i in 0..len.min(bytes.len() - a.max(b)) {
                 bytes.swap(a + i, b + i);
             }
@@ -118,7 +118,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
 }
 
 /// A place in `len` bytes: at the end more often, where manifests are.
-fn place(random: &mut Random, len: usize) -> usize {
+fn index_below(random: &mut Random, len: usize) -> usize {
     match random.below(4) {
         0 => len - 1 - random.below(len.min(32)),
         1 => len / 2 + random.below(len - len / 2),
@@ -202,7 +202,7 @@ fn strings(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
 fn values(random: &mut Random, bytes: &mut Vec<u8>, at: usize, other: &[u8]) {
     let Some(one) = value(bytes, at) else { return };
     let from = if random.below(2) == 0 && !other.is_empty() { other } else { bytes.as_slice() };
-    let Some(two) = value(from, place(random, from.len())) else { return };
+    let Some(two) = value(from, index_below(random, from.len())) else { return };
     let text = from[two].to_vec();
     match random.below(4) {
         0 => drop(bytes.drain(one)),
@@ -255,7 +255,7 @@ fn items(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
             bytes.splice(at..end, wrapped);
         }
         4 => {
-            let to = place(random, bytes.len());
+            let to = index_below(random, bytes.len());
             let Some(to_end) = item_end(bytes, to, 16) else { return };
             bytes.splice(to..to_end, item);
         }

@@ -6,7 +6,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     /// The sequence of a target, seed and number.
-    pub(crate) fn of(name: &str, seed: u64, number: u64) -> Random {
+    pub(crate) fn new(name: &str, seed: u64, number: u64) -> Random {
         let mut random = Random(seed);
         for part in name.bytes().map(u64::from).chain([number]) {
             random.0 = random.next() ^ part;

@@ -51,7 +51,7 @@ pub(crate) fn jobs(
 ) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for target in targets {
-        let known = Inputs::of(target)?.known();
+        let known = Inputs::for_target(target)?.known();
         let start = if which == Known::First { 0 } else { known };
         let runs = target.runs / part.max(1);
         let (middle, end) = (known + runs / 2, known + runs);
@@ -103,7 +103,7 @@ fn do_job(job: &Job, core: usize) -> Result<(), String> {
             }
         }
     }
-    let input = Inputs::of(job.target)?.input(job.seed, ended.number);
+    let input = Inputs::for_target(job.target)?.input(job.seed, ended.number);
     let path = keep(job, ended.number, &input)?;
     let Ended { number, how, said, .. } = ended;
     Err(format!(

@@ -25,7 +25,7 @@ pub(crate) fn run(
     record: &Path,
 ) -> Result<u8, String> {
     memory::cap();
-    let inputs = Inputs::of(target)?;
+    let inputs = Inputs::for_target(target)?;
     let mut record = File::create(record).map_err(|e| format!("{}: {e}", record.display()))?;
     let mut run = |number: u64| -> Result<(), String> {
         let said = record.rewind().and_then(|()| record.write_all(&number.to_le_bytes()));
@@ -53,7 +53,7 @@ pub(crate) fn run(
 pub(crate) fn one(target: &'static Target, input: &Path) -> Result<u8, String> {
     memory::cap();
     let bytes = std::fs::read(input).map_err(|e| format!("{}: {e}", input.display()))?;
-    let inputs = Inputs::of(target)?;
+    let inputs = Inputs::for_target(target)?;
     inputs.first_seeds().for_each(|number| target.run(&inputs.input(0, number)));
     let before = memory::peak_kib();
     let start = std::time::Instant::now();

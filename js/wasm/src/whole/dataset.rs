@@ -16,6 +16,8 @@ use holdall_schema::{
 pub(crate) enum Part {
     Dataset(Box<Dataset>),
     Blob(Blob),
+    /// One whose bytes the host has.
+    Stored(Box<TensorSpec>),
 }
 
 impl Part {
@@ -24,6 +26,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.push(input),
             Part::Blob(blob) => blob.push(input),
+            Part::Stored(_) => Err(CALL.broken("its bytes are there")),
         }
     }
 
@@ -32,6 +35,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.take(heap),
             Part::Blob(blob) => blob.take(heap),
+            Part::Stored(_) => Answer::NOTHING,
         }
     }
 
@@ -40,6 +44,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.spec(name),
             Part::Blob(blob) => blob.spec(name),
+            Part::Stored(spec) => TensorSpec::clone(spec),
         }
     }
 }
@@ -143,7 +148,7 @@ impl Dataset {
         let (Some(size), Some(stride @ 1..)) = (fits(extent.size), fits(extent.stride)) else {
             return Err(SIZE.broken(format!("records of {} bytes", extent.stride)));
         };
-        let answer = Answer::text(document.json.to_string());
+        let answer = Answer::text(document.normal_text(&limits));
         let (records, heap, lens) = (Vec::new(), Vec::new(), [0; 2]);
         Ok((Dataset { document, ty, limits, size, stride, count: 0, records, heap, lens }, answer))
     }
@@ -177,7 +182,8 @@ impl Dataset {
         if self.document.schema.ty(self.ty).heap_align.is_some() {
             components.push(ComponentSpec::new(Role::BlobData, DType::U8, heap));
         }
-        let kind = (KIND_ATTRIBUTE.to_owned(), Value::Text(self.document.json.to_string()));
+        let kind = self.document.normal_text(&self.limits);
+        let kind = (KIND_ATTRIBUTE.to_owned(), Value::Text(kind));
         TensorSpec {
             name: name.to_owned(),
             shape: vec![self.count],

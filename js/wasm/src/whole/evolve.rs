@@ -8,14 +8,15 @@ use holdall_core::Error;
 use holdall_json::Value;
 use holdall_json::parse;
 use holdall_schema::{
-    Convert, Converters, Document, Encoder, Heap, Part, Reading, ResolveOptions, Root, Schema,
-    SchemaLimits, by_chain, resolve,
+    ConversionInput, Convert, Converters, Document, Encoder, Heap, Reading, ResolveOptions, Root,
+    Schema, SchemaLimits, by_chain, resolve,
 };
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Makes the records of one schema those of another. The input is JSON that tells what the schemas do not say, as for a plan, with
-/// `made`: of each converter that is a function of the host a list of the values that it made, one for each record; the schema of
-/// a record in the file; the new schema; the records; their heap. `lens` are the bytes of each but the heap.
+/// `made`: of each converter that is a function of the host a list of the values that it made, one for each value that there is, in the order
+/// of the records and within them; the schema of a record in the file; the new schema; the records; their heap. `lens` are the bytes of each
+/// but the heap.
 ///
 /// The answer is the bytes of the layout, those of the new records, and those three.
 pub(crate) fn records(
@@ -51,13 +52,15 @@ pub(crate) fn records(
     if !told.drops {
         resolution.keeps_all()?;
     }
-    let now = Mutex::new(0usize);
+    let taken: Vec<AtomicUsize> = made.iter().map(|_| AtomicUsize::new(0)).collect();
     let mut converters = Converters::new();
     for name in resolution.converters() {
         converters = match name.strip_prefix(FUNCTION).and_then(|n| n.parse::<usize>().ok()) {
             Some(n) => {
-                let values = made.get(n).ok_or_else(|| CALL.broken("a converter made nothing"))?;
-                converters.with(&**name, Made { values, now: &now, schema: &new.schema, limits })
+                let both = made.get(n).zip(taken.get(n));
+                let (values, taken) =
+                    both.ok_or_else(|| CALL.broken("a converter made nothing"))?;
+                converters.with(&**name, Made { values, taken, schema: &new.schema, limits })
             }
             None => {
                 let by = by_chain(&old.schema, &new.schema, limits.clone(), name.parse()?);
@@ -74,13 +77,17 @@ pub(crate) fn records(
     };
     let (mut out, mut out_heap) = (Vec::new(), Vec::new());
     for (at, record) in data.chunks_exact(stride).enumerate() {
-        *now.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = at;
         let start = out.len();
         out.resize(start + out_stride, 0);
         let slot = out.get_mut(start..).and_then(|slot| slot.get_mut(..resolution.to_size()));
         let record = record.get(..size).unwrap_or(record);
         let done = migrator.record(record, heap, slot.unwrap_or_default(), &mut out_heap);
         done.map_err(|e| e.within(format!("record {at}")))?;
+    }
+    for (values, taken) in made.iter().zip(&taken) {
+        if taken.load(Ordering::Relaxed) != values.len() {
+            return Err(CALL.broken("a converter made more values than there are"));
+        }
     }
     let layout = layout_of(&new.schema, to, (out.len() / out_stride) as u64)?;
     let mut answer = le([layout.len() as u64, out.len() as u64]);
@@ -93,7 +100,7 @@ pub(crate) fn records(
 /// What a converter is called that is a function of the host.
 const FUNCTION: &str = "#";
 
-/// Values that functions of the host made, for each of them and each record.
+/// Values that functions of the host made, for each of them.
 fn made_of(told: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error> {
     let json = parse(told, limits.depth.saturating_add(4))?;
     let all = json.get("made").and_then(Value::as_array).into_iter().flatten();
@@ -103,16 +110,18 @@ fn made_of(told: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error>
 /// A converter whose values are there.
 struct Made<'m> {
     values: &'m [Value],
-    /// The number of the record.
-    now: &'m Mutex<usize>,
+    /// How many of them were taken.
+    taken: &'m AtomicUsize,
     schema: &'m Schema,
     limits: &'m SchemaLimits,
 }
 
 impl Convert for Made<'_> {
-    fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
-        let at = *self.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let value = self.values.get(at).unwrap_or(&Value::Null);
+    fn convert(&self, from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
+        let at = self.taken.fetch_add(1, Ordering::Relaxed);
+        let value = self.values.get(at);
+        let value =
+            value.ok_or_else(|| CALL.broken("a converter made fewer values than there are"))?;
         let mut heap = heap;
         Encoder::new(self.schema, from.to, self.limits)?.value(value, to, &mut heap)
     }

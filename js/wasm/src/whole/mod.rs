@@ -5,10 +5,12 @@ mod changes;
 mod dataset;
 mod diff;
 mod evolve;
+mod migrate;
 mod model;
 mod package;
 mod plan;
 mod scan;
+mod values;
 mod write;
 
 pub(crate) use package::tensor as tensor_of_package;
@@ -20,6 +22,7 @@ use archive::Archive;
 use dataset::{Blob, Dataset, Part};
 use diff::Differ;
 use holdall_core::Error;
+use migrate::Migration;
 use model::Model;
 use package::Package;
 use scan::Scanner;
@@ -38,6 +41,7 @@ pub(crate) struct Whole {
     archive: Option<Archive>,
     package: Option<Package>,
     model: Option<Model>,
+    migration: Option<Migration>,
 }
 
 impl Whole {
@@ -64,6 +68,10 @@ impl Whole {
 
     fn model(&mut self) -> Result<&mut Model, Error> {
         self.model.as_mut().ok_or_else(|| CALL.broken("no model is being opened"))
+    }
+
+    fn migration(&self) -> Result<&Migration, Error> {
+        self.migration.as_ref().ok_or_else(|| CALL.broken("no file is migrated"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
@@ -261,6 +269,23 @@ pub extern "C" fn package_files(gap: u64) -> u32 {
     call(|state| state.whole.package()?.files(gap))
 }
 
+/// The files of tensors that it links to: see [`Package::linked`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_linked(gap: u64) -> u32 {
+    call(|state| state.whole.package()?.linked(gap))
+}
+
+/// Opens it with those: see [`Package::decode`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_decode(gap: u64) -> u32 {
+    call(|state| {
+        let input = state.take();
+        let (answer, file) = state.whole.package()?.decode(&input, gap)?;
+        state.file = file.or(state.file.take());
+        Ok(answer)
+    })
+}
+
 /// Begins to read one: see [`Package::file`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_file(at: u32, gap: u64) -> u32 {
@@ -343,6 +368,51 @@ pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
     call(|state| plan::plan(&state.take(), [told, len], reading))
 }
 
+/// Decides what becomes of the open file under another schema: see [`Migration::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn migrate_begin(len: usize) -> u32 {
+    call(|state| {
+        let (input, limits) = (state.take(), state.limits.of_schemas());
+        let (migration, answer) = Migration::begin(&input, len, state.file()?.index()?, &limits)?;
+        state.whole.migration = Some(migration);
+        Ok(answer)
+    })
+}
+
+/// What the input, elements of a tensor of the file, become: see [`Migration::elements`].
+#[unsafe(no_mangle)]
+pub extern "C" fn migrate_elements(number: u32, first: u64) -> u32 {
+    call(|state| {
+        let input = state.take();
+        state.whole.migration()?.elements(number, first, &input)
+    })
+}
+
+/// The bytes of a tensor that a default makes.
+#[unsafe(no_mangle)]
+pub extern "C" fn migrate_filled(number: u32) -> u32 {
+    call(|state| state.whole.migration()?.filled(number))
+}
+
+/// Makes a tensor of the migrated file one of those that are written, one more than there are: see [`Migration::part`].
+#[unsafe(no_mangle)]
+pub extern "C" fn migrate_part(number: u32, data: u64, heap: u64) -> u32 {
+    call(|state| {
+        let part = state.whole.migration()?.part(number, [data, heap])?;
+        state.whole.parts.push(part);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The schemas of plain values: see [`values::schemas`].
+#[unsafe(no_mangle)]
+pub extern "C" fn value_schemas(len: usize) -> u32 {
+    call(|state| {
+        let limits = state.limits.of_schemas();
+        values::schemas(&state.take(), len, &limits)
+    })
+}
+
 /// Begins a dataset, one more than there are: see [`Dataset::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn dataset_begin(len: usize) -> u32 {
@@ -382,8 +452,10 @@ pub extern "C" fn part_take(heap: u32) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn write_begin() -> u32 {
     call(|state| {
-        let (writer, answer) =
-            Writer::begin(&state.take(), state.limits.depth, &state.whole.parts)?;
+        let (writer, answer) = {
+            let input = state.take();
+            Writer::begin(&input, state.limits.depth, &state.whole.parts, state.file.as_ref())?
+        };
         state.whole.writer = Some(writer);
         Ok(answer)
     })

@@ -1,16 +1,18 @@
 //! The files of a package, which verifying reads: those of tensors, and all others.
 
 use crate::Answer;
-use crate::file::stopped;
+use crate::file::{File, stopped};
 use crate::json::{self, CALL, Object};
 use crate::view::{Held, get};
+use holdall_core::model::element_count;
 use holdall_core::read::{ComponentDecoder, Decoded, Digests};
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
-use holdall_formats::unknown_zip;
+use holdall_formats::{carton, unknown_zip};
+use holdall_json::{parse, write_string};
 use holdall_package::{
     Contents, FetchedTexts, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum,
-    read_zip, tensors, unmet,
+    TensorKind, read_zip, tensors, unmet, write::hex,
 };
 use std::sync::Arc;
 
@@ -44,18 +46,8 @@ impl Package {
     /// How many files there are, with hashes and without, and here and linked; the paths of those that are here; what of the demands
     /// on packages it does not meet.
     pub(crate) fn files(&mut self, gap: u64) -> Result<Answer, Error> {
-        if self.read.is_none() {
-            let read = Directory::read(&self.window, &self.limits).and_then(|directory| {
-                let texts = FetchedTexts::default();
-                let contents = read_zip(&directory, &self.window, &self.limits, &texts)?;
-                let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
-                Ok((directory, contents))
-            });
-            match read {
-                Ok(read) => self.read = Some(read),
-                Err(stop) => return stopped(stop, gap),
-            }
-            self.forget();
+        if let Some(stop) = self.contents(gap)? {
+            return Ok(stop);
         }
         let (directory, contents) = self.read()?;
         let files = &contents.files;
@@ -80,6 +72,74 @@ impl Package {
             })
             .finish();
         Ok(Answer::text(text))
+    }
+
+    /// Reads what the package contains, or says what that takes.
+    fn contents(&mut self, gap: u64) -> Result<Option<Answer>, Error> {
+        if self.read.is_none() {
+            let read = Directory::read(&self.window, &self.limits).and_then(|directory| {
+                let texts = FetchedTexts::default();
+                let contents = read_zip(&directory, &self.window, &self.limits, &texts)?;
+                let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
+                Ok((directory, contents))
+            });
+            match read {
+                Ok(read) => self.read = Some(read),
+                Err(stop) => return stopped(stop, gap).map(Some),
+            }
+            self.forget();
+        }
+        Ok(None)
+    }
+
+    /// The files of tensors that are only linked to: path, SHA-256, addresses, and the length that type and shape come to; none is known of
+    /// a file of texts.
+    pub(crate) fn linked(&mut self, gap: u64) -> Result<Answer, Error> {
+        if let Some(stop) = self.contents(gap)? {
+            return Ok(stop);
+        }
+        let (_, contents) = self.read()?;
+        let rows = contents.tensors.iter().filter_map(|row| match &row.kind {
+            TensorKind::Plain { ty, shape, file } => {
+                let file = contents.tensor_file(file).filter(|file| file.found.is_none())?;
+                let len = ty.width().and_then(|width| element_count(shape)?.checked_mul(width));
+                Some((&row.name, file, len))
+            }
+            TensorKind::Nested { .. } => None,
+        });
+        let mut text = String::new();
+        json::list(rows, &mut text, |(name, file, len), out| {
+            let own = contents.links.urls.iter().find(|(sha256, _)| Some(*sha256) == file.sha256);
+            let urls = own.map(|(_, urls)| urls.as_slice()).unwrap_or_default();
+            let sha256 = file.sha256.as_ref().map(hex);
+            let one = Object::new()
+                .text("tensor", name)
+                .text("path", &file.path)
+                .maybe_text("sha256", sha256.as_deref())
+                .maybe_number("len", len)
+                .with("urls", |out| json::list(urls, out, |url, out| write_string(url, out)));
+            out.push_str(&one.finish());
+        });
+        Ok(Answer::text(text))
+    }
+
+    /// Opens the package as a file whose tensors are also those that it links to. The input is a list of paths and lengths, as JSON: those
+    /// files are the sources from 1 on.
+    pub(crate) fn decode(&self, linked: &[u8], gap: u64) -> Result<(Answer, Option<File>), Error> {
+        let json = parse(linked, 8)?;
+        let pairs = json.as_array().into_iter().flatten();
+        let pair = |pair: &holdall_json::Value| {
+            Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.as_u64()?))
+        };
+        let linked: Vec<(String, u64)> = pairs.filter_map(pair).collect();
+        let texts = FetchedTexts::default();
+        match carton::decode_linked(&self.window, &self.limits, &texts, &linked) {
+            Ok(index) => {
+                let file = File::of(index);
+                Ok((Answer::text(file.facts()?.finish()), Some(file)))
+            }
+            Err(stop) => Ok((stopped(stop, gap)?, None)),
+        }
     }
 
     /// Begins to read a file, by its number among those that are here: where its stored bytes are.

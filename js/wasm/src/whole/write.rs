@@ -1,16 +1,17 @@
 //! Files that are written: where each component goes, and the bytes that are not of components.
 
 use super::dataset::Part;
+use crate::file::File;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;
 use holdall_core::model::{Hasher, stored_size};
 use holdall_core::{
     Algorithm, Attributes, DType, Encode, EncodeOptions, Encoding, Error, LogicalType, Stored,
-    TensorSpec, Value,
+    TensorSpec, Value, ValueCheck,
 };
 use holdall_formats::stored_as;
-use holdall_schema::TensorDType;
+use holdall_schema::{SCHEMA_ATTRIBUTE, TensorDType};
 
 /// A file under way.
 pub(crate) struct Writer {
@@ -23,13 +24,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins a file. The input is JSON: `format`, `version`, `attributes`, and of each of `tensors` its `name`, `dtype`,
+    /// Begins a file. The input is JSON: `format`, `version`, `attributes`, with `kept` also those of the open file but its schema, and of each of `tensors` its `name`, `dtype`,
     /// `shape` and `attributes`, or in place of the last three as `part` the number of one of `parts`. The answer is how many tensors there are, their numbers in the order of writing, and
     /// the bytes of the start of the file.
     pub(crate) fn begin(
         input: &[u8],
         depth: usize,
         parts: &[Part],
+        file: Option<&File>,
     ) -> Result<(Writer, Answer), Error> {
         let text = std::str::from_utf8(input).map_err(|_| CALL.broken("a file is told as JSON"))?;
         let told = Attributes::from_json(text, depth.saturating_add(4))?;
@@ -43,12 +45,20 @@ impl Writer {
         };
         let mut options = EncodeOptions::new();
         options.version = word("version").map(str::to_owned);
+        // The host has checked them.
+        options.values = ValueCheck::Caller;
         let mut encoder = encode(&options)?;
         if encoder.needs_digest().is_some() {
             let message = format!("`{}` needs sums that are not made here", format.id);
             return Err(CALL.broken(message).with_hint("write another format and convert it"));
         }
-        let attributes = attributes(told.get("attributes"))?;
+        let mut attributes = attributes(told.get("attributes"))?;
+        if let (Some(Value::Bool(true)), Some(file)) = (told.get("kept"), file) {
+            let mut all = file.index()?.attributes().clone();
+            all.remove(SCHEMA_ATTRIBUTE);
+            attributes.iter().for_each(|(key, value)| all.set(key, value.clone()));
+            attributes = all;
+        }
         encoder.check_attributes(&attributes)?;
         let Some(Value::Array(tensors)) = told.get("tensors") else {
             return Err(CALL.broken("`tensors` is a list"));

@@ -256,9 +256,18 @@ mod tests {
     fn bits_come_in_either_order_and_run_over_bytes() {
         let bits = |bits, signed, first| Stored::Bits { bits, signed, first };
         let four = &[0x21, 0x43, 0x0f];
-        assert_eq!(taken(bits(4, false, BitOrder::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, 15]));
-        assert_eq!(taken(bits(4, false, BitOrder::High), 5, four), Column::Whole(vec![2, 1, 4, 3, 0]));
-        assert_eq!(taken(bits(4, true, BitOrder::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, -1]));
+        assert_eq!(
+            taken(bits(4, false, BitOrder::Low), 5, four),
+            Column::Whole(vec![1, 2, 3, 4, 15])
+        );
+        assert_eq!(
+            taken(bits(4, false, BitOrder::High), 5, four),
+            Column::Whole(vec![2, 1, 4, 3, 0])
+        );
+        assert_eq!(
+            taken(bits(4, true, BitOrder::Low), 5, four),
+            Column::Whole(vec![1, 2, 3, 4, -1])
+        );
         // 1, 2, 3, 4 and 5 of three bits: 101 100 011 010 001.
         assert_eq!(
             taken(bits(3, false, BitOrder::Low), 5, &[0b1101_0001, 0b0101_1000]),

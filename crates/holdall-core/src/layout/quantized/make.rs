@@ -113,7 +113,12 @@ impl Grouping {
     ///
     /// # Errors
     /// As [`Grouping::quantize`].
-    pub fn quantize_from(&self, dense: &Dense, first: u64, limits: &Limits) -> Result<QuantizationResult> {
+    pub fn quantize_from(
+        &self,
+        dense: &Dense,
+        first: u64,
+        limits: &Limits,
+    ) -> Result<QuantizationResult> {
         let values = dense.to_f32()?;
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             let number = first.saturating_add(at as u64);

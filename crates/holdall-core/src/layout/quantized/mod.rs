@@ -128,7 +128,10 @@ impl Quantized {
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Quantized::new`].
-    pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Quantized> {
+    pub fn from_tensor(
+        info: &TensorInfo,
+        get: impl Fn(&Role) -> Result<Bytes>,
+    ) -> Result<Quantized> {
         if *info.layout() != Layout::QuantizedGroup {
             let layout = info.layout().as_str().shown();
             return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not quantized")));
@@ -331,7 +334,7 @@ impl Scheme {
     /// That of a tensor of layout `quantized_group`; nothing is read.
     ///
     /// # Errors
-    /// As [`Quantized::of`], but for lengths.
+    /// As [`Quantized::from_tensor`], but for lengths.
     pub fn from_info(info: &TensorInfo) -> Result<Scheme> {
         let words = info.component(&Role::PackedWeight).ok_or_else(|| {
             crate::model::builder::MISSING_COMPONENT.broken("there is no component `packed_weight`")

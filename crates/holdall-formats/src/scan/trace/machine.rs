@@ -3,7 +3,7 @@
 mod calls;
 
 use super::arrays::Array;
-use super::value::{Items, TrackedContainers, NOT_KEPT, Value};
+use super::value::{Items, NOT_KEPT, TrackedContainers, Value};
 use super::{Certainty, End, Input, Trace};
 use crate::scan::names::Use;
 use holdall_collections::HashMap;

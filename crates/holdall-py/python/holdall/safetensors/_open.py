@@ -140,7 +140,7 @@ class safe_open:
             is_small = t.stored_nbytes < _SMALL and self._file.format == "safetensors" and t.dtype not in PACKED
             if self._framework == "torch":
                 return _part(t, (), self._device) if is_small else t.torch(self._device)
-            a = t.numpy().copy() if is_small else t.numpy(copy=True)
+            a = t._numbers().copy() if is_small else t._numbers(copy=True)
             return of_array(a, self._framework, self._device)
 
 
@@ -183,7 +183,9 @@ class PySafeSlice:
         import numpy as np
 
         with telling():
-            return of_array(np.array(t[key]), of._framework, of._device)
+            # The format has numbers alone: texts and times of other files are those that are stored.
+            part = t[key] if t._info[5] is None else _slices.read(t, key, t.dtype)
+            return of_array(np.array(part), of._framework, of._device)
 
 
 def _part(t: Tensor, key: Any, device: Any) -> Any:

@@ -17,7 +17,7 @@ use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
 use crate::rules::{
     ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, ONNX_WIDTH,
 };
-use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
+use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use crate::runner_settings::RunnerSettings;
 use holdall::{Error, Result};
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool, Value};
@@ -122,7 +122,12 @@ struct GraphValue {
     engine: Option<rten::DataType>,
 }
 
-fn placed(model: &rten::Model, ends: Vec<End>, ids: &[NodeId], what: &str) -> Result<Vec<GraphValue>> {
+fn placed(
+    model: &rten::Model,
+    ends: Vec<End>,
+    ids: &[NodeId],
+    what: &str,
+) -> Result<Vec<GraphValue>> {
     let place = |end: End| {
         let id = ids[end.at];
         let engine = match model.node_info(id).and_then(|n| n.dtype()) {

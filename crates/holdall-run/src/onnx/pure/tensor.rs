@@ -140,7 +140,7 @@ fn integers<T: Copy + Into<i64>>(
                 })
             };
             let out: Result<Vec<$to>> = data.iter().map(fits).collect();
-            TensorValue::of(shape, &out?)
+            TensorValue::from_elements(shape, &out?)
         }};
     }
     match ty {

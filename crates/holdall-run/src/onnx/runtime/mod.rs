@@ -16,7 +16,7 @@ use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
 use crate::rules::{
     ONNX_LIBRARY, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, TIMEOUT,
 };
-use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
+use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use holdall::carton::{TensorValue, ValueType};
 use holdall::{Error, Result};
 use ort::environment::Environment;
@@ -138,7 +138,8 @@ fn called(
     options: &RunOptions,
     wanted: &[GraphValue],
 ) -> Result<Vec<TensorValue>> {
-    let ran = session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
+    let ran =
+        session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
     let given = |place: &GraphValue| {
         let value = ran.get(&place.graph).ok_or_else(|| {
             ONNX_RUN.broken(format!("the graph gave no `{}`", place.graph.escape_debug()))

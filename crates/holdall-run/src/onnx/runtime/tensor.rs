@@ -150,7 +150,10 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
         let (shape, data) = value.try_extract_tensor::<bool>().map_err(wrong)?;
         let shape = sizes(shape)?;
         fn flags<T: Number + From<u8>>(shape: Vec<u64>, data: &[bool]) -> Result<TensorValue> {
-            TensorValue::from_elements(shape, &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>())
+            TensorValue::from_elements(
+                shape,
+                &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>(),
+            )
         }
         return match declared {
             Some(ValueType::Int16) => flags::<i16>(shape, data),
@@ -159,9 +162,10 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
             Some(ValueType::Uint16) => flags::<u16>(shape, data),
             Some(ValueType::Uint32) => flags::<u32>(shape, data),
             Some(ValueType::Uint64) => flags::<u64>(shape, data),
-            Some(ValueType::Int8) => {
-                TensorValue::from_elements(shape, &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>())
-            }
+            Some(ValueType::Int8) => TensorValue::from_elements(
+                shape,
+                &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>(),
+            ),
             _ => flags::<u8>(shape, data),
         };
     }

@@ -1,0 +1,53 @@
+//! Elements of a type that schemas name, as those of another, by a converter.
+
+use crate::element::stored_as;
+use holdall_core::layout::cast::{Caster, FloatType, Overflow};
+use holdall_core::{Error, Result};
+use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
+use holdall_schema::{Chain, TensorDType};
+
+/// Appends what elements become; the bytes are whole ones, of which the first has the number `first`.
+///
+/// # Errors
+/// `evolve/value`; `evolve/no-converter` for types that the converter does not take.
+pub fn convert_elements(
+    chain: &Chain,
+    first: u64,
+    (from, bytes): (TensorDType, &[u8]),
+    (to, out): (TensorDType, &mut Vec<u8>),
+) -> Result<()> {
+    let takes = |(a, b): &(_, _)| chain.takes(*a, *b);
+    let Some((old, new)) = from.scalar().zip(to.scalar()).filter(takes) else {
+        let message = format!("`{chain}` does not make elements of {to} from those of {from}");
+        return Err(NO_CONVERTER.broken(message));
+    };
+    let width = usize::try_from(old.size()).unwrap_or(usize::MAX).max(1);
+    let count = bytes.len().checked_div(width).unwrap_or(0);
+    let (dtype, logical) = stored_as(from);
+    let (stored, stored_logical) = stored_as(to);
+    let is_float = FloatType::from_dtype(dtype, logical.as_ref()).is_some();
+    let float = FloatType::from_dtype(stored, stored_logical.as_ref());
+    if let (true, true, Some(to)) = (chain.is_cast(), is_float, float) {
+        let overflow = if chain.saturates() { Overflow::Saturate } else { Overflow::Infinite };
+        let mut caster = Caster::new(dtype, logical, count as u64, to, overflow);
+        caster.push(bytes, out)?;
+        let lost = caster.finish(out)?;
+        return match lost > 0 && !chain.saturates() {
+            true => Err(beyond_float(lost, to)),
+            false => Ok(()),
+        };
+    }
+    let start = out.len();
+    let len = usize::try_from(new.size()).ok().and_then(|size| size.checked_mul(count));
+    let end = len.and_then(|len| start.checked_add(len));
+    let end = end.ok_or_else(|| VALUE.broken(format!("{count} elements of {to}")))?;
+    out.resize(end, 0);
+    chain.elements(first, (old, bytes), (new, out.get_mut(start..).unwrap_or_default()))
+}
+
+/// The error for numbers that are beyond those of a type.
+#[cold]
+pub fn beyond_float(lost: u64, to: FloatType) -> Error {
+    let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));
+    e.with_hint("`cast(saturate)` makes them the nearest there is")
+}

@@ -1,0 +1,269 @@
+//! JSON written with its members in the order of its author's text, which values do not keep.
+
+use crate::error::Result;
+use holdall_collections::sort_by;
+use holdall_json::{Reader, Token, parse, write_string};
+use serde_json::{Map, Value};
+
+/// A JSON text as it was written: members in their order, numbers and strings in their spelling.
+#[derive(Debug)]
+pub struct Written<'t>(Part<'t>);
+
+#[derive(Debug)]
+enum Part<'t> {
+    Object(Members<'t>),
+    Array(Vec<Written<'t>>),
+    /// The text of a value without others in it.
+    Scalar(&'t str),
+}
+
+#[derive(Debug)]
+struct Members<'t> {
+    all: Vec<(String, Written<'t>)>,
+    /// Their places, in the order of their names.
+    by_name: Vec<usize>,
+}
+
+impl<'t> Members<'t> {
+    fn new(all: Vec<(String, Written<'t>)>) -> Members<'t> {
+        let name = |at: &usize| all.get(*at).map_or("", |(name, _)| name.as_str());
+        let mut by_name: Vec<usize> = (0..all.len()).collect();
+        sort_by(&mut by_name, |a, b| name(a).cmp(name(b)));
+        Members { all, by_name }
+    }
+
+    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+        let of = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
+        let found = self.by_name.binary_search_by(|at| of(at).cmp(name)).ok()?;
+        let at = *self.by_name.get(found)?;
+        self.all.get(at).map(|(_, member)| (at, member))
+    }
+}
+
+impl<'t> Written<'t> {
+    /// Reads a text that nests at most `max_depth` levels.
+    ///
+    /// # Errors
+    /// The `json/…` rules.
+    pub fn read(text: &'t str, max_depth: usize) -> Result<Written<'t>> {
+        let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
+        let written = Written::value(&mut reader)?;
+        reader.end()?;
+        Ok(written)
+    }
+
+    /// Reads a value. The reader bounds the recursion.
+    fn value(reader: &mut Reader<'t>) -> Result<Written<'t>> {
+        Ok(Written(match reader.peek()? {
+            Token::Object => {
+                reader.begin_object()?;
+                let (mut members, mut scratch) = (Vec::new(), String::new());
+                while let Some(key) = reader.next_key(&mut scratch)? {
+                    let key = key.to_owned();
+                    members.push((key, Written::value(reader)?));
+                }
+                Part::Object(Members::new(members))
+            }
+            Token::Array => {
+                reader.begin_array()?;
+                let mut items = Vec::new();
+                while reader.next_item()? {
+                    items.push(Written::value(reader)?);
+                }
+                Part::Array(items)
+            }
+            _ => {
+                let start = reader.offset();
+                reader.skip()?;
+                Part::Scalar(reader.text_from(start))
+            }
+        }))
+    }
+
+    /// Returns the member of that name, if this is an object that has it.
+    pub fn member(&self, name: &str) -> Option<&Written<'t>> {
+        self.place(name).map(|(_, member)| member)
+    }
+
+    /// The member of that name, and how many stand before it.
+    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+        match &self.0 {
+            Part::Object(members) => members.place(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the members of an object, in order; nothing for other values.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Written<'t>)> {
+        let members = match &self.0 {
+            Part::Object(members) => &members.all[..],
+            _ => &[],
+        };
+        members.iter().map(|(key, member)| (key.as_str(), member))
+    }
+
+    /// Returns what a JSON pointer into the form of 2020-12 leads to.
+    pub fn pointer(&self, pointer: &str) -> Option<&Written<'t>> {
+        pointer.split('/').skip(1).try_fold(self, |at, token| match &at.0 {
+            Part::Object(_) => {
+                let old = match token {
+                    "$defs" => "definitions",
+                    "prefixItems" => "items",
+                    _ => token,
+                };
+                let name = token.replace("~1", "/").replace("~0", "~");
+                at.member(&name).or_else(|| at.member(old))
+            }
+            Part::Array(items) => items.get(token.parse::<usize>().ok()?),
+            Part::Scalar(_) => None,
+        })
+    }
+
+    /// As [`Written::text_of`], for a part of a schema that has been made to stand alone
+    /// ([`self_contained`](crate::self_contained)): what is at the pointer, with `$defs` of the whole.
+    pub fn part_text(&self, part: &Value, pointer: &str) -> String {
+        let mut defs = Vec::new();
+        for keyword in ["$defs", "definitions"] {
+            defs.extend(self.member(keyword));
+        }
+        let Value::Object(keywords) = part else { return part.to_string() };
+        let mut out = String::from("{");
+        for (key, member, mut texts) in ordered(keywords, self.pointer(pointer).as_slice()) {
+            if key == "$defs" {
+                texts.clone_from(&defs);
+            }
+            out.push_str(if out.len() == 1 { "" } else { "," });
+            write_string(key, &mut out);
+            out.push(':');
+            write(member, &texts, &mut out);
+        }
+        out.push('}');
+        out
+    }
+
+    /// Returns the JSON text of `value`, without spaces. At every depth, members that this text has come in its order, others after
+    /// them, sorted; scalars that are the same are spelled the same. A schema in the form of 2020-12
+    /// ([`normal`](crate::normal)) follows a text in another form.
+    pub fn text_of(&self, value: &Value) -> String {
+        let mut out = String::new();
+        write(value, &[self], &mut out);
+        out
+    }
+}
+
+/// Writes a value in the order of the texts of it, which are few. Both were parsed under a limit that bounds the recursion.
+fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
+    match value {
+        Value::Object(members) => {
+            out.push('{');
+            for (at, (key, member, texts)) in ordered(members, texts).into_iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                write_string(key, out);
+                out.push(':');
+                write(member, &texts, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                let of_item = texts.iter().filter_map(|text| match &text.0 {
+                    Part::Array(items) => items.get(at),
+                    _ => None,
+                });
+                write(item, &of_item.collect::<Vec<_>>(), out);
+            }
+            out.push(']');
+        }
+        scalar => {
+            let same = texts.iter().find_map(|text| match &text.0 {
+                Part::Scalar(text) => {
+                    parse(text.as_bytes(), 1).is_ok_and(|v| v == *scalar).then_some(*text)
+                }
+                _ => None,
+            });
+            match same {
+                Some(text) => out.push_str(text),
+                None => out.push_str(&scalar.to_string()),
+            }
+        }
+    }
+}
+
+type Member<'v, 'a, 't> = (&'v str, &'v Value, Vec<&'a Written<'t>>);
+
+/// The members of a value, in the order of the texts of it, each with the texts of its own. The time does not grow with the texts: a part
+/// of a schema may have few of the members of a long one.
+fn ordered<'v, 'a, 't>(
+    members: &'v Map<String, Value>,
+    texts: &[&'a Written<'t>],
+) -> Vec<Member<'v, 'a, 't>> {
+    let mut found = Vec::with_capacity(members.len());
+    for (key, member) in members {
+        let (mut place, mut own) = (None, Vec::new());
+        for (number, text) in texts.iter().enumerate() {
+            for name in names_in_texts(key, members).into_iter().flatten() {
+                let Some((at, text)) = text.place(name) else { continue };
+                // A list of `items` is what 2020-12 calls `prefixItems`.
+                let is_tuple = name == "items" && matches!(text.0, Part::Array(_));
+                if name != "items" || is_tuple == (key == "prefixItems") {
+                    place = place.or(Some((number, at)));
+                    own.push(text);
+                }
+            }
+        }
+        found.push((place, (key.as_str(), member, own)));
+    }
+    sort_by(&mut found, |(a, _), (b, _)| (a.is_none(), a).cmp(&(b.is_none(), b)));
+    found.into_iter().map(|(_, member)| member).collect()
+}
+
+/// The names that a member of a schema in the form of 2020-12 may have in a text: its own, and that of older drafts.
+fn names_in_texts<'k>(key: &'k str, members: &Map<String, Value>) -> [Option<&'k str>; 2] {
+    let old = match key {
+        "$defs" => Some("definitions"),
+        "prefixItems" => Some("items"),
+        "items" => Some("additionalItems"),
+        _ => None,
+    };
+    // What still has the old name is itself.
+    [Some(key), old.filter(|old| *old == "items" || !members.contains_key(*old))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Written;
+
+    fn again(text: &str, value: &str) -> String {
+        let value = holdall_json::parse(value.as_bytes(), 32).unwrap();
+        Written::read(text, 32).unwrap().text_of(&value)
+    }
+
+    #[test]
+    fn texts_come_back_as_they_were_written() {
+        for text in [
+            r#"{"z":1.50,"a":{"y":[{"d":1e2,"c":"\u00e9"}],"b":null},"m":[]}"#,
+            r#"[{"b":1,"a":2},{"a":1,"b":2}]"#,
+            "-0.0",
+            r#"{"type":"object","properties":{"items":{"b":1,"a":2},"definitions":{"d":1,"c":2}}}"#,
+        ] {
+            assert_eq!(again(text, text), text);
+        }
+    }
+
+    #[test]
+    fn what_changed_stands_where_it_stood_and_what_is_new_comes_last() {
+        let text = r#"{"z":1,"gone":2,"a":{"y":3,"x":4}}"#;
+        let value = r#"{"a":{"x":4,"w":6,"y":5},"b":7,"z":1}"#;
+        assert_eq!(again(text, value), r#"{"z":1,"a":{"y":5,"x":4,"w":6},"b":7}"#);
+    }
+
+    #[test]
+    fn forms_of_older_drafts_are_followed() {
+        let text = r##"{"type":"array","items":[{"$ref":"#/definitions/b"}],"additionalItems":false,"$defs":{"z":{"type":"null","title":"z"}},"definitions":{"b":{"type":"null","title":"b"},"a":{}}}"##;
+        let value = r##"{"$defs":{"a":{},"b":{"title":"b","type":"null"},"z":{"title":"z","type":"null"}},"items":false,"prefixItems":[{"$ref":"#/$defs/b"}],"type":"array"}"##;
+        let expected = r##"{"type":"array","prefixItems":[{"$ref":"#/$defs/b"}],"items":false,"$defs":{"z":{"type":"null","title":"z"},"b":{"type":"null","title":"b"},"a":{}}}"##;
+        assert_eq!(again(text, value), expected);
+    }
+}
