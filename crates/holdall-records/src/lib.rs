@@ -246,9 +246,10 @@ impl Records {
 
     /// Returns the record at `index`.
     ///
-    /// Its bytes are not compared with the digest of the component, which covers all records, unless the file was opened with
-    /// [`Check::All`](holdall_io::Check::All): then all were compared when the records were opened. Where they are compressed in
-    /// frames, the frame's own checksum is compared. [`Records::compare`] compares the digests at any time.
+    /// The record is not compared with the digest of its component, which covers all records. Only
+    /// [`Check::All`](holdall_io::Check::All) compares all bytes with the digest when the records are opened. If the
+    /// component is compressed in frames, the checksum of the frame is compared. [`Records::compare`] compares the digests
+    /// at any time.
     ///
     /// # Errors
     /// Returns `records/index` if `index` is out of range. If the bytes are neither mapped nor in memory, also the

@@ -179,8 +179,8 @@ impl Document {
         }
     }
 
-    /// Returns the text of the file's schema with another schema for the records of the dataset at a path; `None` if there is no such
-    /// dataset, or if the two schemas have different `$defs` of one name.
+    /// Returns the text of the file's schema with another schema for the records of the dataset at a path. Returns
+    /// `None` if there is no such dataset, or if the two schemas have different `$defs` with the same name.
     pub fn with_records(&self, path: &str, records: &Document) -> Option<String> {
         let pointer = self.dataset_pointer(path).ok()?;
         let (mut json, mut items) = (self.json.clone(), records.json.clone());
@@ -195,7 +195,7 @@ impl Document {
             defs.extend(own);
         }
         *json.pointer_mut(&pointer)?.get_mut("items")? = items;
-        // Its author's text stays where nothing changes.
+        // If nothing changes, the author's text is kept.
         if json == self.json {
             return Some(self.text.clone());
         }

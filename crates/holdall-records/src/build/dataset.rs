@@ -26,7 +26,7 @@ pub struct DatasetWriter {
     promise: Option<Promise>,
     name: String,
     pub(crate) kind: Value,
-    /// The text of `kind`, in its author's order: what a file has.
+    /// The text of `kind` in its author's order, which the file will contain.
     kind_text: String,
     pub(crate) schema: Schema,
     pub(crate) ty: TypeId,

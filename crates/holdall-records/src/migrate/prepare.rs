@@ -61,18 +61,18 @@ struct Options<'m> {
     /// Converters, by the path of their result.
     conversions: Vec<(&'m str, &'m Conversion)>,
     used: HashSet<&'m str>,
-    /// Datasets by their names in the file and in the new one.
+    /// The names of the datasets in the old file, and their names in the new one.
     names: Vec<String>,
     targets: Vec<String>,
 }
 
 impl Options<'_> {
-    /// A path of the new schema in the records of the dataset that is `target` there.
+    /// Parses a path of the new schema in the records of the dataset that is called `target` there.
     fn new_path(&self, text: &str, target: &str) -> Result<Option<Path>> {
         Path::within_dataset(text, target, self.targets.iter().map(String::as_str))
     }
 
-    /// A path in the records that the file has at `name`.
+    /// Parses a path in the records of the old file's dataset `name`.
     fn old_path(&self, text: &str, name: &str) -> Result<Option<Path>> {
         Path::within_dataset(text, name, self.names.iter().map(String::as_str))
     }

@@ -86,7 +86,9 @@ impl Flat {
                 (Some(chain), _) => TensorConverter::Named(chain),
                 (None, Some(_)) => TensorConverter::Function,
                 (None, None) => {
-                    return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+                    return Err(NO_CONVERTER.broken(
+                        "this converter is for members of records, but the path is a tensor",
+                    ));
                 }
             }),
         };
@@ -99,7 +101,7 @@ impl Flat {
             }
             TensorSource::Function => {
                 let Some(change) = conversion.and_then(|c| c.tensors.as_ref()) else {
-                    return Err(NO_CONVERTER.broken("there is no function for tensors"));
+                    return Err(NO_CONVERTER.broken("the conversion has no function for tensors"));
                 };
                 FlatSource::Made(tensor.clone(), Arc::clone(change), OnceLock::new())
             }

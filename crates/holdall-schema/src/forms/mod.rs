@@ -157,12 +157,12 @@ impl Joined {
         Joined(joined)
     }
 
-    /// The name of a definition among `$defs`.
+    /// Returns the name in `$defs` of a definition.
     fn name(&self, name: String) -> String {
         self.0.get(&name).cloned().unwrap_or(name)
     }
 
-    /// The `$ref` to a definition; `end` is what followed `#/definitions/`.
+    /// Returns the `$ref` to a definition. `end` is the text after `#/definitions/`.
     fn reference(&self, end: &str) -> String {
         match decode_name(end).and_then(|name| self.0.get(&name)) {
             Some(name) => reference(name),
@@ -171,11 +171,11 @@ impl Joined {
     }
 }
 
-/// `definitions` are `$defs`.
+/// Moves `definitions` to `$defs`.
 fn join_definitions(root: &mut Map<String, Value>, joined: &Joined) {
     let Some(Value::Object(definitions)) = root.remove("definitions") else { return };
     let defs = root.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
-    // `$defs` that is not an object is refused where schemas are compiled.
+    // Compiling refuses `$defs` that is not an object.
     let Some(defs) = defs.as_object_mut() else { return };
     defs.extend(definitions.into_iter().map(|(name, own)| (joined.name(name), own)));
 }
