@@ -274,17 +274,18 @@ impl Migration {
             if datasets.iter().map(about).collect::<Result<Vec<bool>>>()?.contains(&true) {
                 continue;
             }
-            let what = if is_whole {
-                "no tensor, and no member of a dataset,"
-            } else {
-                "no member of the dataset"
-            };
+            let what =
+                if is_whole { "no tensor and no dataset member" } else { "no dataset member" };
             let message = match old {
                 Some(old) => {
-                    format!("{what} of the file is `{}`, to be `{}`", old.shown(), new.shown())
+                    format!(
+                        "cannot rename `{}` to `{}`: {what} of the file has these paths",
+                        old.shown(),
+                        new.shown()
+                    )
                 }
                 None => {
-                    format!("{what} of the file is to be `{}`, which has a converter", new.shown())
+                    format!("cannot convert `{}`: {what} of the file has this path", new.shown())
                 }
             };
             return Err(UNKNOWN_PATH.broken(message).in_source(file.name()));
