@@ -113,7 +113,8 @@ impl Blob {
     pub fn range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         if index >= inner.runs.count {
-            let message = format!("run {index} of a blob with {} runs", inner.runs.count);
+            let message =
+                format!("run {index} is out of range for a blob with {} runs", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
         self.found(index).map_err(|e| self.in_context(e, index))

@@ -112,7 +112,7 @@ pub fn check_rows(
     let own = |e: Error| e.in_source(&schema.name);
     if schema.schema.extent(ty).map_err(own)?.stride == 0 {
         // A dataset cannot contain such records.
-        let e = SIZE.broken("records of 0 bytes");
+        let e = SIZE.broken("a record has 0 bytes");
         report.add(FindingLocation::Whole, own(e));
         return Ok(report);
     }
@@ -257,7 +257,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
             continue;
         }
         specs.push(TensorSpec::from_info(tensor.info()).ok_or_else(|| {
-            let e = UNKNOWN_LEN.broken("its decoded length is not known without decoding it");
+            let e = UNKNOWN_LEN.broken("the decoded length is only known after decoding it");
             e.in_tensor(tensor.name()).in_source(file.name())
         })?);
         if let (Layout::Records, Ok((_, kind)), Some(spec)) =

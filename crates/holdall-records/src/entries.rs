@@ -125,7 +125,10 @@ impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
         }
         let tag = u32::from_le_bytes(tag);
         let Some(variant) = union.variants.get(tag as usize) else {
-            let message = format!("tag {tag} of a union with {} variants", union.variants.len());
+            let message = format!(
+                "tag {tag} is out of range for a union with {} variants",
+                union.variants.len()
+            );
             return Err(UNION_TAG.broken(message));
         };
         self.part(variant.ty, u64::from(union.start), bytes)

@@ -355,8 +355,8 @@ fn check_range(range: &Range<u64>, count: u64) -> Result<()> {
 fn outside(range: &Range<u64>, count: u64) -> Error {
     let Range { start, end } = range;
     INDEX.broken(match start > end && *end == count {
-        true => format!("records from {start} on, of {count}"),
-        false => format!("records {start}..{end} of {count}"),
+        true => format!("records from {start} on are out of range: there are {count}"),
+        false => format!("records {start}..{end} are out of range: there are {count}"),
     })
 }
 

@@ -82,7 +82,7 @@ fn of_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) 
 
 fn of_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
     if let Some(name) = symbols.keys().next() {
-        return Err(no_symbol(name, "in a tensor file every symbol has its number"));
+        return Err(no_symbol(name, "in a tensor file, all symbols already have numbers"));
     }
     for tensor in file.tensors() {
         // A name that is not a path becomes a path of one segment.

@@ -102,7 +102,7 @@ impl<'r> Record<'r> {
         let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
         match found.map_err(|e| self.in_context(e))? {
             Value::Object(_) => text(bytes).map(Some).map_err(|e| self.in_context(e)),
-            _ => Err(self.in_context(JSON.broken("JSON that is not an object"))),
+            _ => Err(self.in_context(JSON.broken("the JSON is not an object"))),
         }
     }
 

@@ -52,7 +52,7 @@ holdall_core::error::rules! {
         hint "build with the feature `parquet`, or use the Python package, which reads and writes them with pyarrow";
     /// A damaged Parquet or Arrow file.
     pub COLUMNS: Malformed "input/columns"
-        "A Parquet or Arrow file is complete, and its footer, pages and messages describe what is in it."
+        "A Parquet or Arrow file is complete, and its footer, pages and messages describe its contents."
         hint "get the file again, or check it with the program that wrote it";
     /// A Parquet or Arrow file that needs too much memory.
     pub COLUMNS_LIMIT: Limit "input/columns-limit"

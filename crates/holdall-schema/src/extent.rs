@@ -193,7 +193,7 @@ pub(crate) fn fit(size: Option<u64>) -> Result<u64> {
 pub(crate) fn in_memory(size: u64) -> Result<usize> {
     match isize::try_from(size).ok().and_then(|s| usize::try_from(s).ok()) {
         Some(size) => Ok(size),
-        None => Err(SIZE_OVERFLOW.broken(format!("{size} bytes do not fit memory"))),
+        None => Err(SIZE_OVERFLOW.broken(format!("{size} bytes do not fit in memory"))),
     }
 }
 
@@ -205,5 +205,5 @@ fn overflow() -> Error {
 /// Returns a type of the arena.
 pub(crate) fn get(types: &[Type], id: TypeId) -> Result<&Type> {
     let found = usize::try_from(id.0).ok().and_then(|at| types.get(at));
-    found.ok_or_else(|| crate::rules::UNKNOWN_PATH.broken("the type is of another schema"))
+    found.ok_or_else(|| crate::rules::UNKNOWN_PATH.broken("the type belongs to another schema"))
 }

@@ -249,7 +249,7 @@ impl<'w> Outline<'w> {
             self.steps = self.steps.saturating_add(row.path.0.len() as u64);
             let most = self.limits.nodes.saturating_mul(STEPS);
             if self.steps > most {
-                let message = format!("the paths have more than {most} steps together");
+                let message = format!("the paths have more than {most} segments in total");
                 return Err(rules::TOO_LARGE.broken(message));
             }
             self.rows.push(row);

@@ -176,7 +176,7 @@ impl<'v> Defs<'v> {
             let name = target.and_then(def_name);
             let Some(next) = name.and_then(|n| self.defs?.get(&n)) else {
                 let most = self.max_hops;
-                return Err(DEPTH.broken(format!("more than {most} `$ref` in a row")));
+                return Err(DEPTH.broken(format!("a chain of `$ref` is longer than {most}")));
             };
             at = next;
         }

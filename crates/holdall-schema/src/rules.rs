@@ -26,7 +26,7 @@ crate::error::rules! {
     pub SIZE_OVERFLOW: Malformed "schema/size-overflow" "Sizes fit in 63 bits.";
     /// More nodes than the limit.
     pub TOO_LARGE: Limit "schema/too-large"
-        "A schema has at most `Limits::schema_nodes` nodes, and a question about its paths visits at most as many."
+        "A schema has at most `Limits::schema_nodes` nodes, and an operation on its paths visits at most as many."
         remedies [RaiseLimit { limit: "schema_nodes", at_least: None }];
     /// Nested more deeply than the limit.
     pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep."
@@ -35,7 +35,7 @@ crate::error::rules! {
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
     /// A keyword with another meaning in the declared draft than in 2020-12.
     pub DRAFT: Malformed "schema/draft"
-        "A schema means the same by draft 2020-12 as by the draft that `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
+        "A schema has the same meaning in draft 2020-12 as in the draft that `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
     /// A custom keyword that already has a meaning.
     pub OWN_KEYWORD: Misuse "schema/own-keyword"
         "A custom keyword has a name that neither JSON Schema nor this format uses."
@@ -61,7 +61,7 @@ crate::error::rules! {
         "A union names its discriminator, and its `mapping` has at least one struct, none of which has a member of that name.";
     /// An invalid dtype or shape of a tensor.
     pub TENSOR: Malformed "schema/tensor"
-        "A tensor's `dtype` is one of safetensors, its `shape` an array of counts, `null` and names \
+        "A tensor's `dtype` is a dtype of safetensors, and its `shape` is an array of counts, `null` and names \
          of symbols; in a record its elements fill whole bytes.";
     /// A tensor in a record whose size is not known.
     pub OPEN_SHAPE: Malformed "schema/open-shape"

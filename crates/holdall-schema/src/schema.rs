@@ -229,7 +229,7 @@ impl Schema {
             Dim::Any => None,
         };
         let dims = tensor.shape.iter().flatten().map(number).collect::<Option<Vec<u64>>>();
-        dims.ok_or_else(|| OPEN_SHAPE.broken("a tensor whose shape is not known"))
+        dims.ok_or_else(|| OPEN_SHAPE.broken("the shape of the tensor is not known"))
     }
 }
 

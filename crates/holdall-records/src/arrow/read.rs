@@ -63,7 +63,7 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
             Arc::new(made.map_err(refused)?)
         }
         // `Fields` created the field for the kind that was gathered, so this does not happen.
-        (_, other) => return Err(ARROW.broken(format!("values of another kind for {other}"))),
+        (_, other) => return Err(ARROW.broken(format!("the values do not fit the type {other}"))),
     })
 }
 

@@ -121,11 +121,12 @@ pub(super) const ITEM: &str = "item";
 
 /// Returns the type of a tensor's elements.
 pub(super) fn element(tensor: &TensorType) -> Result<Element> {
-    let any = || OPEN_SHAPE.broken("a tensor of any dtype");
+    let any = || OPEN_SHAPE.broken("the dtype of the tensor is not known");
     tensor.dtype.map(Element::Of).ok_or_else(any)
 }
 
 fn count(len: u64) -> Result<i32> {
-    let too_long = |_| -> Error { ARROW.broken(format!("a list of {len} elements")) };
+    let too_long =
+        |_| -> Error { ARROW.broken(format!("a list of {len} elements is too long for Arrow")) };
     i32::try_from(len).map_err(too_long)
 }

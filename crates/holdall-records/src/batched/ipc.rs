@@ -58,7 +58,7 @@ fn file(source: &Source) -> Result<Begun> {
         return Err(COLUMNS.broken(message));
     }
     let size = i32::from_le_bytes(size.try_into().unwrap_or_default());
-    let size = u64::try_from(size).map_err(|_| broken(format!("a footer of {size} bytes")))?;
+    let size = u64::try_from(size).map_err(|_| broken(format!("invalid footer length {size}")))?;
     check_head(source, size)?;
     let at = start.checked_sub(size);
     let at =
@@ -126,14 +126,14 @@ fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
     let head = source.get(at, len)?;
     let body = message(&head)?.bodyLength();
     let placed = i64::try_from(at).ok().zip(i32::try_from(len).ok());
-    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message that is too long"))?;
+    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message is too long"))?;
     Ok(Some(Block::new(at, len, body)))
 }
 
 /// Parses the description of a message, which is preceded by its length.
 fn message(head: &[u8]) -> Result<arrow_ipc::Message<'_>> {
     let start = if head.starts_with(&CONTINUES) { 8 } else { 4 };
-    let text = head.get(start..).ok_or_else(|| COLUMNS.broken("a message without a header"))?;
+    let text = head.get(start..).ok_or_else(|| COLUMNS.broken("a message has no header"))?;
     guarded(|| root_as_message(text).map_err(odd))
 }
 
@@ -186,10 +186,10 @@ impl Batches {
                 message.header_as_dictionary_batch().and_then(|d| d.data())
             }
             other => {
-                return Err(COLUMNS.broken(format!("a message of the type {other:?}")));
+                return Err(COLUMNS.broken(format!("unexpected message of type {other:?}")));
             }
         };
-        let described = described.ok_or_else(|| COLUMNS.broken("a message without columns"))?;
+        let described = described.ok_or_else(|| COLUMNS.broken("a message has no columns"))?;
         check(&self.source, &described, body_bytes)?;
         let buffer = Buffer::from(bytes.clone());
         let decoder = &mut self.decoder;
@@ -230,6 +230,6 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let stored = body.len() as u64;
     source.check("the columns of a batch", decoded, stored)?;
     let rows = u64::try_from(batch.length())
-        .map_err(|_| COLUMNS.broken(format!("a batch of {} rows", batch.length())))?;
+        .map_err(|_| COLUMNS.broken(format!("invalid number of rows: {}", batch.length())))?;
     source.check("the rows of a batch", rows, stored)
 }

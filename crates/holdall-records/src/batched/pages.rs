@@ -55,7 +55,7 @@ pub(super) fn check(source: &Source, group: &RowGroupMetaData) -> Result<Sizes> 
     }
     source.check("the data that must be in memory at once", at_once, sizes.stored)?;
     let rows = u64::try_from(group.num_rows())
-        .map_err(|_| COLUMNS.broken(format!("a row group of {} rows", group.num_rows())))?;
+        .map_err(|_| COLUMNS.broken(format!("invalid number of rows: {}", group.num_rows())))?;
     source.check("rows", rows, sizes.stored)?;
     Ok(sizes)
 }

@@ -43,7 +43,7 @@ impl Begun {
         let all: Vec<String> =
             names.out.values().map(|name| format!("`{}`", name.shown())).collect();
         let verb = if all.len() == 1 { "was" } else { "were" };
-        Err(NOT_ADDED.broken(format!("{} {verb} begun and not added to the file", all.join(", "))))
+        Err(NOT_ADDED.broken(format!("{} {verb} begun, but not added to the file", all.join(", "))))
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {

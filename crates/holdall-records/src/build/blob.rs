@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// A blob under construction: see [`Build::blob`](super::Build::blob).
-#[must_use = "it is in no file before `Build::add`"]
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct BlobWriter {
     promise: Option<Promise>,
     name: String,

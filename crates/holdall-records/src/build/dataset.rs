@@ -21,7 +21,7 @@ use std::path::Path;
 /// A dataset under construction: see [`Build::dataset`](super::Build::dataset).
 ///
 /// After an error about a record, the dataset is in the same state as before that record.
-#[must_use = "it is in no file before `Build::add`"]
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct DatasetWriter {
     promise: Option<Promise>,
     name: String,

@@ -65,7 +65,7 @@ use std::path::PathBuf;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "there is no file before `finish`"]
+#[must_use = "the file is only written by `finish`"]
 pub struct Build {
     path: PathBuf,
     folder: PathBuf,
@@ -101,7 +101,7 @@ pub struct BuildReport {
 }
 
 /// A dataset or a blob that is complete.
-#[must_use = "it is in no file before `Build::add`"]
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct FinishedTensor {
     promise: Option<Promise>,
     kind: String,

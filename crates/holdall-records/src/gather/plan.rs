@@ -121,7 +121,7 @@ impl<'s> Plan<'s> {
                 (job, ColumnKind::Fixed(*items))
             }
             Kind::Tensor(tensor) => {
-                let any = || OPEN_SHAPE.broken("a tensor of any dtype");
+                let any = || OPEN_SHAPE.broken("the dtype of the tensor is not known");
                 let dtype = tensor.dtype.ok_or_else(any)?;
                 // As above.
                 let count = schema.dims(tensor)?.iter().product::<u64>() as usize;

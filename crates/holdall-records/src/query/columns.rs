@@ -71,7 +71,7 @@ pub(crate) fn or_like_member(e: Error, schema: &Schema, ty: TypeId, given: &str)
     let more = if names.len() > LISTED { ", …" } else { "" };
     match listed.is_empty() {
         true => e,
-        false => e.with_hint(format!("there are {}{more}", listed.join(", "))),
+        false => e.with_hint(format!("available: {}{more}", listed.join(", "))),
     }
 }
 

@@ -328,7 +328,7 @@ fn or_like<'a>(e: Error, given: &str, all: impl Iterator<Item = &'a str> + Clone
     let listed: Vec<_> =
         all.clone().take(LISTED).map(|value| format!("`{}`", value.shown())).collect();
     let more = if all.count() > LISTED { ", …" } else { "" };
-    e.with_hint(format!("there are {}{more}", listed.join(", ")))
+    e.with_hint(format!("available: {}{more}", listed.join(", ")))
 }
 
 /// Largest number of an enum's values to list.

@@ -154,7 +154,9 @@ impl Export {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let failed = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => EXISTS.broken("there is something already"),
+            std::io::ErrorKind::AlreadyExists => {
+                EXISTS.broken("a file of this name already exists")
+            }
             _ => io(e, "writing"),
         };
         if let Some(folder) = path.parent() {

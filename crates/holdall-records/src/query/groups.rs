@@ -68,7 +68,7 @@ impl Groups {
         let len = texts + (values.len() + 2) * size_of::<Option<String>>();
         self.taken = self.taken.saturating_add(len as u64);
         if self.taken > self.most {
-            let message = format!("more than {} bytes of different values", self.most);
+            let message = format!("the different values take more than {} bytes", self.most);
             let e = SORTED
                 .broken(message)
                 .with_remedy(Remedy::RaiseLimit { limit: "decoded_len", at_least: None });

@@ -109,7 +109,7 @@ impl RecordSorter {
         if self.taken > self.most {
             let most = self.most;
             let message = format!(
-                "more than {most} bytes of members to sort by, of {} records",
+                "the values to sort by take more than {most} bytes, after {} records",
                 self.found.len()
             );
             let e = SORTED

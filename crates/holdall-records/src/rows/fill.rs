@@ -245,7 +245,8 @@ impl<'s> Fill<'s> {
     ) -> Result<()> {
         let (size, most) = (self.encoder.size(), self.limits.decoded_len);
         if size as u64 > most {
-            return Err(TOO_LARGE.broken(format!("a record of {size} bytes, over {most}")));
+            return Err(TOO_LARGE
+                .broken(format!("the record has {size} bytes; at most {most} are allowed")));
         }
         self.record.resize(size, 0);
         self.heap.clear();

@@ -50,7 +50,7 @@ impl Table {
             Err(e) => return Err(csv_error(e, 1, name)),
         };
         if names.is_empty() {
-            return Err(TABLE.broken("there is no first line with names").in_source(name));
+            return Err(TABLE.broken("the first line with names is missing").in_source(name));
         }
         Ok(Table { reader, names, comma, row: Fields::new(), quotes })
     }

@@ -395,7 +395,9 @@ impl Accessor {
     /// Returns `record/length` if `record` is too short.
     pub fn make_there(&self, record: &mut [u8]) -> Result<()> {
         let len = record.len();
-        let short = || LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size));
+        let short = || {
+            LENGTH.broken(format!("found {len} bytes for a record of {} bytes", self.record.size))
+        };
         for guard in &self.guards {
             match guard {
                 Guard::Bit { byte, mask } => *record.get_mut(*byte).ok_or_else(short)? |= mask,
@@ -430,7 +432,8 @@ impl Accessor {
         let (byte, mask) = (*byte, *mask);
         let len = record.len();
         let Some(bytes) = record.get_mut(self.start..self.end) else {
-            return Err(LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size)));
+            return Err(LENGTH
+                .broken(format!("found {len} bytes for a record of {} bytes", self.record.size)));
         };
         bytes.fill(0);
         if let Some(bits) = record.get_mut(byte) {
@@ -445,7 +448,11 @@ impl Accessor {
 
     #[cold]
     fn short(&self, record: &[u8]) -> crate::Error {
-        LENGTH.broken(format!("{} bytes for a record of {}", record.len(), self.record.size))
+        LENGTH.broken(format!(
+            "found {} bytes for a record of {} bytes",
+            record.len(),
+            self.record.size
+        ))
     }
 
     #[cold]
@@ -466,5 +473,5 @@ impl Accessor {
 
 #[cold]
 fn bad_tag(tag: u32, variants: usize) -> crate::Error {
-    UNION_TAG.broken(format!("tag {tag} of a union with {variants} variants"))
+    UNION_TAG.broken(format!("tag {tag} is out of range for a union with {variants} variants"))
 }

@@ -95,7 +95,7 @@ impl<'i> Keyword<'i> for Step {
     fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
         match self.is_valid(value) {
             true => Ok(()),
-            false => Err(ValidationError::custom("too much to try")),
+            false => Err(ValidationError::custom("too many parts of the schema were tried")),
         }
     }
 

@@ -176,7 +176,7 @@ impl<'v> Compiler<'v> {
             || properties.iter().any(|p| self.leads(p.node) == Leads::ToReferences);
         let list = items.filter(|id| self.leads(*id) == Leads::ToReferences);
         if let Some(keyword) = others {
-            let message = format!("references below `{}`", keyword.shown());
+            let message = format!("references are not allowed below `{}`", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         if !is_object && list.is_none() {
@@ -190,7 +190,7 @@ impl<'v> Compiler<'v> {
                 Ok(self.object(properties, additional, others))
             }
             Some(_) if is_object => {
-                let message = "references below `items` and below members";
+                let message = "references are not allowed both below `items` and below members";
                 Err(at.broken(&REFERENCE_KEYWORD, message))
             }
             Some(items) => {

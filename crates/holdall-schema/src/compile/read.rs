@@ -94,7 +94,8 @@ pub(super) fn kind<'v>(
             .filter(|_| !PLAIN.iter().any(|ty| node.get("type") == Some(&(*ty).into())))),
         Some((second, _)) => {
             let first = found.map_or("", |(k, _)| k);
-            let message = format!("`TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
+            let message =
+                format!("found both `TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
             Err(at.broken(&KIND, message))
         }
     }

@@ -186,7 +186,7 @@ impl Missing<'_> {
         let Node::Object(object) = self.schema.schema.node(id) else { return Ok(()) };
         for property in &object.properties {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
-                TOO_LARGE.broken(format!("a schema with more than {} paths", self.limits.nodes))
+                TOO_LARGE.broken(format!("the schema has more than {} paths", self.limits.nodes))
             })?;
             let path = at.then(Segment::Name(Arc::clone(&property.name)));
             let next = self.present.range(&path..).next();

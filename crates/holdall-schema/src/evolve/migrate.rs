@@ -69,7 +69,7 @@ impl Migrator<'_> {
         let plan = self.resolution;
         for (found, wanted) in [(record.len(), plan.from_size), (out.len(), plan.to_size)] {
             if found != wanted {
-                let message = format!("expected a record of {wanted} bytes, found {found}");
+                let message = format!("found {found} bytes for a record of {wanted} bytes");
                 return Err(LENGTH.broken(message));
             }
         }
@@ -133,7 +133,10 @@ impl Work<'_> {
                 let place = read_place(*from, bytes);
                 let found = usize::try_from(place).ok().and_then(|p| places.get(p));
                 let Some(place) = found else {
-                    let message = format!("index {place} of an enum with {} values", places.len());
+                    let message = format!(
+                        "index {place} is out of range for an enum with {} values",
+                        places.len()
+                    );
                     return Err(ENUM_INDEX.broken(message).into());
                 };
                 put_place(*to, *place, out);
@@ -220,7 +223,8 @@ impl Work<'_> {
     ) -> Outcome<()> {
         let tag = read_place(from, bytes);
         let Some(variant) = usize::try_from(tag).ok().and_then(|t| variants.get(t)) else {
-            let message = format!("tag {tag} of a union with {} variants", variants.len());
+            let message =
+                format!("tag {tag} is out of range for a union with {} variants", variants.len());
             return Err(UNION_TAG.broken(message).into());
         };
         put_place(to, variant.tag, out);

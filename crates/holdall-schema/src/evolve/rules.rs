@@ -10,10 +10,10 @@ crate::error::rules! {
         hint "give the member a `default`, make it optional, or declare its old name";
     /// A value that cannot be converted without a converter.
     pub NO_CONVERTER: Misuse "evolve/no-converter"
-        "Everything in the file is in the schema that it is read with: unchanged, widened, or by a converter.";
+        "Every value in the file fits the schema that it is read with: unchanged, widened, or through a converter.";
     /// An unknown converter.
     pub CONVERTER: Misuse "evolve/converter"
-        "A converter is one of those that have a name, with the arguments that it takes."
+        "A converter has a known name and the arguments that it requires."
         hint "`cast`, `round`, `scale(K)`, `offset(K)`, `clamp(MIN,MAX)`, `map(OLD=NEW,…)`, `parse`, \
               `text`, `split(SEP)`, `join(SEP)`, `member(NAME)`, `const(VALUE)`, `reshape`; several \
               with `|` between them";

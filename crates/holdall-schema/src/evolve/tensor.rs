@@ -99,7 +99,7 @@ impl TensorType {
             return Err(OPEN_SHAPE.broken("a tensor with a `default` has one dtype and one shape"));
         };
         let Some(bits) = self.known_count().and_then(|n| n.checked_mul(dtype.bits())) else {
-            return Err(SIZE_OVERFLOW.broken("a tensor of 2^64 bits or more"));
+            return Err(SIZE_OVERFLOW.broken("the tensor has 2^64 bits or more"));
         };
         if !bits.is_multiple_of(8) {
             return Err(TENSOR.broken(format!("{bits} bits of elements are not whole bytes")));
@@ -114,11 +114,11 @@ impl TensorType {
         let in_default = |e: Error| e.within("the default");
         let schema = Schema::compile_record(&kind, limits).map_err(in_default)?;
         let Some(ty) = schema.record() else {
-            return Err(TENSOR.broken("a tensor without a type"));
+            return Err(TENSOR.broken("the tensor has no type"));
         };
         let size = schema.extent(ty)?.size;
         if size > limits.decoded_len {
-            return Err(TOO_LARGE.broken(format!("a default of {size} bytes")));
+            return Err(TOO_LARGE.broken(format!("the default takes {size} bytes")));
         }
         let mut pattern = vec![0; in_memory(size)?];
         Encoder::new(&schema, ty, limits)?

@@ -127,7 +127,8 @@ impl<'s> Encoder<'s> {
         heap: &mut H,
     ) -> Result<()> {
         if record.len() != self.size {
-            let message = format!("{} bytes for a record of {}", record.len(), self.size);
+            let message =
+                format!("found {} bytes for a record of {} bytes", record.len(), self.size);
             return Err(LENGTH.broken(message));
         }
         record.fill(0);
@@ -374,7 +375,7 @@ impl<H: Heap> Run<'_, H> {
     ) -> Outcome<()> {
         expect(input, Token::Object, "a tensor")?;
         let Some(dtype) = tensor.dtype else {
-            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+            return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         input.begin_object()?;
         let (mut has_dtype, mut has_shape, mut has_data) = (false, false, false);

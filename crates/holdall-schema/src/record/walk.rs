@@ -78,7 +78,7 @@ impl Schema {
     ) -> Result<()> {
         let size = self.extent(ty)?.size;
         if record.len() as u64 != size {
-            let message = format!("{} bytes for a record of {size}", record.len());
+            let message = format!("found {} bytes for a record of {size} bytes", record.len());
             return Err(LENGTH.broken(message));
         }
         let depth = limits.json_depth();
@@ -204,7 +204,10 @@ impl<'w, O: Output> Walk<'w, O> {
         let tag = read_place(union.width, bytes);
         let variant = usize::try_from(tag).ok().and_then(|t| union.variants.get(t));
         let Some(variant) = variant else {
-            let message = format!("tag {tag} of a union with {} variants", union.variants.len());
+            let message = format!(
+                "tag {tag} is out of range for a union with {} variants",
+                union.variants.len()
+            );
             return Err(UNION_TAG.broken(message).into());
         };
         let slot = self.slot(Some(u64::from(union.start)), variant.ty, bytes)?;
@@ -254,7 +257,7 @@ impl<'w, O: Output> Walk<'w, O> {
 
     fn tensor(&mut self, tensor: &TensorType, bytes: &'w [u8]) -> Outcome<()> {
         let Some(dtype) = tensor.dtype else {
-            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+            return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         let shape = self.schema.dims(tensor)?;
         let element = Num::of_dtype(dtype);
@@ -383,7 +386,10 @@ pub(crate) fn read_place(width: PlaceWidth, bytes: &[u8]) -> u32 {
 pub(crate) fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
     let place = read_place(e.width, bytes);
     e.value(place).ok_or_else(|| {
-        ENUM_INDEX.broken(format!("index {place} of an enum with {} values", e.values.len()))
+        ENUM_INDEX.broken(format!(
+            "index {place} is out of range for an enum with {} values",
+            e.values.len()
+        ))
     })
 }
 

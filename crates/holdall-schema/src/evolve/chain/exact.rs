@@ -170,7 +170,9 @@ impl Exact {
             Scalar::Boolean => match bytes {
                 [byte @ (0 | 1)] => Exact::Int((*byte).into()),
                 _ => {
-                    return Err(crate::record::rules::BOOL_BYTE.broken("a byte is neither 0 nor 1"));
+                    return Err(
+                        crate::record::rules::BOOL_BYTE.broken("a boolean is neither 0 nor 1")
+                    );
                 }
             },
             Scalar::Int8 => Exact::Int(i8::from_le_bytes(le(bytes)).into()),
