@@ -120,13 +120,13 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
         let args = ["build", "--schema", &schema, "--records", "-", "-o", &out, "--json"];
         let error = holdall_with(args, b"{\"a\": 1}").error();
         assert_eq!(error["source"], json!(out));
-        let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
+        let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which support records and blobs";
         assert_eq!(error["hint"], json!(hint));
     }
     // A member whose name resembles an existing one.
     let args = ["build", "--schema", &schema, "--records", "-", "--files", ".", "-fo", &out];
     let found = holdall_with([&args[..], &["--file-member", "bb"]].concat(), b"").ends_with(2);
-    assert!(found.err.contains("there is no member `bb` [schema/unknown-path]"), "{found:?}");
+    assert!(found.err.contains("unknown member `bb` [schema/unknown-path]"), "{found:?}");
     assert!(found.err.ends_with("hint: did you mean `b`?\n"), "{found:?}");
     // Without records, there is no dataset.
     build("", &["-f"]).ends_with(0);

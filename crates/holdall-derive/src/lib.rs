@@ -1,4 +1,4 @@
-//! `#[derive(Record)]`: see `holdall::records::FromRecord`, which says what it is for.
+//! `#[derive(Record)]`: see `holdall::records::FromRecord` for what it does.
 #![forbid(unsafe_code)]
 
 use proc_macro2::TokenStream;
@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, LitStr, parse_macro_input};
 
-/// What `holdall::records::Record` is; its docs are there.
+/// Derives `holdall::records::FromRecord`; the documentation is at `holdall::records::Record`.
 #[proc_macro_derive(Record, attributes(record))]
 pub fn record(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -57,7 +57,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     })
 }
 
-/// Whether a struct has the layout of C.
+/// Returns `true` if a struct has `#[repr(C)]`.
 fn is_repr_c(attributes: &[Attribute]) -> Result<bool, Error> {
     let mut found = false;
     for attribute in attributes.iter().filter(|a| a.path().is_ident("repr")) {
@@ -75,13 +75,13 @@ fn is_repr_c(attributes: &[Attribute]) -> Result<bool, Error> {
     Ok(found)
 }
 
-/// The member of the schema that a field mirrors; `None` for one that stands for padding.
+/// Returns the name of the schema's member for a field, or `None` for a field that is padding.
 fn member_name(field: &Field) -> Result<Option<String>, Error> {
     let mut name = None;
     for attribute in field.attrs.iter().filter(|a| a.path().is_ident("record")) {
         attribute.parse_nested_meta(|meta| {
             if !meta.path.is_ident("name") {
-                return Err(meta.error("`#[record(name = \"…\")]` is all there is"));
+                return Err(meta.error("unknown argument; expected `#[record(name = \"…\")]`"));
             }
             name = Some(meta.value()?.parse::<LitStr>()?.value());
             Ok(())

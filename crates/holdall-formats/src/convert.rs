@@ -9,7 +9,7 @@ use holdall_schema::{Chain, TensorDType};
 /// Appends what elements become; the bytes are whole ones, of which the first has the number `first`.
 ///
 /// # Errors
-/// `evolve/value`; `evolve/no-converter` for types that the converter does not take.
+/// Returns `evolve/value`; `evolve/no-converter` for types that the converter does not take.
 pub fn convert_elements(
     chain: &Chain,
     first: u64,
@@ -18,7 +18,7 @@ pub fn convert_elements(
 ) -> Result<()> {
     let takes = |(a, b): &(_, _)| chain.takes(*a, *b);
     let Some((old, new)) = from.scalar().zip(to.scalar()).filter(takes) else {
-        let message = format!("`{chain}` does not make elements of {to} from those of {from}");
+        let message = format!("`{chain}` cannot convert elements of {from} to {to}");
         return Err(NO_CONVERTER.broken(message));
     };
     let width = usize::try_from(old.size()).unwrap_or(usize::MAX).max(1);

@@ -394,7 +394,7 @@ fn what_has_no_function_is_named() {
     let kind = json!({"TypeDef:Struct": members, "required": members, "properties": properties});
     let (schema, text) = wgsl(&kind, "R");
     for (name, _, what) in elsewhere {
-        let said = format!("\n// {name}: {what}; it lies in the component `heap`.\n");
+        let said = format!("\n// {name}: {what}; its data is in the component `blob_data`.\n");
         assert!(text.contains(&said) && !text.contains(&format!("fn r_{name}(")), "{said}{text}");
     }
     let stride = schema.extent(schema.record().unwrap()).unwrap().stride as usize;

@@ -1,4 +1,4 @@
-//! Reading ahead in a component that is asked for in small ranges: one behind the other, or many together.
+//! Read-ahead for a component that is read in small ranges, one after the other or many together.
 
 use bytes::Bytes;
 use holdall_core::Result;
@@ -6,40 +6,42 @@ use holdall_core::read::join;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Runs of ranges that are followed at once: threads that each go through a part of the records.
+/// Number of sequential readers that are followed at once, for example threads that each read a part of the records.
 const RUNS: usize = 8;
 
-/// Bytes that may lie between one range and the next for both to be one run.
+/// Largest gap in bytes between two ranges that count as sequential.
 const GAP: u64 = 16 << 10;
 
-/// Bytes that are read ahead first; each time four times as many, up to [`MOST`] or what is good to read at a time.
+/// Length of the first read-ahead in bytes. Each further one is four times as long, up to [`MOST`] or the source's
+/// preferred length of a read.
 const FIRST: u64 = 32 << 10;
 
-/// Bytes kept for each run.
+/// Largest number of bytes that are kept for each sequential reader.
 const MOST: u64 = 4 << 20;
 
-/// Bytes kept of what was read together; more where that was more.
+/// Number of bytes to keep of ranges that were read together; more if a single group was larger.
 const TOGETHER: usize = 32 << 20;
 
-/// Ranges that were read, and what follows them.
+/// A cache of ranges that were read, and of the bytes that follow them.
 ///
-/// A range alone is read as it is. The one behind it, and what comes after that, is read with more and more of what follows, so
-/// that the entries of many records cost few reads. Of these at most 32 MiB are kept, and as much of what was read together.
+/// The first range of a run is read as it is. The following ranges are read with more and more of the bytes that
+/// follow, so that the entries of many records need few reads. At most 32 MiB of read-ahead is kept, and as much of
+/// ranges that were read together.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// The run that was asked for last is the last.
+    /// The most recently used run is last.
     runs: Mutex<Vec<Run>>,
-    /// What was read together, in rising order of where it starts; what came last is the last.
+    /// Ranges that were read together: each group is sorted by offset, and the most recent group is last.
     together: Mutex<Vec<Vec<(u64, Bytes)>>>,
 }
 
 struct Run {
-    /// What is kept, and where it starts.
+    /// The offset where the kept bytes start.
     start: u64,
     kept: Bytes,
-    /// Where the range ended that was asked for last.
+    /// The end of the last requested range.
     asked: u64,
-    /// How much the next read takes.
+    /// The length of the next read in bytes.
     next: u64,
 }
 
@@ -56,7 +58,7 @@ impl Run {
 }
 
 impl Ahead {
-    /// A range of what was read together.
+    /// Returns a range if it is among those that were read together.
     pub(super) fn near(&self, range: &Range<u64>) -> Option<Bytes> {
         let together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
         together.iter().rev().find_map(|set| {
@@ -68,7 +70,7 @@ impl Ahead {
         })
     }
 
-    /// Reads these ranges together by `read`, as far as they are not kept.
+    /// Reads those of these ranges that are not cached, together, with `read`.
     pub(super) fn bring(
         &self,
         mut ranges: Vec<Range<u64>>,
@@ -92,7 +94,8 @@ impl Ahead {
         Ok(())
     }
 
-    /// A range of `len` bytes, by `read` where it is not kept; `piece` bytes are good to read at a time.
+    /// Returns a range of a component of `len` bytes; calls `read` if it is not cached. `piece` is the preferred length
+    /// of a read in bytes.
     pub(super) fn get(
         &self,
         range: Range<u64>,
@@ -119,7 +122,7 @@ impl Ahead {
         };
         let mut whole = range.start..range.end.max(range.start.saturating_add(next).min(len));
         let kept = match read(whole.clone()) {
-            // What follows may be damaged; nobody has asked for it.
+            // Only the bytes after the requested range may be damaged; these were not requested.
             Err(_) if whole.end > range.end => {
                 whole = range.clone();
                 read(range.clone())?
@@ -127,7 +130,7 @@ impl Ahead {
             kept => kept?,
         };
         let next = (next.max(FIRST / 4) * 4).min(MOST).min(piece.max(FIRST));
-        // A long range would be kept for nothing: what follows it is asked for next.
+        // A long range is not kept, because the next request starts after it.
         let kept_here = if whole.end == range.end { Bytes::new() } else { kept.clone() };
         let run = Run { start: whole.start, kept: kept_here, asked: range.end, next };
         let mut runs = runs();

@@ -1,4 +1,4 @@
-//! Records by their places, read together.
+//! Records by their indices, read in groups.
 
 use super::entries::{From, Mover};
 use super::{Accessor, Record, Records, placed};
@@ -9,29 +9,29 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Records that are read together, at most.
+/// Largest number of records that are read together.
 pub(super) const RECORDS: usize = 4096;
-/// Records that are read together first, where not all may be wanted.
+/// Number of records in the first group if the caller may not want all of them.
 const FEW: usize = 32;
-/// Bytes that are read together of what they point at, at most.
+/// Largest number of heap bytes that are read together for these records.
 pub(super) const HEAP: u64 = 16 << 20;
-/// How often entries are followed that lie in what others point at.
+/// Largest depth to which entries inside of heap data are followed.
 const ROUNDS: usize = 4;
 
-/// Records at some places: see [`Records::at`].
+/// The records at a list of indices: see [`Records::at`].
 pub struct RecordsAt<'r> {
     records: &'r Records,
     places: Places,
     parts: Vec<Accessor>,
-    /// How many are read together next, at most.
+    /// Largest number of records in the next group.
     most: usize,
 }
 
-/// Places that are handed out one by one, some of them together once what they need was read.
+/// Indices that are returned one by one. What they need is read for several of them at once.
 #[derive(Default)]
 pub(super) struct Places {
     left: std::vec::IntoIter<u64>,
-    /// Of how many of the next what is needed was read.
+    /// The number of next indices whose bytes were already read.
     near: usize,
 }
 
@@ -44,7 +44,8 @@ impl Places {
         self.left.len()
     }
 
-    /// The next one. `bring` reads what those that are left need, or some of them, and says of how many; where that fails no other follows.
+    /// Returns the next index. `bring` reads the bytes for the remaining indices or the first few of them, and returns
+    /// for how many it did. If `bring` fails, no further index follows.
     pub(super) fn next(
         &mut self,
         bring: impl FnOnce(&[u64]) -> Result<usize>,
@@ -63,7 +64,8 @@ impl Places {
     }
 }
 
-/// Whether bytes of a tensor came. What is wrong with single ones is told with the record, or the run, that they are of.
+/// Returns the error of a read if it is an I/O error. Other errors are ignored here: they are returned later with the
+/// record or run that they belong to.
 pub(super) fn ensure_arrived(done: Result<()>, tensor: &Tensor) -> Result<()> {
     match done {
         Err(e) if e.kind() == ErrorKind::Io => Err(placed(e, tensor)),
@@ -72,32 +74,32 @@ pub(super) fn ensure_arrived(done: Result<()>, tensor: &Tensor) -> Result<()> {
 }
 
 impl Records {
-    /// The records at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
-    /// as many as are worth a read, at most 4,096.
+    /// Returns the records at these indices, in this order. Records that are neither mapped nor in memory are read in
+    /// groups of at most 4,096, with as few requests as possible.
     pub fn at(&self, places: Vec<u64>) -> RecordsAt<'_> {
         RecordsAt { records: self, places: Places::new(places), parts: Vec::new(), most: RECORDS }
     }
 }
 
 impl<'r> RecordsAt<'r> {
-    /// What these parts of the records point at is read with them, up to 16 MiB at a time.
+    /// Also reads the heap bytes that these members of the records refer to, up to 16 MiB at a time.
     pub fn with_parts(mut self, parts: impl IntoIterator<Item = Accessor>) -> RecordsAt<'r> {
         let schema = self.records.schema();
         let has_heap = |part: &Accessor| {
-            // Those of another schema are found out where they are used.
+            // An accessor of another schema fails later, where it is used.
             schema.extent(part.ty()).is_ok() && schema.ty(part.ty()).heap_align.is_some()
         };
         self.parts.extend(parts.into_iter().filter(has_heap));
         self
     }
 
-    /// Few records are read together at first, then more: for who may not want all of them.
+    /// Reads small groups first, then larger ones, for callers that may not want all records.
     pub(super) fn slowly(mut self) -> RecordsAt<'r> {
         self.most = FEW;
         self
     }
 
-    /// Reads what the next records need: of how many.
+    /// Reads the bytes for the next records and returns for how many it did.
     fn bring(&mut self, next: &[u64]) -> Result<usize> {
         let inner = &*self.records.0;
         let step = usize::try_from(self.records.step()).unwrap_or(usize::MAX);
@@ -119,7 +121,7 @@ impl<'r> RecordsAt<'r> {
                 let own = wanted[before..].iter().map(|range| range.end - range.start);
                 len = own.fold(len, u64::saturating_add);
                 if len > HEAP {
-                    // They come later; what is that much by itself, when it is asked for.
+                    // The rest is read later. A single record that needs more than this is read when it is used.
                     wanted.truncate(before);
                     count = at.max(1);
                     break;
@@ -134,7 +136,8 @@ impl<'r> RecordsAt<'r> {
         Ok(count)
     }
 
-    /// Adds what a record points at and is not at hand. What is wrong with it is told when it is used.
+    /// Adds the heap ranges that a record refers to and that are not in memory. Invalid entries are skipped: they fail
+    /// when they are used.
     fn missing(&self, place: u64, out: &mut Vec<Range<u64>>) {
         if self.parts.is_empty() {
             return;
@@ -180,7 +183,7 @@ impl std::fmt::Debug for RecordsAt<'_> {
     }
 }
 
-/// A heap of which only the reading is looked at.
+/// A heap that stores nothing: only the reads of the source heap matter.
 struct Nowhere;
 
 impl Heap for Nowhere {
@@ -189,7 +192,7 @@ impl Heap for Nowhere {
     }
 }
 
-/// Whether entries may point at what has entries in it.
+/// Returns `true` if entries of this type may refer to data that itself contains entries.
 fn is_nested(schema: &Schema, ty: TypeId) -> bool {
     let found = schema.ty(ty);
     let has_heap = |ty: TypeId| schema.ty(ty).heap_align.is_some();

@@ -1,4 +1,4 @@
-//! Many runs of bytes: the layout `blob`.
+//! Tensors of the layout `blob`: many runs of bytes.
 
 use super::compared::Compared;
 use super::open::schema_of;
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The runs of bytes of one tensor. Cheap to clone; shared by threads.
+/// The runs of bytes of one tensor. Cheap to clone; can be shared between threads.
 #[derive(Clone)]
 pub struct Blob(pub(super) Arc<Inner>);
 
@@ -49,30 +49,30 @@ pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
 }
 
 impl Blob {
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> u64 {
         self.0.runs.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the blob has no runs.
     pub fn is_empty(&self) -> bool {
         self.0.runs.count == 0
     }
 
-    /// What they are.
+    /// Returns the content type of the runs.
     pub fn content(&self) -> Content {
         self.0.runs.content
     }
 
-    /// The tensor they are of.
+    /// Returns the tensor that contains the runs.
     pub fn tensor(&self) -> &Tensor {
         &self.0.tensor
     }
 
-    /// The same runs with all their bytes in memory, so that nothing is read any more.
+    /// Returns the same blob with all its bytes in memory, so that later calls read nothing from the file.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`].
+    /// Returns the same errors as [`Tensor::bytes`].
     pub fn loaded(&self) -> Result<Blob> {
         let load = |store: &Store| store.loaded().map_err(|e| placed(e, self.tensor()));
         let inner = &*self.0;
@@ -86,34 +86,35 @@ impl Blob {
         })))
     }
 
-    /// The bytes of a run, whatever they are.
+    /// Returns the bytes of the run at `index`, of any content type.
     ///
     /// # Errors
-    /// `records/index`, `record/entry-bounds`, `record/entry-empty`, and for elements
-    /// `record/entry-length` and `record/entry-align`; where the bytes are not at hand, as
-    /// [`Tensor::bytes_range`].
+    /// Returns `records/index` if `index` is out of range; `record/entry-bounds` or `record/entry-empty` if its entry
+    /// is invalid; `record/entry-length` or `record/entry-align` if elements have an invalid length or alignment. If
+    /// the bytes are neither mapped nor in memory, also the errors of [`Tensor::bytes_range`].
     pub fn get(&self, index: u64) -> Result<Cow<'_, [u8]>> {
         let range = self.range(index)?;
         self.0.heap.get(range).map_err(|e| self.in_context(e, index))
     }
 
-    /// The bytes of a run, kept for as long as wanted: a view where they are mapped or in memory.
+    /// Returns the bytes of a run as a reference-counted buffer, without a copy if they are mapped or in memory.
     ///
     /// # Errors
-    /// As [`Blob::get`].
+    /// Returns the same errors as [`Blob::get`].
     pub fn bytes(&self, index: u64) -> Result<Bytes> {
         let range = self.range(index)?;
         self.0.heap.shared(range).map_err(|e| self.in_context(e, index))
     }
 
-    /// Where a run lies in the heap: bytes from its start, half-open.
+    /// Returns the byte range of a run in the heap, half-open.
     ///
     /// # Errors
-    /// As [`Blob::get`].
+    /// Returns the same errors as [`Blob::get`].
     pub fn range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         if index >= inner.runs.count {
-            let message = format!("run {index} of {}", inner.runs.count);
+            let message =
+                format!("run {index} is out of range for a blob with {} runs", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
         self.found(index).map_err(|e| self.in_context(e, index))
@@ -121,35 +122,35 @@ impl Blob {
 
     fn found(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
-        // Within the entries, whose length was checked against the count.
+        // Lies within the entries, whose length was checked against the number of runs.
         let start = index * Entry::LEN as u64;
         let entry = inner.entries.get(start..start + Entry::LEN as u64)?;
         inner.runs.range(super::entries::entry(&entry)?, inner.heap.len())
     }
 
-    /// A run of text.
+    /// Returns a run as text.
     ///
     /// # Errors
-    /// `record/utf8`, `records/content`, and as [`Blob::get`].
+    /// Returns `record/utf8`, `records/content`, and the errors of [`Blob::get`].
     pub fn str(&self, index: u64) -> Result<Cow<'_, str>> {
         self.check_content(matches!(self.content(), Content::Utf8 | Content::Json), "text")?;
         text(self.get(index)?).map_err(|e| self.in_context(e, index))
     }
 
-    /// A run of JSON.
+    /// Returns a run as a JSON value.
     ///
     /// # Errors
-    /// `record/json`, `records/content`, and as [`Blob::get`].
+    /// Returns `record/json`, `records/content`, and the errors of [`Blob::get`].
     pub fn json(&self, index: u64) -> Result<Value> {
         self.check_content(self.content() == Content::Json, "JSON")?;
         let found = parse(&self.get(index)?, self.0.limits.depth);
         found.map_err(|e| self.in_context(JSON.broken("not JSON").because(e), index))
     }
 
-    /// A run of elements, copied.
+    /// Returns a copy of the elements of a run.
     ///
     /// # Errors
-    /// `records/content` where `T` is not their type; as [`Blob::get`].
+    /// Returns `records/content` if the elements are not of type `T`, and the errors of [`Blob::get`].
     pub fn elements<T: BlobElement>(&self, index: u64) -> Result<Vec<T>> {
         let is = matches!(self.content(), Content::Elements(dtype) if T::is(dtype));
         self.check_content(is, std::any::type_name::<T>())?;
@@ -161,7 +162,7 @@ impl Blob {
         if is {
             return Ok(());
         }
-        let message = format!("a blob of {} is not a blob of {what}", self.content());
+        let message = format!("the blob contains {}, not {what}", self.content());
         Err(placed(CONTENT.broken(message), self.tensor()))
     }
 
@@ -185,7 +186,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What runs of elements are read as.
+/// Types that the elements of a run can be read as.
 pub trait BlobElement: sealed::Sealed + Copy {
     #[doc(hidden)]
     fn is(dtype: TensorDType) -> bool;

@@ -1,4 +1,4 @@
-//! Whether records fit a schema: rows that people have, and what is in a file.
+//! Checks whether records fit a schema: rows from other files, and the records of a file.
 
 use super::TensorRecords as _;
 use super::migrate::missing::missing;
@@ -18,52 +18,52 @@ use holdall_schema::{
     SCHEMA_ATTRIBUTE, SchemaLimits, TypeId, resolve,
 };
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Tensors of a file that were compared with the schema of one.
+    /// Number of tensors of a file that were compared with the schema of a file.
     pub tensors: Option<u64>,
-    /// Records that were looked at.
+    /// Number of records that were checked.
     pub records: u64,
-    /// How many things do not fit.
+    /// Number of findings.
     pub found: u64,
-    /// The first 1000 of them.
+    /// The first 1000 findings.
     pub findings: Vec<Finding>,
 }
 
-/// One thing that does not fit.
+/// Something that does not fit the schema.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Where it is.
+    /// The place of the finding.
     pub at: FindingLocation,
-    /// What is wrong.
+    /// The error.
     pub error: Error,
 }
 
-/// Where something was found.
+/// The place of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingLocation {
-    /// In the schema, or in the header of a file.
+    /// The schema, or the header of a file.
     Whole,
-    /// In this line of a text, from 1.
+    /// The line of a text with this number, counted from 1.
     Line(u64),
-    /// In this record of a dataset, from 0.
+    /// The record of a dataset with this index, counted from 0.
     Record(u64),
 }
 
-/// Findings that are kept; all are counted.
+/// Number of findings to keep; all are counted.
 const MOST: usize = 1000;
 
 impl CheckReport {
-    /// Whether everything fits.
+    /// Returns `true` if there are no findings.
     pub fn is_sound(&self) -> bool {
         self.found == 0
     }
 
-    /// Adds something that was found.
+    /// Adds a finding.
     pub fn add(&mut self, at: FindingLocation, error: Error) {
         self.found += 1;
         if self.findings.len() < MOST {
@@ -72,20 +72,20 @@ impl CheckReport {
     }
 }
 
-/// Checks a schema of its own: what of it the keywords of JSON Schema make impossible.
+/// Checks a schema by itself: whether it is valid, and whether its defaults satisfy its keywords.
 ///
 /// # Errors
-/// The `schema/…` rules.
+/// Returns an error of the `schema/…` rules.
 pub fn check_schema(schema: &Document, limits: &SchemaLimits) -> Result<()> {
     Checker::with_vocabulary(&schema.schema, &schema.json, &schema.vocabulary, limits)
         .and_then(|checker| checker.defaults(&schema.json, &schema.vocabulary))
         .map_err(|e| e.in_source(&schema.name))
 }
 
-/// Patterns of a schema that values are not checked against: see [`Checker::unverified`].
+/// Returns the patterns of a schema that values are not checked against: see [`Checker::unverified`].
 ///
 /// # Errors
-/// The `schema/…` rules.
+/// Returns an error of the `schema/…` rules.
 pub fn unverified_patterns(schema: &Document, limits: &SchemaLimits) -> Result<Vec<String>> {
     let checker =
         Checker::with_vocabulary(&schema.schema, &schema.json, &schema.vocabulary, limits);
@@ -96,10 +96,11 @@ pub fn unverified_patterns(schema: &Document, limits: &SchemaLimits) -> Result<V
     Ok(found)
 }
 
-/// Looks at every row, and says which are not records of the schema, which is that of a record.
+/// Checks every row, and reports the rows that are not records of `schema`, which must be the schema of a record.
 ///
 /// # Errors
-/// Those of reading `rows`; the `schema/…` rules; `input/table` for the names of a table.
+/// Returns the errors of reading `rows`; an error of the `schema/…` rules if the schema is invalid; `input/table` for
+/// invalid names in the first line of a table.
 pub fn check_rows(
     mut rows: Rows,
     schema: &Document,
@@ -110,8 +111,8 @@ pub fn check_rows(
     let Some(ty) = schema.schema.record() else { return Ok(report) };
     let own = |e: Error| e.in_source(&schema.name);
     if schema.schema.extent(ty).map_err(own)?.stride == 0 {
-        // No dataset has such records.
-        let e = SIZE.broken("records of 0 bytes");
+        // A dataset cannot contain such records.
+        let e = SIZE.broken("a record has 0 bytes");
         report.add(FindingLocation::Whole, own(e));
         return Ok(report);
     }
@@ -134,12 +135,13 @@ pub fn check_rows(
     Ok(report)
 }
 
-/// Compares the tensors of a file with a schema, and the values of its records, and says what does not fit.
-/// The schema of a record is that of the dataset at `path`, or of the only one; of a file's schema `path`
-/// chooses one dataset to look at. `work` counts the bytes of records.
+/// Compares the tensors of a file with a schema, and the values of its records, and reports what does not fit. A schema
+/// of a record is compared with the dataset at `path`, or with the only dataset. With a schema of a file, `path`
+/// chooses one dataset to check. `work` counts the bytes of records.
 ///
 /// # Errors
-/// `records/which-dataset`; the `schema/…` rules; as [`Records::record`].
+/// Returns `records/which-dataset` if it is not clear which dataset is meant, an error of the `schema/…` rules if the
+/// schema is invalid, and the errors of [`Records::record`].
 pub fn check_file(
     file: &File,
     schema: &Document,
@@ -160,7 +162,7 @@ pub fn check_file(
             }
             let is_wanted = |name: &str| path.is_none_or(|path| path == name);
             for tensor in file.tensors().filter(|t| *t.layout() == Layout::Records) {
-                // Where the schema has no member for it, the header does not fit.
+                // If the schema has no such dataset, comparing the header reports it.
                 if let (true, Ok((_, kind))) =
                     (is_wanted(tensor.name()), schema.dataset(Some(tensor.name()), limits))
                 {
@@ -192,7 +194,7 @@ fn check_records(
     };
     let converters = Converters::new();
     let resolved = resolved(records, kind, limits);
-    // Where records do not become those of the schema, what they are as JSON tells which of them fit.
+    // If the records cannot be converted to the schema, their JSON is checked instead.
     let mut reread = match &resolved {
         Ok((_, resolution)) => {
             if let Err(e) = resolution.keeps_all() {
@@ -226,7 +228,7 @@ fn check_records(
     Ok(())
 }
 
-/// How the records of a file become those of a schema, as in a migration (8.4).
+/// Resolves the records of a file against a schema, as a migration does (8.4).
 fn resolved(
     records: &Records,
     kind: &Document,
@@ -239,8 +241,8 @@ fn resolved(
     Ok((ty, resolve(records.schema(), records.ty(), &kind.schema, ty, &options)?))
 }
 
-/// Whether the tensors of a file could stand under that schema, asked of what would write them so. They are
-/// taken as what a migration makes of them, which is told nothing.
+/// Checks whether the tensors of a file fit a schema, with the same code that writes such a file. The tensors are
+/// compared in the form that a migration without options would give them.
 fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Result<()>> {
     let mut specs = Vec::new();
     for tensor in file.tensors() {
@@ -255,7 +257,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
             continue;
         }
         specs.push(TensorSpec::from_info(tensor.info()).ok_or_else(|| {
-            let e = UNKNOWN_LEN.broken("only decoding it says how long it is");
+            let e = UNKNOWN_LEN.broken("the decoded length is only known after decoding it");
             e.in_tensor(tensor.name()).in_source(file.name())
         })?);
         if let (Layout::Records, Ok((_, kind)), Some(spec)) =
@@ -272,7 +274,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
     fits(&specs, file.attributes(), &schema.json)
 }
 
-/// A dataset as what it is under another schema.
+/// Changes the description of a dataset to that under another schema.
 fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
     spec.attributes.set(KIND_ATTRIBUTE, Value::Text(kind.json.to_string()));
     let count = spec.shape.first().copied().unwrap_or(0);
@@ -280,13 +282,13 @@ fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
     spec.components.retain(|c| c.role == Role::Data);
     spec.components.iter_mut().for_each(|data| data.decoded_len = len);
     if kind.schema.ty(ty).heap_align.is_some() {
-        // How long it will be says nothing about whether it fits.
+        // Whether it fits does not depend on its length.
         spec.components.push(ComponentSpec::new(Role::BlobData, DType::U8, 0));
     }
     Ok(())
 }
 
-/// Whether tensors and attributes could stand in one file under a schema.
+/// Checks whether tensors and attributes fit in one file under a schema.
 pub(crate) fn fits(
     specs: &[TensorSpec],
     attributes: &Attributes,

@@ -1,22 +1,23 @@
-//! Which tensor of a file is meant, where nothing or only a path says it.
+//! Chooses a tensor of a file by its path, or the only suitable one if no path is given.
 
 use super::rules::WHICH_DATASET;
 use holdall_core::error::Shown as _;
 use holdall_core::{Layout, Result};
 use holdall_io::{File, Tensor};
 
-/// The tensor at `path`, or else the only dataset of the file.
+/// Returns the tensor at `path`, or the only dataset of the file if `path` is `None`.
 ///
 /// # Errors
-/// `file/no-tensor`; `records/which-dataset` where there is no dataset, or more than one.
+/// Returns `file/no-tensor` if the file has no tensor at `path`, `records/which-dataset` if there is no dataset or more
+/// than one.
 pub fn dataset(file: &File, path: Option<&str>) -> Result<Tensor> {
     only(file, path, "dataset of records", |layout| matches!(layout, Layout::Records))
 }
 
-/// The tensor at `path`, or else the only dataset or blob of the file.
+/// Returns the tensor at `path`, or the only dataset or blob of the file if `path` is `None`.
 ///
 /// # Errors
-/// As [`dataset`].
+/// Returns the same errors as [`dataset`].
 pub fn dataset_or_blob(file: &File, path: Option<&str>) -> Result<Tensor> {
     let is = |layout: &Layout| matches!(layout, Layout::Records | Layout::Blob);
     only(file, path, "dataset of records or blob", is)

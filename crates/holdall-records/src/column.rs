@@ -1,12 +1,12 @@
-//! One member of all records.
+//! One member of all records, as a column.
 
 use super::rules::BUFFER;
 use super::{ReadScalar, Records, Typed, Values, placed};
 use holdall_core::Result;
 use std::ops::Range;
 
-/// A number, a time or a boolean of all records, as a strided view: element `i` lies at
-/// `offset + i * stride` of the dataset's bytes.
+/// A number, a time or a boolean of all records, as a strided view: element `i` starts at byte `offset + i * stride` of
+/// the dataset.
 #[derive(Clone)]
 pub struct Column<T> {
     records: Records,
@@ -14,63 +14,64 @@ pub struct Column<T> {
 }
 
 impl Records {
-    /// A member of all records.
+    /// Returns one member of all records.
     ///
     /// # Errors
-    /// As [`Records::typed`].
+    /// Returns the same errors as [`Records::typed`].
     pub fn column<T: ReadScalar>(&self, path: &str) -> Result<Column<T>> {
         Ok(Column { typed: self.typed(path)?, records: self.clone() })
     }
 }
 
 impl<T: ReadScalar> Column<T> {
-    /// How many elements there are: one for each record.
+    /// Returns the number of elements, which is the number of records.
     pub fn len(&self) -> u64 {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the dataset has no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Bytes from one element to the next.
+    /// Returns the distance from one element to the next, in bytes.
     pub fn stride(&self) -> usize {
         self.records.0.stride
     }
 
-    /// Bytes from the start of a record to the element.
+    /// Returns the distance from the start of a record to the element, in bytes.
     pub fn offset(&self) -> usize {
         self.typed.accessor().offset()
     }
 
-    /// The bytes from the first element on, where they are mapped or in memory: with
-    /// [`Column::stride`] and [`Column::len`] all there is to know.
+    /// Returns the bytes from the first element on, or `None` if they are neither mapped nor in memory. Together with
+    /// [`Column::stride`] and [`Column::len`], this describes the strided view.
     pub fn base(&self) -> Option<&[u8]> {
         self.records.bytes()?.get(self.offset()..)
     }
 
-    /// Whether every record has the member. Where not, [`Column::presence`] says which have.
+    /// Returns `true` if every record has the member. Otherwise, [`Column::presence`] returns which records have it.
     pub fn is_always_there(&self) -> bool {
         self.typed.accessor().is_always_there()
     }
 
-    /// The elements where they lie, for reading many of them in any order. `None` where they are neither mapped nor in memory, where a
-    /// record may be without the member, or where the member is not stored as a `T` is: booleans, and floats that are read as wider ones.
+    /// Returns a view of the elements for fast random access. Returns `None` if the bytes are neither mapped nor in
+    /// memory, if the member can be absent from a record, or if the member is not stored as a `T`: booleans, and floats
+    /// that are read as wider floats.
     pub fn values(&self) -> Option<Values<'_, T>> {
         self.typed.values(self.records.bytes()?)
     }
 
-    /// The element of one record; `None` where it is absent.
+    /// Returns the element of the record at `index`, or `None` if that record does not have the member.
     ///
     /// # Errors
-    /// As [`Records::get`].
+    /// Returns the same errors as [`Records::get`].
     pub fn get(&self, index: u64) -> Result<Option<T>> {
         self.records.get(index, &self.typed)
     }
 
-    /// The elements of all records, one after the other; those that are not at hand are read a piece at
-    /// a time.
+    /// Returns an iterator over the elements of all records. Bytes that are neither mapped nor in memory are read one
+    /// piece at a time.
     pub fn iter(&self) -> impl Iterator<Item = Result<Option<T>>> + '_ {
         let every = self.records.step();
         let pieces = (0..self.len()).step_by(every as usize).map(move |first| {
@@ -100,10 +101,10 @@ impl<T: ReadScalar> Column<T> {
         })
     }
 
-    /// Copies the elements of all records into `out`. Absent ones are zero (false).
+    /// Copies the elements of all records into `out`. Absent elements become zero (`false`).
     ///
     /// # Errors
-    /// `records/buffer`, and as [`Column::iter`].
+    /// Returns `records/buffer` if `out` does not have one element per record, and the errors of [`Column::iter`].
     pub fn copy_into(&self, out: &mut [T]) -> Result<()>
     where
         T: Default,
@@ -111,10 +112,11 @@ impl<T: ReadScalar> Column<T> {
         self.copy_range_into(0..self.len(), out)
     }
 
-    /// Copies the elements of a range of records into `out`. Absent ones are zero (false).
+    /// Copies the elements of a range of records into `out`. Absent elements become zero (`false`).
     ///
     /// # Errors
-    /// `records/buffer`, `records/index`, and as [`Column::iter`].
+    /// Returns `records/buffer` if `out` does not have one element per record of the range, `records/index` if the
+    /// range is out of bounds, and the errors of [`Column::iter`].
     pub fn copy_range_into(&self, range: Range<u64>, out: &mut [T]) -> Result<()>
     where
         T: Default,
@@ -123,10 +125,10 @@ impl<T: ReadScalar> Column<T> {
         self.records.compare_if_whole(&range)?;
         let wanted = range.end - range.start;
         if out.len() as u64 != wanted {
-            let message = format!("a buffer of {} elements for {wanted} records", out.len());
+            let message = format!("the buffer has {} elements for {wanted} records", out.len());
             return Err(placed(BUFFER.broken(message), self.records.tensor()));
         }
-        // At hand all of it is one piece; else it is read bit by bit.
+        // If all bytes are in memory, they are copied as one piece; otherwise they are read step by step.
         let every = match self.records.bytes() {
             Some(_) => out.len().max(1),
             None => self.records.step() as usize,
@@ -142,24 +144,24 @@ impl<T: ReadScalar> Column<T> {
         Ok(())
     }
 
-    /// The elements of all records. Absent ones are zero (false).
+    /// Returns the elements of all records. Absent elements become zero (`false`).
     ///
     /// # Errors
-    /// As [`Column::copy_into`].
+    /// Returns the same errors as [`Column::copy_into`].
     pub fn to_vec(&self) -> Result<Vec<T>>
     where
         T: Default,
     {
-        // As many bytes as the file has for them, at the least.
+        // The file has at least one byte per element, so its length bounds this allocation.
         let mut out = vec![T::default(); self.len() as usize];
         self.copy_into(&mut out)?;
         Ok(out)
     }
 
-    /// Which records have the member.
+    /// Returns, for each record, whether it has the member.
     ///
     /// # Errors
-    /// `record/union-tag`, and as [`Column::iter`].
+    /// Returns `record/union-tag` if a tag is invalid, and the errors of [`Column::iter`].
     pub fn presence(&self) -> Result<Vec<bool>> {
         let mut out = vec![true; self.len() as usize];
         if self.is_always_there() {

@@ -1,4 +1,4 @@
-//! Datasets and blobs as a whole, compared with their digests.
+//! Compares whole datasets and blobs with their digests.
 
 use crate::{Blob, Records};
 use holdall_core::{Error, Result};
@@ -6,13 +6,13 @@ use holdall_io::Tensor;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// What became of comparing all components of a tensor with their digests. It is done once.
+/// The result of comparing all components of a tensor with their digests, which is done at most once.
 #[derive(Default)]
 pub(super) struct Compared(OnceLock<Option<Error>>);
 
 impl Compared {
     fn get(&self, tensor: &Tensor) -> Result<()> {
-        // From far away all bytes would be fetched twice.
+        // Comparing a remote file would fetch all bytes twice.
         if tensor.file().sources().terms().is_remote() {
             return Ok(());
         }
@@ -22,22 +22,23 @@ impl Compared {
 }
 
 impl Records {
-    /// Compares all bytes of the dataset with their digests, under the policy that the file was opened with. What goes through all records
-    /// does this first; a part of them is not compared, and neither is a file far away, whose records [`Records::loaded`] compares.
+    /// Compares all bytes of the dataset with their digests, under the policy that the file was opened with. Operations
+    /// on all records call this first. Operations on some of the records do not, and remote files are not compared
+    /// here; [`Records::loaded`] compares their records.
     ///
     /// # Errors
-    /// Io, Integrity.
+    /// Returns an I/O error, an integrity error.
     pub fn compare(&self) -> Result<()> {
         self.0.compared.get(self.tensor())
     }
 
-    /// The same for a caller that compared the tensor before: nothing is compared any more.
+    /// Marks the tensor as compared, for callers that have already compared it.
     pub fn assume_compared(self) -> Records {
         let _ = self.0.compared.0.set(None);
         self
     }
 
-    /// [`Records::compare`], if the range is all of them.
+    /// Calls [`Records::compare`] if the range is all records.
     pub(super) fn compare_if_whole(&self, range: &Range<u64>) -> Result<()> {
         match *range == (0..self.len()) {
             true => self.compare(),
@@ -47,10 +48,10 @@ impl Records {
 }
 
 impl Blob {
-    /// Compares all bytes of the blob with their digests, as [`Records::compare`] does.
+    /// Compares all bytes of the blob with their digests: see [`Records::compare`].
     ///
     /// # Errors
-    /// Io, Integrity.
+    /// Returns an I/O error, an integrity error.
     pub fn compare(&self) -> Result<()> {
         self.0.compared.get(self.tensor())
     }

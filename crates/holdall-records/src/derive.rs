@@ -1,4 +1,4 @@
-//! What `#[derive(Record)]` calls: comparing Rust types with a schema, and reading them.
+//! Functions that `#[derive(Record)]` calls: they compare Rust types with a schema, and read values.
 
 use super::FromRecord;
 use super::rules::DERIVE;
@@ -7,14 +7,14 @@ use holdall_core::{Error, Result};
 use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
 use holdall_schema::{Kind, Len, PlaceWidth, Scalar, Schema, TensorDType, TypeId};
 
-/// A type of a schema, and the way there.
+/// A type of a schema and its path.
 pub struct TypePath<'s> {
     schema: &'s Schema,
     ty: TypeId,
     path: String,
 }
 
-/// A field of a struct.
+/// A field of a Rust struct.
 pub struct Field {
     name: &'static str,
     offset: usize,
@@ -23,7 +23,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field of type `T` that many bytes from the start of its struct.
+    /// Creates a field of type `T` that starts `offset` bytes after the start of its struct.
     pub fn new<T: FromRecord>(name: &'static str, offset: usize) -> Field {
         Field { name, offset, size: size_of::<T>(), check: T::check }
     }
@@ -34,10 +34,10 @@ impl TypePath<'_> {
         TypePath { schema, ty, path: String::new() }
     }
 
-    /// Compares a struct with the members of this one.
+    /// Compares the fields of a Rust struct with the members of this type.
     ///
     /// # Errors
-    /// `records/derive`.
+    /// Returns `records/derive`.
     pub fn members(&self, fields: &[Field]) -> Result<()> {
         let Kind::Struct(members) = self.kind() else {
             return Err(self.other("a struct"));
@@ -49,10 +49,13 @@ impl TypePath<'_> {
             };
             let found = members.index_of(field.name).and_then(|at| members.members.get(at));
             let Some(member) = found else {
-                return Err(wrong(&path, "a field in Rust, nothing in the schema"));
+                return Err(wrong(&path, "this field exists in Rust, but not in the schema"));
             };
             if member.presence.is_some() {
-                return Err(wrong(&path, "a field in Rust, an optional member in the schema"));
+                return Err(wrong(
+                    &path,
+                    "a plain field in Rust, but an optional member in the schema",
+                ));
             }
             let place = TypePath { schema: self.schema, ty: member.ty, path };
             (field.check)(&place)?;
@@ -79,7 +82,7 @@ impl TypePath<'_> {
         Ok(())
     }
 
-    /// A number of one of these kinds, or an enum of that width.
+    /// Accepts a number of one of these kinds, or an enum of this width.
     fn number(&self, own: &str, scalars: &[Scalar], width: Option<PlaceWidth>) -> Result<()> {
         match self.kind() {
             Kind::Scalar(scalar) if scalars.contains(scalar) => Ok(()),
@@ -104,7 +107,7 @@ impl TypePath<'_> {
                 Ok(())
             }
             Kind::Tensor(tensor) if tensor.dtype.is_some() && tensor.dtype == T::DTYPE => {
-                // The sizes are compared where the field is; on its own, they are compared here.
+                // Inside a struct the sizes are compared with the field; an array that is not a field is compared here.
                 let size = self.schema.extent(self.ty)?.size;
                 let count = (len as u64).saturating_mul(T::COUNT);
                 let found = size * 8 / tensor.dtype.map_or(8, TensorDType::bits);
@@ -147,10 +150,10 @@ pub(super) fn wrong(path: &str, message: impl AsRef<str>) -> Error {
     DERIVE.broken(format!("`{}`: {}", path.shown(), message.as_ref()))
 }
 
-/// The value of type `T` that starts at that byte.
+/// Reads the value of type `T` that starts at byte `offset`.
 ///
 /// # Errors
-/// As [`FromRecord::read`].
+/// Returns the same errors as [`FromRecord::read`].
 #[inline]
 pub fn read<T: FromRecord>(bytes: &[u8], offset: usize) -> Result<T> {
     match bytes.get(offset..) {
@@ -161,7 +164,7 @@ pub fn read<T: FromRecord>(bytes: &[u8], offset: usize) -> Result<T> {
 
 #[cold]
 fn short(bytes: &[u8]) -> Error {
-    LENGTH.broken(format!("a part leaves {} bytes", bytes.len()))
+    LENGTH.broken(format!("a member ends after the {} bytes of its record", bytes.len()))
 }
 
 macro_rules! numbers {
@@ -211,7 +214,7 @@ impl FromRecord for bool {
         match bytes.first() {
             Some(0) => Ok(false),
             Some(1) => Ok(true),
-            Some(b) => Err(BOOL_BYTE.broken(format!("byte {b} of a boolean, not 0 or 1"))),
+            Some(b) => Err(BOOL_BYTE.broken(format!("a boolean is 0 or 1, found {b}"))),
             None => Err(short(bytes)),
         }
     }
@@ -226,7 +229,7 @@ impl<T: FromRecord, const N: usize> FromRecord for [T; N] {
     }
 
     fn read(bytes: &[u8]) -> Result<[T; N]> {
-        const { assert!(N > 0, "an array in a record has elements") };
+        const { assert!(N > 0, "an array in a record has at least one element") };
         let mut out = [T::read(bytes)?; N];
         for (at, slot) in out.iter_mut().enumerate().skip(1) {
             *slot = read(bytes, at * size_of::<T>())?;

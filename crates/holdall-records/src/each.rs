@@ -1,4 +1,4 @@
-//! Going over many records.
+//! Iteration over many records.
 
 use super::{Record, Records};
 use holdall_core::Result;
@@ -7,27 +7,27 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes of records in one step, where reading does not wait for a round trip.
+/// Bytes of records that are read in one step, if the source has no latency per request.
 const STEP: u64 = 1 << 20;
 
-/// Records one after the other: see [`Records::iter`].
+/// An iterator over records: see [`Records::iter`].
 pub struct Iter<'r> {
     records: &'r Records,
-    /// Where what was read starts, and what it is; records at hand need nothing read.
+    /// Records that were read but not yet returned. Unused if the bytes are mapped or in memory.
     read: VecDeque<Record<'r>>,
     next: u64,
     end: u64,
-    /// Whether these are all records, and were not compared yet.
+    /// Whether the range is all records and they have not been compared with their digests yet.
     is_whole: bool,
 }
 
 impl Records {
-    /// The records of a range, one after the other. Those that are not at hand are read 1 MiB
-    /// at a time, or as much as is good to read at a time from where they are. All records are compared with their digests at the end:
-    /// an error is the last item then.
+    /// Returns an iterator over the records of a range. Records that are neither mapped nor in memory are read 1 MiB at
+    /// a time, or in the length that their source prefers. If the range is all records, they are compared with their
+    /// digests at the end, and a mismatch is the last item.
     ///
     /// # Errors
-    /// `records/index`.
+    /// Returns `records/index`.
     pub fn iter(&self, range: Range<u64>) -> Result<Iter<'_>> {
         self.check_range(&range)?;
         let Range { start, end } = range;
@@ -35,11 +35,11 @@ impl Records {
         Ok(Iter { records: self, read: VecDeque::new(), next: start, end, is_whole })
     }
 
-    /// Calls `with` for every record, on the threads of `work`, each of which
-    /// takes 1 MiB of them after the other, or as in [`Records::iter`]. The first error stops what has not begun, and is returned.
+    /// Calls `with` for every record, on the threads of `work`. Each thread takes 1 MiB of records at a time, or as
+    /// much as [`Records::iter`] does. After the first error no further step starts, and the error is returned.
     ///
     /// # Errors
-    /// What `with` returns; as [`Records::record`].
+    /// Returns the errors of `with` and of [`Records::record`].
     pub fn par_for_each(
         &self,
         work: &Work,
@@ -55,11 +55,11 @@ impl Records {
         })
     }
 
-    /// Calls `with` for runs of records, on the threads of `work`: with the
-    /// number of the first, and the bytes of about 1 MiB of records at their stride.
+    /// Calls `with` for runs of records, on the threads of `work`: with the index of the first record, and the bytes of
+    /// about 1 MiB of records at their stride.
     ///
     /// # Errors
-    /// As [`Records::par_for_each`].
+    /// Returns the same errors as [`Records::par_for_each`].
     pub fn par_chunks(
         &self,
         work: &Work,
@@ -67,7 +67,7 @@ impl Records {
     ) -> Result<()> {
         let every = self.step();
         let first = std::sync::atomic::AtomicU64::new(0);
-        // A job is a thread's turn at what is left: a list of all steps might itself be long.
+        // Each job takes steps until none are left, because a list of all steps could itself be long.
         let failed = std::sync::atomic::AtomicBool::new(false);
         let turn = |(): ()| -> Result<()> {
             use std::sync::atomic::Ordering::Relaxed;
@@ -91,7 +91,7 @@ impl Records {
         self.compare()
     }
 
-    /// Records that are read at a time.
+    /// Returns the number of records to read at a time.
     pub(super) fn step(&self) -> u64 {
         let terms = self.tensor().file().sources().terms();
         let len = if terms.is_remote() { terms.piece } else { STEP };
@@ -142,7 +142,7 @@ impl<'r> Iterator for Iter<'r> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-        // An error may follow.
+        // One more item may follow: an error from comparing digests.
         (left, left.checked_add(self.is_whole.into()))
     }
 }

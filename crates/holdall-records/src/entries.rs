@@ -1,5 +1,5 @@
-//! Moving records from one heap to another: what their entries point at is copied, and the entries
-//! point at the copies.
+//! Moves records from one heap to another: copies the heap data that their entries refer to, and changes the entries to
+//! refer to the copies.
 
 use holdall_core::{Error, Result};
 use holdall_schema::record::rules::{
@@ -9,11 +9,11 @@ use holdall_schema::{Entry, Extent, Heap, Kind, Len, Schema, Struct, TypeId, Uni
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The heap that records come from.
+/// The heap that the records refer to.
 pub(super) struct From<'f> {
-    /// Bytes of it.
+    /// Its length in bytes.
     pub(super) len: u64,
-    /// A range inside it.
+    /// Returns a range of it; the range must be in bounds.
     pub(super) get: &'f (dyn Fn(Range<u64>) -> Result<Cow<'f, [u8]>> + 'f),
 }
 
@@ -23,12 +23,12 @@ pub(super) struct Mover<'m, 'f, H> {
     from: &'f From<'f>,
     to: &'m mut H,
     most: u64,
-    /// Bytes of the heap that may still be touched by the record at hand.
+    /// The number of heap bytes that the current record may still read.
     left: u64,
 }
 
 impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
-    /// `most` bytes of the heap may be touched for each record.
+    /// Creates a mover that reads at most `most` bytes of the heap for each record.
     pub(super) fn new(
         schema: &'m Schema,
         from: &'f From<'f>,
@@ -72,14 +72,15 @@ impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
     fn array(&mut self, ty: TypeId, items: Extent, bytes: &mut [u8]) -> Result<()> {
         let entry = entry(bytes)?;
         if !entry.len.is_multiple_of(items.stride.max(1)) {
-            let message = format!("{} bytes of elements that take {}", entry.len, items.stride);
+            let message =
+                format!("{} bytes, not a multiple of the element size {}", entry.len, items.stride);
             return Err(ENTRY_LENGTH.broken(message));
         }
         if !entry.offset.is_multiple_of(u64::from(items.align.max(1))) {
             let (align, at) = (items.align, entry.offset);
-            return Err(
-                ENTRY_ALIGN.broken(format!("elements aligned to {align} start at offset {at}"))
-            );
+            return Err(ENTRY_ALIGN.broken(format!(
+                "offset {at} of the elements is not a multiple of their alignment {align}"
+            )));
         }
         let Some(mut data) = self.take(bytes)? else { return Ok(()) };
         if self.schema.ty(ty).heap_align.is_some() {
@@ -124,7 +125,10 @@ impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
         }
         let tag = u32::from_le_bytes(tag);
         let Some(variant) = union.variants.get(tag as usize) else {
-            let message = format!("tag {tag} of a union with {} variants", union.variants.len());
+            let message = format!(
+                "tag {tag} is out of range for a union with {} variants",
+                union.variants.len()
+            );
             return Err(UNION_TAG.broken(message));
         };
         self.part(variant.ty, u64::from(union.start), bytes)
@@ -140,7 +144,7 @@ impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
         }
     }
 
-    /// What an entry points at; `None` where it is nothing.
+    /// Returns the bytes that an entry refers to, or `None` if the entry is empty.
     fn take(&mut self, bytes: &[u8]) -> Result<Option<Cow<'f, [u8]>>> {
         let Entry { offset, len } = entry(bytes)?;
         if len == 0 {
@@ -154,11 +158,11 @@ impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
         let Some(end) = end else {
             let heap = self.from.len;
             return Err(ENTRY_BOUNDS.broken(format!(
-                "an entry of {len} bytes at offset {offset} leaves its heap of {heap} bytes"
+                "an entry of {len} bytes at offset {offset} ends after its heap of {heap} bytes"
             )));
         };
         self.left = self.left.checked_sub(len).ok_or_else(|| {
-            TOO_LARGE.broken(format!("a record stands for more than {} bytes", self.most))
+            TOO_LARGE.broken(format!("a record refers to more than {} bytes", self.most))
         })?;
         (self.from.get)(offset..end).map(Some)
     }
@@ -183,5 +187,5 @@ fn put(bytes: &mut [u8], entry: Entry) -> Result<()> {
 
 #[cold]
 fn short(bytes: &[u8]) -> Error {
-    LENGTH.broken(format!("a part leaves {} bytes", bytes.len()))
+    LENGTH.broken(format!("a member ends after the {} bytes of its record", bytes.len()))
 }

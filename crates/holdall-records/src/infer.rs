@@ -1,4 +1,4 @@
-//! A schema of records as people have them.
+//! Infers a schema from rows.
 
 use super::rows::{Fields, Row, Rows, column, unnamed};
 use super::rules::{NO_RECORDS, TABLE};
@@ -12,20 +12,21 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Makes the schema of a record from rows: the first `most` of them, or all. Of Parquet and Arrow files it is what their columns
-/// are, whatever `options` say.
+/// Infers the schema of a record from rows: from the first `most` rows, or all. For Parquet and Arrow files the schema
+/// follows from the columns, and `options` have no effect.
 ///
 /// # Errors
-/// `schema/unknown-path` for a member of files that no record has; `infer/mixed` where one place has values of two types; `infer/no-records`; `record/type` for `null` in an array;
-/// `input/table`; the `json/…` rules; those of reading `rows`; the `schema/…` rules where what was made is over
-/// `limits`.
+/// Returns `schema/unknown-path` if no record has a member that `options` name for files; `infer/mixed` if one path has
+/// values of two types; `infer/no-records` if there are no rows; `record/type` for `null` in an array; `input/table`
+/// for invalid columns; an error of the `json/…` rules; the errors of reading `rows`; and an error of the `schema/…`
+/// rules if the schema exceeds `limits`.
 pub fn infer(
     mut rows: Rows,
     most: Option<u64>,
     options: &InferOptions,
     limits: &SchemaLimits,
 ) -> Result<Value> {
-    // Columns have their types: what they hold need not be looked at.
+    // Columns have their types, so their values need not be read.
     if let Some(kind) = rows.kind()? {
         return Ok(kind);
     }
@@ -50,15 +51,18 @@ pub fn infer(
     seen.columns(&paths);
     let own = |e: holdall_core::Error| e.in_source(rows.name());
     if left == most.unwrap_or(u64::MAX) {
-        return Err(own(NO_RECORDS.broken("there is no record to make a schema of")));
+        return Err(own(
+            NO_RECORDS.broken("no records found; a schema is inferred from at least one")
+        ));
     }
     let schema = seen.schema().map_err(own)?;
     let compiled = Schema::compile_record(&schema, limits).map_err(own)?;
     for path in &options.file_members {
         let there = compiled.record().and_then(|record| compiled.accessor(record, path).ok());
         if there.is_none() {
-            let e = UNKNOWN_PATH
-                .broken(format!("no record has the member `{path}`, which is to name files"));
+            let e = UNKNOWN_PATH.broken(format!(
+                "no record has the member `{path}`, which was given as a member with file names"
+            ));
             let given = path.to_string();
             return Err(own(match nearest(&given, names.iter().map(String::as_str)) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
@@ -69,7 +73,7 @@ pub fn infer(
     Ok(schema)
 }
 
-/// A part of what a row of a table looks like.
+/// The JSON structure that a row of a table is converted to.
 enum Branch {
     Nothing,
     Cell(usize),
@@ -78,7 +82,7 @@ enum Branch {
 }
 
 impl Branch {
-    /// The columns of these names, which are for the members at these paths.
+    /// Builds the structure from the names of the columns and the paths of their members.
     fn new(names: &[String], paths: &[Path]) -> Result<Branch> {
         let mut root = Branch::Members(Vec::new());
         for (at, (name, path)) in names.iter().zip(paths).enumerate() {
@@ -91,7 +95,8 @@ impl Branch {
         match root.gap() {
             Some(column) => {
                 let name = names.get(column).map_or("", String::as_str).shown();
-                let message = format!("column `{name}`: an element before it has no column");
+                let message =
+                    format!("column `{name}`: an earlier element of the array has no column");
                 Err(TABLE.broken(message))
             }
             None => Ok(root),
@@ -99,7 +104,7 @@ impl Branch {
     }
 
     fn add(&mut self, path: &[Segment], column: usize) -> std::result::Result<(), &'static str> {
-        const TAKEN: &str = "another column is for the same member";
+        const TAKEN: &str = "another column belongs to the same member";
         let Some((first, rest)) = path.split_first() else {
             match self {
                 Branch::Nothing => *self = Branch::Cell(column),
@@ -127,13 +132,13 @@ impl Branch {
                 let Branch::Elements(elements) = self else { return Err(TAKEN) };
                 elements.entry(*index).or_insert(Branch::Nothing)
             }
-            Segment::Each => return Err("it is for every element, not for one"),
+            Segment::Each => return Err("the path refers to all elements; expected an index"),
         };
-        // The length of a path, which a name has, bounds the recursion.
+        // The recursion is bounded by the length of the path.
         below.add(rest, column)
     }
 
-    /// A column of an element before which one has none.
+    /// Returns a column of an element that comes after an element without a column.
     fn gap(&self) -> Option<usize> {
         match self {
             Branch::Nothing | Branch::Cell(_) => None,
@@ -156,14 +161,14 @@ impl Branch {
     }
 }
 
-/// What makes JSON of rows.
+/// Converts rows to JSON.
 struct Cells<'n> {
     names: &'n [String],
     depth: usize,
 }
 
 impl Cells<'_> {
-    /// The JSON that a part of a row looks like; `None` where there is nothing in its cells.
+    /// Returns the JSON of a part of a row, or `None` if all of its cells are empty.
     fn json(&self, part: &Branch, row: &Fields) -> Result<Option<String>> {
         let (mut out, mut some) = (String::new(), false);
         match part {
@@ -187,7 +192,7 @@ impl Cells<'_> {
                 let all = elements.values().map(|below| Ok((below, self.json(below, row)?)));
                 let all = all.collect::<Result<Vec<_>>>()?;
                 some = all.iter().any(|(_, json)| json.is_some());
-                // Of texts an empty cell is one.
+                // In an array of texts, an empty cell is an empty text.
                 let is_text =
                     all.iter().any(|(_, json)| json.as_ref().is_some_and(|j| j.starts_with('"')));
                 for (at, (below, json)) in all.into_iter().enumerate().filter(|_| some) {
@@ -199,7 +204,7 @@ impl Cells<'_> {
                             let name = below.column().and_then(|column| self.names.get(column));
                             let name = name.map_or("", String::as_str).shown();
                             let message = format!(
-                                "column `{name}` is empty, and others of its array are not"
+                                "column `{name}` is empty, but other columns of the same array are not"
                             );
                             return Err(TABLE.broken(message));
                         }
@@ -211,7 +216,7 @@ impl Cells<'_> {
         Ok(some.then_some(out))
     }
 
-    /// What a cell is, by its text.
+    /// Guesses the JSON value of a cell from its text.
     fn guess(&self, text: &str) -> String {
         let trimmed = text.trim();
         match trimmed.to_ascii_lowercase().as_str() {
@@ -229,7 +234,7 @@ impl Cells<'_> {
     }
 }
 
-/// Whether an array in it has `null`, which no array of records does.
+/// Returns `true` if the value contains an array with `null`, which records cannot represent.
 fn has_null(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),

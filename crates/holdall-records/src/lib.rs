@@ -1,8 +1,8 @@
-//! Datasets of records, and blobs: what tensors of the layouts `records` and `blob` hold
-//! (`docs/spec/metatensor.md`), in whatever format they are.
+//! Reads and writes datasets of records and blobs: tensors of the layouts `records` and `blob`
+//! (`docs/spec/metatensor.md`), in any file format.
 //!
-//! A record is looked up in O(1) by its place, its members by [`Accessor`]s that know where they lie.
-//! Where the bytes are mapped or in memory, nothing is copied; elsewhere what is asked for is read.
+//! A record is looked up by its index in O(1), and its members by [`Accessor`]s, which hold each member's byte offset.
+//! Nothing is copied if the bytes are mapped or in memory; otherwise only the requested ranges are read.
 //!
 //! ```no_run
 //! # fn main() -> holdall_core::Result<()> {
@@ -90,10 +90,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use store::Store;
 
-/// The tables of rules of this crate.
+/// This crate's tables of rules.
 static TABLES: &[&[&Rule]] = &[rules::RULES];
 
-/// The rules of this crate; [`holdall_io::rules`] has those of the crates below it.
+/// Returns the rules of this crate. [`holdall_io::rules`] returns those of the crates it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     TABLES.iter().copied().flatten().copied()
 }
@@ -102,12 +102,12 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub(crate) const RECORDS: &str = "records";
 /// The layout of blobs.
 pub(crate) const BLOB: &str = "blob";
-/// The role of the bytes that entries point at.
+/// The role of the bytes that entries refer to.
 pub(crate) const HEAP: &str = "blob_data";
 /// The role of a blob's entries.
 pub(crate) const ENTRIES: &str = "entries";
 
-/// The records of one tensor. Cheap to clone; shared by threads.
+/// The records of one tensor. Cheap to clone; can be shared between threads.
 #[derive(Clone)]
 pub struct Records(Arc<Inner>);
 
@@ -116,7 +116,7 @@ struct Inner {
     schema: Schema,
     ty: TypeId,
     extent: Extent,
-    /// Bytes of a record, and from one to the next: they fit memory.
+    /// Size of a record and distance from one record to the next, in bytes. Both fit in `usize`.
     size: usize,
     stride: usize,
     count: u64,
@@ -126,20 +126,20 @@ struct Inner {
     compared: Compared,
 }
 
-/// What a [`Tensor`] of records, or a blob, gives.
+/// Methods of a [`Tensor`] that contains records or a blob.
 pub trait TensorRecords {
-    /// The records of a tensor of the layout `records`. Reads no more than an index does where the
-    /// tensor is raw; a small compressed one is decoded whole.
+    /// Opens a tensor of the layout `records`. For a raw tensor, this reads no more than an index does; a small
+    /// compressed tensor is decoded completely.
     ///
     /// # Errors
-    /// Misuse for another layout; `records/kind`, `records/size`, `records/heap`; the `schema/…` rules;
-    /// as [`Tensor::bytes`].
+    /// Returns a misuse error if the tensor has another layout; `records/kind`, `records/size` or `records/heap` if the
+    /// dataset is malformed; an error of the `schema/…` rules if its schema is; and the errors of [`Tensor::bytes`].
     fn records(&self) -> Result<Records>;
 
-    /// The runs of bytes of a tensor of the layout `blob`.
+    /// Opens a tensor of the layout `blob`.
     ///
     /// # Errors
-    /// As [`TensorRecords::records`].
+    /// Returns the same errors as [`TensorRecords::records`].
     fn blob(&self) -> Result<Blob>;
 }
 
@@ -154,46 +154,46 @@ impl TensorRecords for Tensor {
 }
 
 impl Records {
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.0.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the dataset has no records.
     pub fn is_empty(&self) -> bool {
         self.0.count == 0
     }
 
-    /// The tensor they are.
+    /// Returns the tensor that contains these records.
     pub fn tensor(&self) -> &Tensor {
         &self.0.tensor
     }
 
-    /// What may be asked of a record: those of the file, and no more bytes than its length allows.
+    /// Returns the limits for reading a record: those of the file, with at most as many bytes as its length allows.
     pub fn limits(&self) -> &SchemaLimits {
         &self.0.limits
     }
 
-    /// The schema of a record; its root is [`Records::ty`].
+    /// Returns the schema. The type of a record in it is [`Records::ty`].
     pub fn schema(&self) -> &Schema {
         &self.0.schema
     }
 
-    /// The type of a record in [`Records::schema`].
+    /// Returns the type of a record in [`Records::schema`].
     pub fn ty(&self) -> TypeId {
         self.0.ty
     }
 
-    /// Bytes and alignment of a record.
+    /// Returns the size and alignment of a record, in bytes.
     pub fn extent(&self) -> Extent {
         self.0.extent
     }
 
-    /// The same records with all their bytes in memory, so that nothing is read any more. Where they are
-    /// mapped or in memory already, nothing happens.
+    /// Returns the same records with all their bytes in memory, so that later calls read nothing from the file. Copies
+    /// nothing if the bytes are already mapped or in memory.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`].
+    /// Returns the same errors as [`Tensor::bytes`].
     pub fn loaded(&self) -> Result<Records> {
         let load = |store: &Store| store.loaded().map_err(|e| placed(e, self.tensor()));
         let inner = &*self.0;
@@ -212,21 +212,21 @@ impl Records {
         })))
     }
 
-    /// All their bytes one after the other, where they are mapped or in memory.
+    /// Returns the bytes of all records, one after the other, or `None` if the bytes are neither mapped nor in memory.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.0.data.whole()
     }
 
-    /// The heap that their entries point into, where it is mapped or in memory.
+    /// Returns the heap that the records' entries refer to, or `None` if it is neither mapped nor in memory.
     pub fn heap(&self) -> Option<&[u8]> {
         self.0.heap.whole()
     }
 
-    /// The way to a part of a record: `image.width`, `corners[0]`. Look it up once, use it for every
-    /// record.
+    /// Looks up a member of a record by its path, for example `image.width` or `corners[0]`. Look it up once and use
+    /// the accessor for every record.
     ///
     /// # Errors
-    /// `schema/path`, `schema/unknown-path`.
+    /// Returns `schema/path` if the path is malformed, `schema/unknown-path` if the record has no such member.
     pub fn accessor(&self, path: &str) -> Result<Accessor> {
         let parsed: Path = path.parse()?;
         let found = self.0.schema.accessor(self.0.ty, &parsed);
@@ -235,22 +235,25 @@ impl Records {
         })
     }
 
-    /// The way to a number, a time or a boolean, read as a `T`.
+    /// Looks up a number, a time or a boolean that is read as a `T`.
     ///
     /// # Errors
-    /// As [`Records::accessor`]; `record/access` where the kind is not one of `T`.
+    /// Returns the errors of [`Records::accessor`], and `record/access` if a member of this kind cannot be read as a
+    /// `T`.
     pub fn typed<T: ReadScalar>(&self, path: &str) -> Result<Typed<T>> {
         self.accessor(path)?.typed().map_err(|e| placed(e, self.tensor()))
     }
 
-    /// A record by its place.
+    /// Returns the record at `index`.
     ///
-    /// Its bytes are not compared with the digest of the component, which covers all records, unless the file was opened with
-    /// [`Check::All`](holdall_io::Check::All): then all were compared when the records were opened. Where they are compressed in
-    /// frames, the frame's own checksum is compared. [`Records::compare`] compares the digests at any time.
+    /// The record is not compared with the digest of its component, which covers all records. Only
+    /// [`Check::All`](holdall_io::Check::All) compares all bytes with the digest when the records are opened. If the
+    /// component is compressed in frames, the checksum of the frame is compared. [`Records::compare`] compares the digests
+    /// at any time.
     ///
     /// # Errors
-    /// `records/index`; where the bytes are not at hand, as [`Tensor::bytes_range`].
+    /// Returns `records/index` if `index` is out of range. If the bytes are neither mapped nor in memory, also the
+    /// errors of [`Tensor::bytes_range`].
     #[inline]
     pub fn record(&self, index: u64) -> Result<Record<'_>> {
         let bytes = match self.at_hand(index) {
@@ -260,21 +263,22 @@ impl Records {
         Ok(Record { records: self, ty: self.0.ty, index, bytes })
     }
 
-    /// The bytes of a record that is there and at hand.
+    /// Returns the bytes of a record if `index` is in range and the bytes are mapped or in memory.
     #[inline]
     fn at_hand(&self, index: u64) -> Option<&[u8]> {
         let inner = &*self.0;
         let bytes = inner.data.whole().filter(|_| index < inner.count)?;
-        // All of it is there, and so neither product nor sum passes its length.
+        // The whole record lies in the component, so neither the product nor the sum overflows.
         let start = (index as usize).wrapping_mul(inner.stride);
         bytes.get(start..start.wrapping_add(inner.size))
     }
 
-    /// The value of a member in the record of that place: [`Records::record`], which says what is compared with digests, and
+    /// Returns the value of a member of the record at `index`. Equivalent to [`Records::record`], which describes when
+    /// digests are compared, followed by
     /// [`Record::get`].
     ///
     /// # Errors
-    /// As those.
+    /// Returns the errors of those two functions.
     #[inline]
     pub fn get<T: ReadScalar>(&self, index: u64, typed: &Typed<T>) -> Result<Option<T>> {
         match self.at_hand(index) {
@@ -294,13 +298,13 @@ impl Records {
         if index >= inner.count {
             return Err(self.outside(index..index.saturating_add(1)));
         }
-        // Within the component, whose length was checked against the count.
+        // Lies within the component, whose length was checked against the number of records.
         let start = index * inner.stride as u64;
         let bytes = inner.data.get(start..start + inner.size as u64);
         bytes.map_err(|e| placed(e, self.tensor()))
     }
 
-    /// The bytes of records that lie one after the other.
+    /// Returns the bytes of a range of consecutive records.
     fn run(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         let stride = self.0.stride as u64;
         let bytes = self.0.data.get(range.start * stride..range.end * stride);
@@ -316,7 +320,7 @@ impl Records {
         placed(outside(&range, self.len()), self.tensor())
     }
 
-    /// An error found in a record.
+    /// Adds the record's index, the tensor and the file to an error.
     #[cold]
     fn in_record(&self, e: Error, index: u64) -> Error {
         placed(e.within(format!("record {index}")), self.tensor())
@@ -333,13 +337,13 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// The error with the tensor and the file it is about.
+/// Adds the tensor's name and the file's name to an error.
 #[cold]
 fn placed(e: Error, tensor: &Tensor) -> Error {
     e.in_tensor(tensor.name()).in_source(tensor.file().name())
 }
 
-/// Refuses a range that passes the number of records or runs, or ends before it starts.
+/// Refuses a range that ends after the last record or run, or ends before it starts.
 fn check_range(range: &Range<u64>, count: u64) -> Result<()> {
     if range.start > range.end || range.end > count {
         return Err(outside(range, count));
@@ -351,12 +355,12 @@ fn check_range(range: &Range<u64>, count: u64) -> Result<()> {
 fn outside(range: &Range<u64>, count: u64) -> Error {
     let Range { start, end } = range;
     INDEX.broken(match start > end && *end == count {
-        true => format!("records from {start} on, of {count}"),
-        false => format!("records {start}..{end} of {count}"),
+        true => format!("records from {start} on are out of range: there are {count}"),
+        false => format!("records {start}..{end} are out of range: there are {count}"),
     })
 }
 
-/// Refuses another layout.
+/// Refuses a tensor of any layout other than `wanted`.
 fn check_layout(tensor: &Tensor, wanted: &str) -> Result<()> {
     if tensor.layout().as_str() == wanted {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What stands in for `batched` in a build that has no Parquet and Arrow files.
+//! Replaces the module `batched` in builds that do not read Parquet and Arrow files.
 
 use crate::DatasetWriter;
 use crate::check::CheckReport;
@@ -10,7 +10,7 @@ use holdall_schema::{Document, SchemaLimits, TypeId};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Batches, which there are none of.
+/// Batches of rows; never constructed in these builds.
 pub(crate) enum Batched {}
 
 impl Batched {

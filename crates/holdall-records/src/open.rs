@@ -1,5 +1,4 @@
-//! Finding the records of a tensor, and everything about them that can be checked without looking at
-//! one.
+//! Opens the records of a tensor and checks everything that can be checked without reading a record.
 
 use super::compared::Compared;
 use super::store::Store;
@@ -32,14 +31,14 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
     let inner =
         Inner { tensor, schema, ty, extent, size, stride, count, limits, data, heap, compared };
     let records = Records(Arc::new(inner));
-    // Single records are then of bytes that were compared.
+    // Compares all bytes with the digests now, so that single records come from verified bytes.
     if records.tensor().file().check() == Check::All {
         records.compare()?;
     }
     Ok(records)
 }
 
-/// The JSON of a tensor's kind.
+/// Returns the normalized JSON of a tensor's kind.
 pub(super) fn schema_of(tensor: &Tensor, limits: &SchemaLimits) -> Result<Value> {
     parse(kind(tensor.info())?.as_bytes(), limits.depth).and_then(normal)
 }

@@ -1,4 +1,4 @@
-//! Every path of a schema or a file, with what stands there and where its bytes lie.
+//! Lists every path of a schema or a file with its type and the position of its bytes.
 
 use super::schemas::{SchemaOrFile, schema_of_tensor};
 use holdall_core::{Layout, Result};
@@ -8,15 +8,15 @@ use holdall_schema::{
     Document, Extent, Node, Outline, OutlineRow, Path, Root, SchemaLimits, Segment, Symbols,
 };
 
-/// The paths of a schema or a file.
+/// The paths of a schema or a file, with their types and positions.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchemaLayout {
-    /// One for each path, in order.
+    /// One row for each path, in order.
     pub rows: Vec<OutlineRow>,
-    /// Where it is the schema of one record: that record.
+    /// The record as a whole, if this is the schema of a record.
     pub record: Option<RecordLayout>,
-    /// The symbols in shapes of the schema, with the numbers that were given.
+    /// The symbols in shapes of the schema, with the numbers that the caller gave for them.
     pub symbols: Vec<(String, Option<u64>)>,
 }
 
@@ -24,19 +24,20 @@ pub struct SchemaLayout {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordLayout {
-    /// What it is, in a few words.
+    /// A short description of its type.
     pub kind: String,
-    /// Its size and alignment.
+    /// Its size and alignment, in bytes.
     pub extent: Extent,
-    /// The alignment of its heap, where it has entries.
+    /// The alignment of its heap in bytes, if it has entries.
     pub heap_align: Option<u32>,
 }
 
-/// Lays out a schema or a file. `only` keeps what lies at that path or below it, and an index in it moves
-/// offsets to that element; `symbols` are numbers for the symbols in shapes, of which a file has none.
+/// Lists the paths of a schema or a file. `only` limits the list to a path and the paths below it; if it contains an
+/// index, the offsets are those of that element. `symbols` are the numbers for symbols in the schema's shapes; the
+/// shapes of a file have no symbols.
 ///
 /// # Errors
-/// `schema/unknown-path`, `schema/unknown-symbol`, `schema/too-large`; the `schema/…` rules.
+/// Returns `schema/unknown-path`, `schema/unknown-symbol`, `schema/too-large`; an error of the `schema/…` rules.
 pub fn layout(
     what: &SchemaOrFile,
     only: Option<&Path>,
@@ -52,7 +53,7 @@ pub fn layout(
     let (record, symbols) = found.map_err(own)?;
     let rows = outline.into_rows();
     if let (true, Some(only)) = (rows.is_empty(), only) {
-        return Err(own(UNKNOWN_PATH.broken(format!("`{only}` leads to nothing"))));
+        return Err(own(UNKNOWN_PATH.broken(format!("the path `{only}` does not exist"))));
     }
     Ok(SchemaLayout { rows, record, symbols })
 }
@@ -81,10 +82,10 @@ fn of_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) 
 
 fn of_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
     if let Some(name) = symbols.keys().next() {
-        return Err(no_symbol(name, "in a tensor file every symbol has its number"));
+        return Err(no_symbol(name, "in a tensor file, all symbols already have numbers"));
     }
     for tensor in file.tensors() {
-        // A name that is not a path is one step.
+        // A name that is not a path becomes a path of one segment.
         let path = tensor.name().parse();
         let path = path.unwrap_or_else(|_| Path(vec![Segment::Name(tensor.name().into())]));
         let kind = schema_of_tensor(&tensor)?;
@@ -105,10 +106,10 @@ fn of_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<
 
 #[cold]
 fn no_symbol(name: &str, has: &str) -> holdall_core::Error {
-    UNKNOWN_SYMBOL.broken(format!("there is no symbol `{}`: {has}", name.escape_debug()))
+    UNKNOWN_SYMBOL.broken(format!("unknown symbol `{}`: {has}", name.escape_debug()))
 }
 
-/// What a tensor is, without its shape.
+/// Returns a tensor's type, without its shape.
 fn name(tensor: &Tensor, kind: Option<&Document>, outline: &Outline<'_>) -> String {
     let Some(Document { schema, .. }) = kind else { return element_type(tensor) };
     match schema.root() {
@@ -120,10 +121,10 @@ fn name(tensor: &Tensor, kind: Option<&Document>, outline: &Outline<'_>) -> Stri
     }
 }
 
-/// The logical type of a tensor's elements where it has one, or else how they are stored.
+/// Returns the logical type of a tensor's elements if it has one, otherwise their dtype.
 fn element_type(tensor: &Tensor) -> String {
     match (tensor.info().logical_type(), tensor.info().dtype()) {
-        // Records and blobs without a kind.
+        // Records and blobs without a kind have neither.
         _ if matches!(tensor.layout(), Layout::Records | Layout::Blob) => "-".to_owned(),
         (Some(logical), _) => logical.as_str().to_owned(),
         (None, Some(dtype)) => dtype.as_str().to_owned(),

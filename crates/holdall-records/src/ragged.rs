@@ -5,7 +5,7 @@ use holdall_core::Result;
 use holdall_schema::{Accessor, Path, TypeId};
 use std::borrow::Cow;
 
-/// The elements of an array in a record, wherever they lie: a ragged row.
+/// The elements of an array in a record, whose number can differ from record to record.
 #[derive(Clone)]
 pub struct Ragged<'r> {
     pub(super) records: &'r Records,
@@ -17,11 +17,11 @@ pub struct Ragged<'r> {
 }
 
 impl Records {
-    /// The way to an element of the array that `array` leads to, or to a part of one: for the records that
-    /// [`Ragged::at`] gives.
+    /// Looks up an element of the array at `array`, or a member of the element, for use with the records that
+    /// [`Ragged::at`] returns.
     ///
     /// # Errors
-    /// `record/access` where `array` leads to no array; as [`Records::accessor`].
+    /// Returns `record/access` if `array` does not refer to an array, and the errors of [`Records::accessor`].
     pub fn element_accessor(&self, array: &Accessor, path: &str) -> Result<Accessor> {
         let path: Path = path.parse()?;
         let placed = |e| super::placed(e, self.tensor());
@@ -40,27 +40,27 @@ impl Records {
 }
 
 impl<'r> Ragged<'r> {
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.bytes.len() / self.stride
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// All their bytes.
+    /// Returns the bytes of all elements.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes from one to the next.
+    /// Returns the distance from one element to the next, in bytes.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// An element, as a record of its own; `None` past the last.
+    /// Returns the element at `index` as a separate record, or `None` if `index` is out of range.
     pub fn at(&self, index: usize) -> Option<Record<'_>> {
         let start = index.checked_mul(self.stride)?;
         let bytes = self.bytes.get(start..)?.get(..self.size)?;
@@ -68,7 +68,7 @@ impl<'r> Ragged<'r> {
         Some(Record { records, ty, index: self.index, bytes: Cow::Borrowed(bytes) })
     }
 
-    /// The elements, each as a record of its own.
+    /// Returns an iterator over the elements, each as a separate record.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
         let (records, ty, index) = (self.records, self.ty, self.index);
         self.bytes.chunks_exact(self.stride).map(move |bytes| Record {
@@ -79,10 +79,11 @@ impl<'r> Ragged<'r> {
         })
     }
 
-    /// All elements as numbers: `typed` comes from [`Records::element_accessor`].
+    /// Returns all elements as numbers. `typed` comes from [`Records::element_accessor`].
     ///
     /// # Errors
-    /// `record/bool-byte`, `record/length`, `record/union-tag`. What is not there is 0.
+    /// Returns `record/bool-byte`, `record/length` or `record/union-tag` if the bytes are invalid. Absent elements
+    /// become 0.
     pub fn to_vec<T: ReadScalar + Default>(&self, typed: &Typed<T>) -> Result<Vec<T>> {
         let mut out = vec![T::default(); self.len()];
         let copied = typed.copy_column(&self.bytes, &mut out, T::default());

@@ -1,4 +1,4 @@
-//! One record.
+//! A single record.
 
 use super::entries::{From, Mover};
 use super::{Accessor, Ragged, ReadScalar, Records, Typed};
@@ -19,58 +19,61 @@ pub struct Record<'r> {
 }
 
 impl<'r> Record<'r> {
-    /// Its type in the schema of the records.
+    /// Returns the record's type in the schema.
     pub fn ty(&self) -> TypeId {
         self.ty
     }
 
-    /// Its place in the dataset.
+    /// Returns the record's index in the dataset.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// The records it is of.
+    /// Returns the dataset that contains this record.
     pub fn records(&self) -> &'r Records {
         self.records
     }
 
-    /// Its bytes. What its entries point at lies in the heap.
+    /// Returns the record's own bytes. The bytes that its entries refer to are in the heap.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The value of a number, a time or a boolean; `None` where an optional member on the way is absent,
-    /// or a union holds another variant.
+    /// Returns the value of a number, a time or a boolean. Returns `None` if an optional member of the path is absent
+    /// or a union contains another variant.
     ///
     /// # Errors
-    /// `record/bool-byte`, `record/union-tag`.
+    /// Returns `record/bool-byte` for a boolean other than 0 or 1, `record/union-tag` for an invalid tag.
     #[inline]
     pub fn get<T: ReadScalar>(&self, typed: &Typed<T>) -> Result<Option<T>> {
         typed.read(&self.bytes).map_err(|e| self.in_context(e))
     }
 
-    /// Whether it has the part.
+    /// Returns `true` if the record has the member: all optional members of the path are present and each union
+    /// contains the variant that the path names.
     ///
     /// # Errors
-    /// `record/union-tag`.
+    /// Returns `record/union-tag` if the tag of a union is invalid.
     pub fn is_there(&self, part: &Accessor) -> Result<bool> {
         part.is_there(&self.bytes).map_err(|e| self.in_context(e))
     }
 
-    /// The bytes of a part in the record itself: of a fixed array, a tensor, a struct.
+    /// Returns the bytes of a member that is stored in the record itself: a fixed array, a tensor, a struct or a
+    /// number.
     ///
     /// # Errors
-    /// As [`Record::is_there`].
+    /// Returns the same errors as [`Record::is_there`].
     pub fn raw(&self, part: &Accessor) -> Result<Option<&[u8]>> {
         part.raw(&self.bytes).map_err(|e| self.in_context(e))
     }
 
-    /// The bytes that a string, bytes, a JSON object or a variable array has in the heap.
+    /// Returns the bytes that a string, a bytes member, a JSON object or a variable array has in the heap.
     ///
     /// # Errors
-    /// `record/entry-bounds`, `record/access`, `record/union-tag`; where the heap is not at hand, as
-    /// [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
+    /// Returns `record/entry-bounds` if the entry refers to bytes outside of the heap, `record/access` if the member
+    /// has no entry, `record/union-tag` if a tag is invalid. If the heap is neither mapped nor in memory, also the
+    /// errors of [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
     pub fn data(&self, part: &Accessor) -> Result<Option<Cow<'r, [u8]>>> {
         match part.entry(&self.bytes).map_err(|e| self.in_context(e))? {
             Some(entry) => self.heap_bytes(entry).map(Some).map_err(|e| self.in_context(e)),
@@ -78,20 +81,20 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// A string.
+    /// Returns the value of a string member.
     ///
     /// # Errors
-    /// `record/utf8`, and as [`Record::data`].
+    /// Returns `record/utf8` if the bytes are not UTF-8, and the errors of [`Record::data`].
     pub fn string(&self, part: &Accessor) -> Result<Option<Cow<'r, str>>> {
         self.check_kind(part, |kind| matches!(kind, Kind::String), "a string")?;
         let Some(bytes) = self.data(part)? else { return Ok(None) };
         text(bytes).map(Some).map_err(|e| self.in_context(e))
     }
 
-    /// The text of a `TypeDef:Record`: one JSON object.
+    /// Returns the JSON text of a `TypeDef:Record`, which is one JSON object.
     ///
     /// # Errors
-    /// `record/json`, and as [`Record::data`].
+    /// Returns `record/json` if the text is not a JSON object, and the errors of [`Record::data`].
     pub fn json(&self, part: &Accessor) -> Result<Option<Cow<'r, str>>> {
         self.check_kind(part, |kind| matches!(kind, Kind::Record), "a JSON object")?;
         let Some(bytes) = self.data(part)? else { return Ok(None) };
@@ -99,30 +102,32 @@ impl<'r> Record<'r> {
         let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
         match found.map_err(|e| self.in_context(e))? {
             Value::Object(_) => text(bytes).map(Some).map_err(|e| self.in_context(e)),
-            _ => Err(self.in_context(JSON.broken("JSON that is not an object"))),
+            _ => Err(self.in_context(JSON.broken("the JSON is not an object"))),
         }
     }
 
-    /// The string of an enum.
+    /// Returns the value of an enum as its string.
     ///
     /// # Errors
-    /// `record/enum-index`, `record/access`, `record/union-tag`.
+    /// Returns `record/enum-index` if the stored index is out of range, `record/access` if the member is not an enum,
+    /// `record/union-tag` if a tag is invalid.
     pub fn enum_value<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
         part.enum_value(&self.bytes).map_err(|e| self.in_context(e))
     }
 
-    /// The key of the variant that a union holds.
+    /// Returns the key of the variant that a union contains.
     ///
     /// # Errors
-    /// `record/union-tag`, `record/access`.
+    /// Returns `record/union-tag` if the tag is invalid, `record/access` if the member is not a union.
     pub fn variant<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
         part.variant(&self.bytes).map_err(|e| self.in_context(e))
     }
 
-    /// The elements of an array, whether they lie in the record or in the heap.
+    /// Returns the elements of an array, which may be stored in the record or in the heap.
     ///
     /// # Errors
-    /// `record/entry-length`, `record/entry-align`, and as [`Record::data`].
+    /// Returns `record/entry-length` if the bytes are not a whole number of elements, `record/entry-align` if the
+    /// elements are not aligned, and the errors of [`Record::data`].
     pub fn elements(&self, part: &Accessor) -> Result<Option<Ragged<'_>>> {
         let schema = self.records.schema();
         let array = match self.kind(part)? {
@@ -138,12 +143,15 @@ impl<'r> Record<'r> {
                 };
                 if !entry.len.is_multiple_of(items.stride.max(1)) {
                     let stride = items.stride;
-                    let message = format!("{} bytes of elements that take {stride}", entry.len);
+                    let message =
+                        format!("{} bytes, not a multiple of the element size {stride}", entry.len);
                     return Err(self.in_context(ENTRY_LENGTH.broken(message)));
                 }
                 if !entry.offset.is_multiple_of(u64::from(items.align.max(1))) {
                     let (align, at) = (items.align, entry.offset);
-                    let message = format!("elements aligned to {align} start at offset {at}");
+                    let message = format!(
+                        "offset {at} of the elements is not a multiple of their alignment {align}"
+                    );
                     return Err(self.in_context(ENTRY_ALIGN.broken(message)));
                 }
                 Some(self.heap_bytes(entry).map_err(|e| self.in_context(e))?)
@@ -153,28 +161,29 @@ impl<'r> Record<'r> {
             records: self.records,
             index: self.index,
             ty: array.items,
-            // Part of a record, or of a heap, that is in memory.
+            // The stride of a record, or of a heap, that is in memory, so it fits in `usize`.
             stride: items.stride.max(1) as usize,
             size: items.size as usize,
             bytes,
         }))
     }
 
-    /// A part in the record itself, as a record of its own: what [`Record::to_value`], [`Record::check`]
-    /// and [`Record::with_heap`] are then about.
+    /// Returns a member that is stored in the record itself as a separate record, to which [`Record::to_value`],
+    /// [`Record::check`] and [`Record::with_heap`] can be applied.
     ///
     /// # Errors
-    /// As [`Record::is_there`].
+    /// Returns the same errors as [`Record::is_there`].
     pub fn part(&self, part: &Accessor) -> Result<Option<Record<'_>>> {
         let (records, index) = (self.records, self.index);
         let found = self.raw(part)?.map(Cow::Borrowed);
         Ok(found.map(|bytes| Record { records, ty: part.ty(), index, bytes }))
     }
 
-    /// The record as JSON text (section 5.3 of the specification). Checks every byte of it.
+    /// Returns the record as JSON text (section 5.3 of the specification). Checks every byte of the record.
     ///
     /// # Errors
-    /// The rules of section 3 to 5 about bytes, and as [`Record::data`].
+    /// Returns an error of the rules about bytes in sections 3 to 5 of the specification, and the errors of
+    /// [`Record::data`].
     pub fn to_json(&self) -> Result<String> {
         let mut out = String::new();
         self.with_heap(|schema, bytes, heap| {
@@ -183,33 +192,33 @@ impl<'r> Record<'r> {
         Ok(out)
     }
 
-    /// The record as a JSON value. Checks every byte of it.
+    /// Returns the record as a JSON value. Checks every byte of the record.
     ///
     /// # Errors
-    /// As [`Record::to_json`].
+    /// Returns the same errors as [`Record::to_json`].
     pub fn to_value(&self) -> Result<Value> {
         self.with_heap(|schema, bytes, heap| {
             schema.record_value(self.ty, bytes, heap, &self.records.0.limits)
         })
     }
 
-    /// Checks every byte of it that means something, and what its entries point at.
+    /// Checks every significant byte of the record and the heap bytes that its entries refer to.
     ///
     /// # Errors
-    /// As [`Record::to_json`].
+    /// Returns the same errors as [`Record::to_json`].
     pub fn check(&self) -> Result<()> {
         self.with_heap(|schema, bytes, heap| {
             schema.check_record(self.ty, bytes, heap, &self.records.0.limits)
         })
     }
 
-    /// Calls `with` with the schema, the bytes of the record and a heap that its entries point into: the
-    /// heap of the dataset where that is at hand, else one of what this record needs, for which its entries
-    /// are moved.
+    /// Calls `with` with the schema, the bytes of the record and a heap that its entries refer to. If the dataset's
+    /// heap is mapped or in memory, that is the dataset's heap. Otherwise, it is a new heap with only the bytes that
+    /// this record needs, and the record's entries are changed to refer to it.
     ///
     /// # Errors
-    /// What `with` returns; where the heap is not at hand, `record/…` about entries and as
-    /// [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
+    /// Returns the errors of `with`. If the heap is neither mapped nor in memory, also the `record/…` errors about
+    /// entries and the errors of [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
     pub fn with_heap<T>(
         &self,
         with: impl FnOnce(&holdall_schema::Schema, &[u8], &[u8]) -> Result<T>,
@@ -226,7 +235,7 @@ impl<'r> Record<'r> {
             .map_err(|e| self.in_context(e))
     }
 
-    /// What an entry points at.
+    /// Returns the heap bytes that an entry refers to.
     pub(super) fn heap_bytes(&self, entry: Entry) -> Result<Cow<'r, [u8]>> {
         let heap = &self.records.0.heap;
         if let Some(heap) = heap.whole() {
@@ -237,7 +246,7 @@ impl<'r> Record<'r> {
             None => {
                 let Entry { offset, len } = entry;
                 Err(ENTRY_BOUNDS.broken(format!(
-                    "an entry of {len} bytes at offset {offset} leaves its heap of {} bytes",
+                    "an entry of {len} bytes at offset {offset} ends after its heap of {} bytes",
                     heap.len()
                 )))
             }
@@ -246,7 +255,7 @@ impl<'r> Record<'r> {
 
     fn kind(&self, part: &Accessor) -> Result<&'r Kind> {
         let schema = self.records.schema();
-        // Fails where the type is of another schema.
+        // Fails if the type belongs to another schema.
         schema.extent(part.ty()).map_err(|e| self.in_context(e))?;
         Ok(&schema.ty(part.ty()).kind)
     }
@@ -269,7 +278,7 @@ impl<'r> Record<'r> {
     }
 }
 
-/// Bytes as text.
+/// Converts bytes to text. Fails if they are not UTF-8.
 pub(super) fn text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>> {
     let wrong = |at: usize, len: usize| UTF8.broken(format!("byte {at} of {len} is not UTF-8"));
     match bytes {

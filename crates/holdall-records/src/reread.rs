@@ -1,10 +1,10 @@
-//! Records of a file as a reader with another schema has them: what a migration writes, and a check looks at.
+//! Converts the records of a file to another schema, for migrations and checks.
 
 use crate::{Record, Records};
 use holdall_core::Result;
 use holdall_schema::{Converters, Encoder, Migrator, Resolution, SchemaLimits};
 
-/// Makes records of one schema from those of another, one after the other.
+/// Converts records of one schema to another, one after the other.
 pub(crate) struct Reread<'r> {
     records: &'r Records,
     migrator: Migrator<'r>,
@@ -33,14 +33,14 @@ impl<'r> Reread<'r> {
         })
     }
 
-    /// The bytes of a record under the other schema, and the heap that its entries point into.
+    /// Returns the bytes of a record under the other schema, and the heap that its entries refer to.
     pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(&[u8], &[u8])> {
         self.heap.clear();
         match self.records.heap() {
             Some(whole) => {
                 self.migrator.record(record.bytes(), whole, &mut self.out, &mut self.heap)?;
             }
-            // Its entries lie far away: it is brought into a heap of its own.
+            // The heap is not in memory, so the record is copied into a heap with only its own data.
             None => {
                 self.copy_heap.clear();
                 let value = record.to_value()?;

@@ -1,69 +1,69 @@
-//! What can be wrong with datasets and blobs, apart from their records.
+//! Rules about datasets and blobs, except for the contents of records.
 
 holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A place that there is not.
+    /// An index that is out of range.
     pub INDEX: Misuse "records/index"
-        "The index of a record, or of an entry of a blob, is at least 0 and below their number.";
-    /// A buffer of another length.
+        "The index of a record, or of an entry of a blob, is at least 0 and less than the number of records or entries.";
+    /// A buffer of the wrong length.
     pub BUFFER: Misuse "records/buffer"
-        "A buffer for a column has as many elements as records are asked for.";
-    /// A blob read as what it is not.
+        "A buffer for a column has one element for each requested record.";
+    /// A blob read or written as another content type.
     pub CONTENT: Misuse "records/content" "The entries of a blob are written and read as its content type.";
-    /// A blob of nobody knows what.
+    /// A new blob without a content type.
     pub WHICH_CONTENT: Misuse "records/which-content"
         "The entries of a new blob are `utf-8`, `json`, `bytes` or elements of a type, as the schema or the caller says.";
-    /// A path under which the schema has something else.
+    /// A path at which the schema has something else.
     pub NODE: NotFound "records/node"
-        "A dataset or blob is written under a path where the file's schema has one.";
-    /// Records of two kinds in one dataset.
+        "A dataset or blob is written at a path where the file's schema has a dataset or blob.";
+    /// Records of different kinds in one dataset.
     pub OTHER_KIND: Misuse "records/other-kind"
         "Records that are copied into a dataset have its kind."
-        hint "go by JSON: `to_value` of the one, `value` of the other";
-    /// A line of JSON without end.
+        hint "convert through JSON: read with `to_value`, write with `value`";
+    /// A line of JSON that is too long.
     pub LINE: Limit "records/line" "A JSON line has at most 64 MiB.";
-    /// A Rust struct that is not a mirror of the records.
+    /// A Rust struct with another memory layout than the records.
     pub DERIVE: Misuse "records/derive"
         "A Rust type for records has its fields where the schema has the members, with the same sizes and kinds.";
-    /// A condition that cannot be.
+    /// An invalid condition.
     pub CONDITION: Misuse "records/condition"
         "A condition names a member and compares it with a value of the member's kind.";
-    /// A member that makes no files, or no names of files.
+    /// A member that cannot be exported as files or give them names.
     pub FILE_MEMBER: Misuse "records/file-member"
-        "Files are made of members that are bytes or text, and are named by text, enums and numbers.";
-    /// What records are sorted or counted by is too much.
+        "Members of bytes or text can be exported as files, which can be named after text, enums and numbers.";
+    /// Values to sort or count by that take too much memory.
     pub SORTED: Limit "records/sorted"
         "The values that records are sorted or counted by take at most `Limits::decoded_len` bytes."
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
-    /// Nothing to make a schema of.
+    /// No rows to infer a schema from.
     pub NO_RECORDS: Misuse "infer/no-records"
         "A schema is inferred from at least one record.";
     /// An invalid table.
     pub TABLE: Misuse "input/table"
         "The first line of a table names each column once, every line has as many fields, and quotes enclose whole fields.";
-    /// A table where tables cannot be read.
+    /// A table in a build without the feature `tables`.
     pub NO_TABLES: Unsupported "records/no-tables"
         "Tables of records (CSV, TSV) are read by builds with the feature `tables`.";
-    /// A file of columns where those cannot be read.
+    /// A Parquet or Arrow file in a build without the feature `parquet`.
     pub NO_PARQUET: Unsupported "records/no-parquet"
         "Parquet and Arrow files are read and written by builds with the feature `parquet`."
-        hint "build it with the feature `parquet`; or use the Python package, which reads and writes them by pyarrow";
-    /// A damaged file of columns.
+        hint "build with the feature `parquet`, or use the Python package, which reads and writes them with pyarrow";
+    /// A damaged Parquet or Arrow file.
     pub COLUMNS: Malformed "input/columns"
-        "A Parquet or Arrow file is complete, and its footer, pages and messages describe what is in it."
-        hint "get the file again, or have the program that wrote it read it";
-    /// A file of columns that is too much.
+        "A Parquet or Arrow file is complete, and its footer, pages and messages describe its contents."
+        hint "get the file again, or check it with the program that wrote it";
+    /// A Parquet or Arrow file that needs too much memory.
     pub COLUMNS_LIMIT: Limit "input/columns-limit"
         "The part of a Parquet or Arrow file that must be in memory at once takes at most `Limits::decoded_len` bytes, or `Limits::expansion` times what is stored."
         hint "write the file with smaller row groups or batches"
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
-    /// A file of columns that is not for here.
+    /// A Parquet or Arrow file with a feature that is not supported.
     pub COLUMNS_UNSUPPORTED: Unsupported "input/columns-unsupported"
         "A Parquet file is not encrypted, and is uncompressed or compressed with Snappy, zstd or LZ4; an Arrow file is little-endian IPC."
-        hint "write it again, with Snappy or zstd";
-    /// A column of Arrow that is not a member.
+        hint "write the file again, with Snappy or zstd";
+    /// An Arrow column whose type does not fit its member.
     pub ARROW: Misuse "records/arrow"
         "An Arrow column has the type of its member, or an equivalent one. A member that becomes a column has a kind that Arrow has a type for."
         hint "cast the column, or leave it out";
@@ -74,14 +74,14 @@ holdall_core::error::rules! {
     /// An invalid file name, or one that leads out of its folder.
     pub FILE_NAME: Misuse "build/file-name"
         "A member that is a file names a file inside the folder: a relative path in UTF-8 without `..`.";
-    /// Something that was begun and forgotten.
+    /// A dataset or blob that was begun, but neither added nor discarded.
     pub NOT_ADDED: Misuse "build/not-added"
         "Every dataset and blob that is begun for a file is added to it, or discarded, before the file is finished."
         hint "add each dataset and blob when it is filled, or discard it";
-    /// What would write the tensors is not built in.
+    /// A build without the format Metatensor, which compares tensors with a schema.
     pub NO_METATENSOR: Unsupported "records/no-metatensor"
         "Tensors are compared with a schema, or get one, only in builds with the feature `metatensor`.";
-    /// A tensor without a length.
+    /// A tensor without a known decoded length.
     pub UNKNOWN_LEN: Unsupported "records/unknown-len"
         "A tensor that is compared with a schema has a known decoded length.";
     /// The text of a schema is too long.

@@ -1,4 +1,4 @@
-//! Runs of a blob by their places, read together.
+//! Runs of a blob by their indices, read in groups.
 
 use super::Blob;
 use super::at::{HEAP, Places, RECORDS, ensure_arrived};
@@ -6,22 +6,23 @@ use bytes::Bytes;
 use holdall_core::Result;
 use holdall_schema::Entry;
 
-/// Runs at some places: see [`Blob::at`].
+/// The runs at a list of indices: see [`Blob::at`].
 pub struct RunsAt<'b> {
     blob: &'b Blob,
     places: Places,
 }
 
 impl Blob {
-    /// The runs at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
-    /// first where they lie, of at most 4,096, then their bytes, up to 16 MiB at a time.
+    /// Returns the runs at these indices, in this order. Runs that are neither mapped nor in memory are read in groups,
+    /// with as few requests as possible: first the entries of at most 4,096 runs, then their bytes, up to 16 MiB at a
+    /// time.
     pub fn at(&self, places: Vec<u64>) -> RunsAt<'_> {
         RunsAt { blob: self, places: Places::new(places) }
     }
 }
 
 impl Blob {
-    /// Reads what the next runs need: of how many.
+    /// Reads the bytes for the next runs and returns for how many it did.
     fn bring(&self, next: &[u64]) -> Result<usize> {
         let inner = &*self.0;
         if next.len() as u64 == self.len() {
@@ -36,13 +37,13 @@ impl Blob {
         ensure_arrived(inner.entries.bring(there.map(entry).collect()), self.tensor())?;
         let (mut wanted, mut len, mut count) = (Vec::new(), 0u64, next.len());
         for (at, place) in next.iter().enumerate() {
-            // What is wrong with it is told when it is used.
+            // An invalid entry fails when its run is used.
             let Some(range) = self.range(*place).ok().filter(|range| !range.is_empty()) else {
                 continue;
             };
             len = len.saturating_add(range.end - range.start);
             if len > HEAP {
-                // They come later; what is that much by itself, when it is asked for.
+                // The rest is read later. A single run that needs more than this is read when it is used.
                 count = at.max(1);
                 break;
             }

@@ -1,4 +1,4 @@
-//! Schemas where they are found: as JSON in a file, and among the attributes of files and tensors.
+//! Finds schemas: as JSON in a file, and in the attributes of files and tensors.
 
 use super::rows::{MARK, RecordForm};
 use super::rules::{SCHEMA_LEN, WHICH_DATASET};
@@ -10,17 +10,17 @@ use holdall_schema::{Document, KIND_ATTRIBUTE, Reading, Root, SCHEMA_ATTRIBUTE};
 use std::io::Read as _;
 use std::path::Path;
 
-/// What a name stands for where a schema is wanted.
+/// A schema, or a tensor file that can contain one: the two kinds of file that an argument for a schema can name.
 #[derive(Debug, Clone)]
 pub enum SchemaOrFile {
     /// The JSON of a schema.
     Schema(Box<Document>),
-    /// A tensor file, which may have a schema among its attributes.
+    /// A tensor file, which may have a schema in its attributes.
     File(File),
 }
 
 impl SchemaOrFile {
-    /// What errors call it: the path of its file.
+    /// Returns the name to use in errors: the path of the file.
     pub fn name(&self) -> &str {
         match self {
             SchemaOrFile::Schema(schema) => &schema.name,
@@ -28,10 +28,11 @@ impl SchemaOrFile {
         }
     }
 
-    /// Opens the JSON of a schema, or a tensor file, told apart by their content.
+    /// Opens the JSON of a schema or a tensor file. Which of the two it is depends on the content.
     ///
     /// # Errors
-    /// `input/schema-len`; the `json/…` and `schema/…` rules; as [`OpenOptions::open`].
+    /// Returns `input/schema-len` if the JSON is too long; an error of the `json/…` and `schema/…` rules if it is not a
+    /// valid schema; and the errors of [`OpenOptions::open`].
     pub fn open(
         path: impl AsRef<Path>,
         reading: Reading,
@@ -44,7 +45,7 @@ impl SchemaOrFile {
             return SchemaOrFile::open_location(&location, reading, options, limits);
         }
         let Ok(file) = std::fs::File::open(path) else {
-            // What is missing is told of by opening it.
+            // Opening a missing file returns the right error.
             return Ok(SchemaOrFile::File(options.open(path)?));
         };
         let failed = |e| io(e, "reading").in_source(path.display());
@@ -65,18 +66,18 @@ impl SchemaOrFile {
         }
     }
 
-    /// The same of what is not in the file system.
+    /// Does the same for a location outside of the file system.
     fn open_location(
         location: &Location,
         reading: Reading,
         options: &OpenOptions,
         limits: &Limits,
     ) -> Result<SchemaOrFile> {
-        // A folder of a model, for example, has no bytes of its own.
+        // Not every location has bytes: a model's folder, for example, does not.
         if let Ok((source, _)) = options.source_at(location) {
             let start = source.read_range(0..source.len().min(START))?;
             if is_json(&start) || location.file_name().ends_with(".json") && !start.is_empty() {
-                // One byte more than may be there, so that what is too long is found to be.
+                // Reads one byte more than is allowed, so that a text that is too long is detected.
                 let len = source.len().min(limits.header_len.saturating_add(4));
                 let (source, name) = options.checked_source_at(location)?;
                 return parse(&source.read_range(0..len)?, &name, reading, limits);
@@ -85,10 +86,10 @@ impl SchemaOrFile {
         Ok(SchemaOrFile::File(options.open_location(location)?))
     }
 
-    /// The schema, or the tensor file, that these bytes are; `name` is what errors call them.
+    /// Parses the bytes of a schema or a tensor file. `name` is used in errors.
     ///
     /// # Errors
-    /// As [`SchemaOrFile::open`].
+    /// Returns the same errors as [`SchemaOrFile::open`].
     pub fn of_bytes(
         bytes: Vec<u8>,
         name: &str,
@@ -106,18 +107,18 @@ impl SchemaOrFile {
 fn parse(text: &[u8], name: &str, reading: Reading, limits: &Limits) -> Result<SchemaOrFile> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     if text.len() as u64 > limits.header_len {
-        let message = format!("there are more than {} bytes", limits.header_len);
+        let message = format!("the schema has more than {} bytes", limits.header_len);
         return Err(SCHEMA_LEN.broken(message).in_source(name));
     }
     let schema = Document::parse(text, name, reading, &limits.of_schemas())?;
     Ok(SchemaOrFile::Schema(Box::new(schema)))
 }
 
-/// Bytes that tell a schema from a tensor file.
+/// Number of first bytes that distinguish a schema from a tensor file.
 const START: u64 = 64;
 
-/// Whether bytes are JSON text: a brace first, and nothing but text. No tensor file starts like this: in a
-/// header's length, control bytes follow.
+/// Returns `true` if the bytes are JSON text: they start with a brace and contain only text. No tensor file starts like
+/// this, because the header length is followed by control bytes.
 fn is_json(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
     let is_space = |b: &u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r');
@@ -126,8 +127,8 @@ fn is_json(bytes: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'[')) && is_text
 }
 
-/// Whether a file can be read and starts with something other than text, as all tensor files do, and is no Parquet or Arrow file.
-/// What is not in the file system is opened under these options.
+/// Returns `true` if the file can be read, starts with something other than text, as all tensor files do, and is not a
+/// Parquet or Arrow file. `options` apply to locations outside of the file system.
 pub fn is_binary(path: impl AsRef<Path>, options: &OpenOptions) -> bool {
     let path = path.as_ref();
     let location = Location::new(path);
@@ -142,7 +143,7 @@ pub fn is_binary(path: impl AsRef<Path>, options: &OpenOptions) -> bool {
     start.is_some_and(|start| !start.iter().all(is_text) && RecordForm::of_bytes(&start).is_none())
 }
 
-/// Returns the first bytes of a file. A pipe could not be read a second time.
+/// Returns the first bytes of a regular file. Returns `None` for a pipe, which cannot be read a second time.
 fn start_of(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::File::open(path).ok()?;
     let is_file = file.metadata().is_ok_and(|m| m.is_file());
@@ -150,10 +151,10 @@ fn start_of(path: &Path) -> Option<Vec<u8>> {
     (is_file && file.take(START).read_to_end(&mut start).is_ok()).then_some(start)
 }
 
-/// The schema that a file has among its attributes.
+/// Returns the schema in the attributes of a file.
 ///
 /// # Errors
-/// The `json/…` and `schema/…` rules.
+/// Returns an error of the `json/…` and `schema/…` rules if the schema is invalid.
 pub fn schema_of_file(file: &File) -> Result<Option<Document>> {
     match file.attributes().get(SCHEMA_ATTRIBUTE) {
         Some(Value::Text(text)) => parsed(text, file, Reading::File).map(Some),
@@ -161,10 +162,10 @@ pub fn schema_of_file(file: &File) -> Result<Option<Document>> {
     }
 }
 
-/// The schema that a dataset or a blob has among its attributes; `None` for other tensors.
+/// Returns the schema in the attributes of a dataset or a blob, and `None` for other tensors.
 ///
 /// # Errors
-/// The `json/…` and `schema/…` rules.
+/// Returns an error of the `json/…` and `schema/…` rules if the schema is invalid.
 pub fn schema_of_tensor(tensor: &Tensor) -> Result<Option<Document>> {
     let reading = match tensor.layout() {
         Layout::Records => Reading::Record,
@@ -175,10 +176,11 @@ pub fn schema_of_tensor(tensor: &Tensor) -> Result<Option<Document>> {
     parsed(text, tensor.file(), reading).map(Some).map_err(|e| e.in_tensor(tensor.name()))
 }
 
-/// The schema of the records in the dataset of that name.
+/// Returns the schema of the records in the dataset called `name`.
 ///
 /// # Errors
-/// `file/no-tensor`; `records/which-dataset` where it is not a dataset; as [`schema_of_tensor`].
+/// Returns `file/no-tensor` if the file has no tensor of that name, `records/which-dataset` if the tensor is not a
+/// dataset, and the errors of [`schema_of_tensor`].
 pub fn schema_of_dataset(file: &File, name: &str) -> Result<Document> {
     match schema_of_tensor(&file.tensor(name)?)? {
         Some(found) if matches!(found.schema.root(), Root::Record(_)) => Ok(found),

@@ -1,4 +1,4 @@
-//! The bytes of a component: at hand, or read when asked for.
+//! The decoded bytes of a component, in memory or read on request.
 
 use crate::ahead::Ahead;
 use bytes::Bytes;
@@ -9,22 +9,22 @@ use holdall_io::source::Access;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// One component's decoded bytes.
+/// The decoded bytes of one component.
 pub(super) enum Store {
-    /// Mapped, or in memory.
+    /// Mapped or in memory.
     Whole(Bytes),
-    /// To be read by ranges.
+    /// Read in ranges.
     Parts { tensor: Tensor, role: Role, len: u64, ahead: Ahead },
 }
 
 impl Store {
-    /// No bytes.
+    /// Returns a store without bytes.
     pub(super) fn empty() -> Store {
         Store::Whole(Bytes::new())
     }
 
-    /// The component of that role. What is compressed in one frame has to be decoded whole, and so has
-    /// what does not say its length.
+    /// Opens the component with this role. A component that is compressed in one frame, or that does not state its
+    /// decoded length, is decoded completely.
     pub(super) fn open(tensor: &Tensor, role: &Role) -> Result<Store> {
         let c = tensor.require(role)?;
         let is_plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
@@ -32,7 +32,7 @@ impl Store {
             tensor.file().sources().at(c.stored.source).terms().access == Access::Borrowed
         };
         if let Some(len) = c.decoded_len.filter(|_| c.encoding != Encoding::Raw) {
-            // Whoever copies a column takes memory by this.
+            // Callers that copy a column allocate memory according to this length.
             check_decoded_len(len, c.stored_len(), tensor.file().limits())?;
         }
         match c.decoded_len {
@@ -51,7 +51,7 @@ impl Store {
         }))
     }
 
-    /// Bytes in all.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> u64 {
         match self {
             Store::Whole(bytes) => bytes.len() as u64,
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// All bytes, where they are at hand.
+    /// Returns all bytes if they are mapped or in memory.
     #[inline]
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match self {
@@ -68,8 +68,8 @@ impl Store {
         }
     }
 
-    /// Reads these ranges together, which the caller has checked against [`Store::len`], and keeps them for a while; those that are at
-    /// hand are not read.
+    /// Reads these ranges together and keeps them for a while. The caller has checked them against [`Store::len`].
+    /// Ranges in memory are not read again.
     pub(super) fn bring(&self, ranges: Vec<Range<u64>>) -> Result<()> {
         match self {
             Store::Whole(_) => Ok(()),
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// A range that is in memory by [`Store::bring`], or always.
+    /// Returns a range if it is in memory, always or because of [`Store::bring`].
     pub(super) fn near(&self, range: &Range<u64>) -> Option<Bytes> {
         match self {
             Store::Whole(_) => self.shared(range.clone()).ok(),
@@ -87,11 +87,11 @@ impl Store {
         }
     }
 
-    /// As [`Store::get`], kept for as long as wanted.
+    /// Returns a range as a reference-counted buffer: see [`Store::get`].
     pub(super) fn shared(&self, range: Range<u64>) -> Result<Bytes> {
         match self {
             Store::Whole(bytes) => {
-                // Found to be inside, so that the slice cannot fail.
+                // `get` checks the bounds, so that the slice cannot panic.
                 self.get(range.clone())?;
                 Ok(bytes.slice(range.start as usize..range.end as usize))
             }
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// A range, which the caller has checked against [`Store::len`].
+    /// Returns a range that the caller has checked against [`Store::len`].
     pub(super) fn get(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {
             Store::Whole(bytes) => {

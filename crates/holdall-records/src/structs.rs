@@ -1,4 +1,4 @@
-//! Records as Rust structs that mirror them.
+//! Records as Rust structs with the same memory layout.
 
 use super::derive::{TypePath, wrong};
 use super::{Records, placed};
@@ -8,44 +8,43 @@ use holdall_schema::TensorDType;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A Rust type that mirrors a part of a record: a number, an array of such, or a `#[repr(C)]` struct of
-/// such with `#[derive(Record)]`. [`Records::structs`] compares it with the schema once, by offset, size
-/// and kind of each field, and then hands out records as it.
+/// A Rust type with the same memory layout as a record or a part of one: a number, an array of numbers, or a
+/// `#[repr(C)]` struct of these with `#[derive(Record)]`. [`Records::structs`] compares offset, size and kind of each
+/// field with the schema once, and then returns records as this type.
 ///
-/// Numbers are `i8` to `u64`, `f32`, `f64` and the 16-bit floats of `half`; `i64` also mirrors a time,
-/// `bool` a boolean, `[f32; 2]` a complex number, `[T; n]` a fixed array or a tensor; `u8` also what has
-/// one byte (a boolean, a float of 8 bits), and `u8` to `u32` the place of an enum. Optional members,
-/// unions and entries have no mirror. A field whose name starts with `_` stands for bytes that nothing is
-/// compared with: padding, presence bits, members that do not matter. `#[record(name = "type")]` names the
-/// member where the field has another name.
+/// The numbers are `i8` to `i64`, `u8` to `u64`, `f32`, `f64` and the 16-bit floats of `half`. `i64` also matches a
+/// time, `bool` a boolean, `[f32; 2]` a complex number, `[T; n]` a fixed array or a tensor. `u8` also matches other
+/// members of one byte (a boolean, an 8-bit float), and `u8`, `u16` and `u32` the index of an enum. Optional members,
+/// unions and entries have no Rust counterpart. A field whose name starts with `_` is not compared with the schema: use
+/// it for padding, presence bits and members that you do not need. `#[record(name = "type")]` names the member if the
+/// field has another name.
 ///
-/// A struct of a schema is aligned to 16 bytes unless it says otherwise, so its mirror is
-/// `#[repr(C, align(16))]`; with `"align": "natural"` it is plain `#[repr(C)]`, with `"align": 1`
-/// `#[repr(C, packed)]`.
+/// A struct of a schema is aligned to 16 bytes by default, so its Rust counterpart is `#[repr(C, align(16))]`. With
+/// `"align": "natural"` in the schema use `#[repr(C)]`, with `"align": 1` use `#[repr(C, packed)]`.
 pub trait FromRecord: Copy + 'static {
-    /// What its elements are, where it is a number or an array of such.
+    /// The type of its elements, if it is a number or an array of numbers.
     #[doc(hidden)]
     const DTYPE: Option<TensorDType> = None;
-    /// How many numbers it is.
+    /// The number of numbers in it.
     #[doc(hidden)]
     const COUNT: u64 = 1;
 
-    /// Compares it with the type at that place of a schema.
+    /// Compares this Rust type with the type at `place` in a schema.
     ///
     /// # Errors
-    /// `records/derive`.
+    /// Returns `records/derive` if the two differ.
     #[doc(hidden)]
     fn check(place: &TypePath<'_>) -> Result<()>;
 
-    /// The value of its bytes.
+    /// Reads the value from its bytes.
     ///
     /// # Errors
-    /// `record/bool-byte`, `record/length`.
+    /// Returns `record/bool-byte` for a boolean other than 0 or 1, `record/length` if there are too few bytes.
     #[doc(hidden)]
     fn read(bytes: &[u8]) -> Result<Self>;
 }
 
-/// Records as a Rust type that mirrors them: see [`Records::structs`].
+/// Records as a Rust type with the same memory layout: see [`Records::structs`].
 #[derive(Clone)]
 pub struct Structs<T> {
     records: Records,
@@ -53,10 +52,10 @@ pub struct Structs<T> {
 }
 
 impl Records {
-    /// These records as a Rust type, which is compared with their schema now and never again.
+    /// Returns these records as a Rust type. The type is compared with the schema once, in this call.
     ///
     /// # Errors
-    /// `records/derive`, naming the field and what both sides say.
+    /// Returns `records/derive` with the name of the field, its Rust type and its type in the schema if the two differ.
     pub fn structs<T: FromRecord>(&self) -> Result<Structs<T>> {
         let place = TypePath::new(self.schema(), self.ty());
         T::check(&place).map_err(|e| placed(e, self.tensor()))?;
@@ -70,34 +69,34 @@ impl Records {
 }
 
 impl<T: FromRecord> Structs<T> {
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the dataset has no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The records they are.
+    /// Returns the dataset that these records come from.
     pub fn records(&self) -> &Records {
         &self.records
     }
 
-    /// A record by its place, copied.
+    /// Returns a copy of the record at `index`.
     ///
     /// # Errors
-    /// `record/bool-byte`, and as [`Records::record`].
+    /// Returns `record/bool-byte` for a boolean other than 0 or 1, and the errors of [`Records::record`].
     pub fn get(&self, index: u64) -> Result<T> {
         let record = self.records.record(index)?;
         T::read(record.bytes()).map_err(|e| self.records.in_record(e, index))
     }
 
-    /// The records of a range, copied one after the other.
+    /// Returns an iterator over copies of the records in a range.
     ///
     /// # Errors
-    /// `records/index`. Items are errors as in [`Structs::get`].
+    /// Returns `records/index` if the range is out of bounds. Items can be errors of [`Structs::get`].
     pub fn iter(&self, range: Range<u64>) -> Result<impl Iterator<Item = Result<T>> + '_> {
         Ok(self.records.iter(range)?.map(|record| {
             let record = record?;
@@ -105,12 +104,12 @@ impl<T: FromRecord> Structs<T> {
         }))
     }
 
-    /// All records as they lie in the map or in memory, without a copy. `None` where that cannot be: they
-    /// are not at hand, do not lie at a multiple of the alignment of `T`, are of another size, or the
-    /// machine has its bytes in the other order. [`Structs::get`] always works.
+    /// Returns all records as a slice of the mapped file or memory, without a copy. Returns `None` if that is not
+    /// possible: the bytes are neither mapped nor in memory, do not start at a multiple of the alignment of `T`, have
+    /// another size than `T`, or the machine is big-endian. [`Structs::get`] always works.
     ///
-    /// `T` must be fine with any bytes (`#[derive(AnyBitPattern)]` of `bytemuck`, or `Zeroable` and `Pod`
-    /// for what stands in arrays), which rules out `bool`: take `u8`.
+    /// Every bit pattern must be a valid `T` (`#[derive(AnyBitPattern)]` of `bytemuck`, or `Zeroable` and `Pod` for
+    /// types that are elements of arrays). That rules out `bool`: use `u8` instead.
     pub fn slice(&self) -> Option<&[T]>
     where
         T: AnyBitPattern,

@@ -1,4 +1,4 @@
-//! Texts by their place, checked once instead of each time.
+//! Texts by index that are validated once instead of on each access.
 
 use super::rules::INDEX;
 use super::{Accessor, Blob, Records};
@@ -7,16 +7,15 @@ use holdall_schema::record::rules::ACCESS;
 use holdall_schema::{Content, Entry, Kind};
 use std::borrow::Cow;
 
-/// The texts of a blob ([`Blob::texts`]) or of a member of records ([`Records::texts`]), in memory or mapped.
+/// All texts of a blob ([`Blob::texts`]) or of a string member of records ([`Records::texts`]), in memory or mapped.
 ///
-/// All bytes that they lie in, and all entries, are looked at when this is made. Where nothing is wrong with
-/// them, no text is checked again, and one is found by a table of 16 bytes for each; else each is checked when
-/// it is asked for.
+/// All bytes and entries are validated when this is created. If they are all valid, no text is validated again, and
+/// each is looked up in a table that takes 16 bytes per text. Otherwise each text is validated when it is requested.
 #[derive(Clone)]
 pub struct Texts<'t> {
     of: TextSource<'t>,
     count: u64,
-    /// All of them; none where one is not sound.
+    /// All texts; empty if one of them is invalid.
     all: Vec<&'t str>,
 }
 
@@ -27,10 +26,10 @@ enum TextSource<'t> {
 }
 
 impl Blob {
-    /// All texts, for reading many of them. `None` where they are neither mapped nor in memory.
+    /// Returns all texts for repeated access, or `None` if the bytes are neither mapped nor in memory.
     ///
     /// # Errors
-    /// `records/content`.
+    /// Returns `records/content` if the blob does not contain text.
     pub fn texts(&self) -> Result<Option<Texts<'_>>> {
         self.check_content(matches!(self.content(), Content::Utf8 | Content::Json), "text")?;
         let (Some(entries), Some(heap)) = (self.0.entries.whole(), self.0.heap.whole()) else {
@@ -42,11 +41,11 @@ impl Blob {
 }
 
 impl Records {
-    /// A string member of all records, for reading many of them. `None` where they are neither mapped nor
-    /// in memory, or where not every record has the member.
+    /// Returns a string member of all records for repeated access, or `None` if the bytes are neither mapped nor in
+    /// memory or a record can be without the member.
     ///
     /// # Errors
-    /// As [`Records::accessor`]; `record/access` where it is not a string.
+    /// Returns the errors of [`Records::accessor`], and `record/access` if the member is not a string.
     pub fn texts(&self, path: &str) -> Result<Option<Texts<'_>>> {
         let part = self.accessor(path)?;
         let kind = &self.schema().ty(part.ty()).kind;
@@ -65,7 +64,7 @@ impl Records {
     }
 }
 
-/// Every text, if all are sound. The entries stand `stride` bytes apart.
+/// Returns all texts, or `None` if one is invalid. `stride` is the distance between two entries in bytes.
 fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<Vec<&'t str>> {
     let count = usize::try_from(count).ok()?;
     let mut all = Vec::with_capacity(count.min(entries.len()));
@@ -73,7 +72,7 @@ fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<V
         let entry = entries.get(at.checked_mul(stride)?..)?.first_chunk()?;
         let Entry { offset, len } = Entry::from_bytes(*entry);
         let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-        // Where there are no bytes, the offset has a rule of its own.
+        // An empty text must have offset 0.
         let is_sound = len > 0 || offset == 0;
         all.push(heap.get(start..start.checked_add(len)?).filter(|_| is_sound)?);
     }
@@ -93,20 +92,21 @@ impl<'t> Texts<'t> {
         Texts { of, count, all }
     }
 
-    /// How many there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no texts.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// A text by its place.
+    /// Returns the text at `index`.
     ///
     /// # Errors
-    /// As [`Blob::str`], or [`Records::record`] and [`Record::string`](super::Record::string).
+    /// Returns the errors of [`Blob::str`], or those of [`Records::record`] and
+    /// [`Record::string`](super::Record::string).
     #[inline]
     pub fn get(&self, index: u64) -> Result<&'t str> {
         match usize::try_from(index).ok().and_then(|at| self.all.get(at)) {
@@ -126,8 +126,8 @@ impl<'t> Texts<'t> {
         };
         match found {
             Cow::Borrowed(text) => Ok(text),
-            // What is at hand is borrowed.
-            Cow::Owned(_) => Err(super::placed(INDEX.broken("a text not at hand"), tensor)),
+            // Bytes in memory are borrowed, so this does not happen.
+            Cow::Owned(_) => Err(super::placed(INDEX.broken("the text is not in memory"), tensor)),
         }
     }
 }

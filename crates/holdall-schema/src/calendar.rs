@@ -77,7 +77,7 @@ mod tests {
         {
             assert_eq!(day_of(year, month, day), None, "{year}-{month}-{day}");
         }
-        // As NumPy has them: years of days that no 32 bits hold.
+        // The values that NumPy returns for days whose years exceed 32 bits.
         assert_eq!(date_of(i64::MAX).0, 25_252_734_927_768_524);
         assert_eq!(date_of(i64::MIN).0, -25_252_734_927_764_585);
     }

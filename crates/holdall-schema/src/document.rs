@@ -1,4 +1,4 @@
-//! A schema with its JSON and where it came from, and the schemas of records inside it.
+//! A schema with its JSON and its source, and the schemas of records inside it.
 
 use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
@@ -13,32 +13,32 @@ use crate::vocabulary::Vocabulary;
 use holdall_json::parse;
 use serde_json::{Map, Value};
 
-/// A schema, compiled, with the JSON it was compiled from.
+/// A compiled schema and the JSON that it was compiled from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Document {
-    /// Where it came from, for errors: the path of a file.
+    /// The name for errors, usually the path of a file.
     pub name: String,
-    /// The text that its author wrote, without spaces between tokens: what a file of the schema carries.
+    /// The original text without spaces between tokens. Files with this schema contain this text.
     pub text: String,
-    /// Its JSON, in the form that [`normal`](crate::normal) gives it.
+    /// The JSON, in the normal form that [`normal`](crate::normal) returns.
     pub json: Value,
-    /// What it says.
+    /// The compiled schema.
     pub schema: Schema,
-    /// Formats and keywords beyond the standard, for checking values.
+    /// User-defined formats and keywords, for checking values.
     pub vocabulary: Vocabulary,
 }
 
-/// What a schema is taken for.
+/// How to interpret a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Reading {
-    /// The schema of a record where its root has a kind that a record can have, otherwise that of a file.
+    /// As the schema of a record if its root has a kind that a record can have, otherwise as that of a file.
     #[default]
     ByContent,
-    /// The schema of one record.
+    /// As that of one record.
     Record,
-    /// The schema of the tensors of a file.
+    /// As that of the tensors of a file.
     File,
 }
 
@@ -46,7 +46,7 @@ impl Document {
     /// Parses and compiles a schema.
     ///
     /// # Errors
-    /// The `json/…` and `schema/…` rules, in the source `name`.
+    /// Returns an error of the `json/…` and `schema/…` rules, with the source `name`.
     pub fn parse(
         text: &[u8],
         name: impl Into<String>,
@@ -62,7 +62,7 @@ impl Document {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// The `schema/…` rules, in the source `name`.
+    /// Returns an error of the `schema/…` rules, with the source `name`.
     pub fn new(
         json: Value,
         name: impl Into<String>,
@@ -76,22 +76,22 @@ impl Document {
         Ok(Document { name, text, json, schema, vocabulary: Vocabulary::default() })
     }
 
-    /// The same, with formats and keywords of your own, which hold where records are checked
-    /// ([`Checker`](crate::Checker)), in it and in what is taken from it.
+    /// Adds user-defined formats and keywords, which apply when records are checked ([`Checker`](crate::Checker)).
+    /// Schemas that are extracted from this one keep them.
     ///
     /// # Errors
-    /// `schema/own-keyword` for a keyword that means something already.
+    /// Returns `schema/own-keyword` if a keyword already has a meaning.
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Document> {
         vocabulary.check()?;
         self.vocabulary = vocabulary;
         Ok(self)
     }
 
-    /// The schema of the records at a path of a file's schema, or of the one dataset there is. The schema of
-    /// a record stays as it is.
+    /// Returns the schema of the records at a path of a file's schema, or of its only dataset. The schema of a record
+    /// is returned unchanged.
     ///
     /// # Errors
-    /// As [`Document::dataset`].
+    /// Returns the same errors as [`Document::dataset`].
     pub fn records(self, path: Option<&str>, limits: &SchemaLimits) -> Result<Document> {
         match self.schema.root() {
             Root::Record(_) => Ok(self),
@@ -99,10 +99,12 @@ impl Document {
         }
     }
 
-    /// The dataset at a path of a file's schema, or the only one: its path, and the schema of its records.
+    /// Returns the path of a dataset of a file's schema and the schema of its records. Without `path`, the schema must
+    /// have exactly one dataset.
     ///
     /// # Errors
-    /// `records/which-dataset`, `schema/path`, `schema/unknown-path`.
+    /// Returns `records/which-dataset` if no dataset or more than one can be meant; `schema/path` or
+    /// `schema/unknown-path` if the path does not exist.
     pub fn dataset(&self, path: Option<&str>, limits: &SchemaLimits) -> Result<(String, Document)> {
         let own = |e: Error| e.in_source(&self.name);
         let (path, pointer) = match path {
@@ -119,7 +121,7 @@ impl Document {
     /// Returns the JSON Schema of the `tensors` of a file of this schema: see [`Schema::header_schema`].
     ///
     /// # Errors
-    /// `records/which-dataset` for the schema of a record, which has no header.
+    /// Returns `records/which-dataset` for the schema of a record, which has no header.
     pub fn header_schema(&self) -> Result<Value> {
         self.root().map_err(|e| e.in_source(&self.name))?;
         Ok(self.schema.header_schema(&self.json))
@@ -133,10 +135,10 @@ impl Document {
         }
     }
 
-    /// Code that mirrors a record: see [`crate::code::code`].
+    /// Returns source code with the layout of a record: see [`crate::code::code`].
     ///
     /// # Errors
-    /// `records/which-dataset` for a schema that is not that of a record; as [`crate::code::code`].
+    /// Returns `records/which-dataset` if this is not the schema of a record, and the errors of [`crate::code::code`].
     pub fn code(&self, name: &str, lang: Lang) -> Result<String> {
         let code = match self.schema.root() {
             Root::Record(ty) => code(&self.schema, ty, name, lang),
@@ -147,38 +149,38 @@ impl Document {
         code.map_err(|e| e.in_source(&self.name))
     }
 
-    /// The JSON pointer of the dataset at a path of a file's schema.
+    /// Returns the JSON pointer of the dataset at a path of a file's schema.
     ///
     /// # Errors
-    /// As [`Document::dataset`].
+    /// Returns the same errors as [`Document::dataset`].
     pub fn dataset_pointer(&self, path: &str) -> Result<String> {
         let found = self.root().and_then(|root| self.dataset_at(root, &path.parse()?));
         found.map_err(|e| e.in_source(&self.name))
     }
 
-    /// The place that a file's schema has for a tensor of that name. A name that is not a path is one segment.
+    /// Returns the node that a file's schema has for a tensor of this name. A name that is not a path is one segment.
     ///
     /// # Errors
-    /// `records/which-dataset` for the schema of a record, `schema/unknown-path` where there is none.
+    /// Returns `records/which-dataset` for the schema of a record, `schema/unknown-path` if there is no such node.
     pub fn find_node(&self, name: &str) -> Result<NodeId> {
         let own = |e: Error| e.in_source(&self.name);
         let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
         let root = self.root().map_err(own)?;
         let Some(at) = self.schema.follow(root, &path) else {
-            let e = UNKNOWN_PATH.broken(format!("`{}` leads to nothing", name.shown()));
+            let e = UNKNOWN_PATH.broken(format!("the schema has no `{}`", name.shown()));
             return Err(own(e));
         };
         match self.schema.node(at) {
             Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. } => Ok(at),
             _ => {
-                let message = format!("at `{}` there is no tensor", name.shown());
+                let message = format!("`{}` is not a tensor", name.shown());
                 Err(own(UNKNOWN_PATH.broken(message)))
             }
         }
     }
 
-    /// Returns the text of the file's schema with another schema for the records of the dataset at a path; `None` if there is no such
-    /// dataset, or if the two schemas have different `$defs` of one name.
+    /// Returns the text of the file's schema with another schema for the records of the dataset at a path. Returns
+    /// `None` if there is no such dataset, or if the two schemas have different `$defs` with the same name.
     pub fn with_records(&self, path: &str, records: &Document) -> Option<String> {
         let pointer = self.dataset_pointer(path).ok()?;
         let (mut json, mut items) = (self.json.clone(), records.json.clone());
@@ -193,7 +195,7 @@ impl Document {
             defs.extend(own);
         }
         *json.pointer_mut(&pointer)?.get_mut("items")? = items;
-        // Its author's text stays where nothing changes.
+        // If nothing changes, the author's text is kept.
         if json == self.json {
             return Some(self.text.clone());
         }
@@ -212,14 +214,15 @@ impl Document {
 
     fn dataset_at(&self, root: NodeId, path: &Path) -> Result<String> {
         let at = self.schema.follow(root, path);
-        let at = at.ok_or_else(|| UNKNOWN_PATH.broken(format!("`{path}` leads to nothing")))?;
+        let at = at.ok_or_else(|| UNKNOWN_PATH.broken(format!("the schema has no `{path}`")))?;
         match self.schema.node(at) {
             Node::Dataset { pointer, .. } => Ok(pointer.clone()),
             _ => Err(WHICH_DATASET.broken(format!("`{path}` is not a dataset of records"))),
         }
     }
 
-    /// The datasets of a file's schema, in its order: the path and the JSON pointer of each. That of a record has none.
+    /// Returns the path and the JSON pointer of each dataset of a file's schema, in the schema's order. The schema of a
+    /// record has none.
     pub fn datasets(&self) -> impl Iterator<Item = (Path, &str)> {
         let root = match self.schema.root() {
             Root::References(root) => Some(root),
@@ -265,7 +268,7 @@ impl Document {
     }
 }
 
-/// The text of JSON without the spaces between tokens.
+/// Returns JSON text without the spaces between tokens.
 fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut is_text, mut is_escaped) = (false, false);
@@ -282,14 +285,14 @@ fn compact(text: &str) -> String {
     out
 }
 
-/// The schema of the records of the dataset that `schema` has at a JSON pointer. It needs nothing around it.
+/// Returns the schema of the records of the dataset at a JSON pointer of `schema`. The result is self-contained.
 pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
     let kind = schema.pointer(pointer)?.get("items")?.clone();
     Some(self_contained(kind, schema.get("$defs").and_then(Value::as_object)))
 }
 
-/// The text of the schema of a dataset's records, [`record_kind`], in the order of the text of the schema that has the dataset at a
-/// JSON pointer.
+/// Returns the text of `kind`, the schema of a dataset's records that [`record_kind`] returned, in the order of the
+/// `author`'s text of the schema that has the dataset at the JSON pointer.
 pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) -> String {
     match Written::read(author, max_depth) {
         Ok(author) => author.part_text(kind, &format!("{pointer}/items")),
@@ -297,7 +300,8 @@ pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) 
     }
 }
 
-/// A part of a schema with those of the schema's `$defs` that it needs, and no others. Nothing refers to `$defs` of its own.
+/// Returns a part of a schema with the `$defs` of the schema that it needs, and no others. Its own `$defs` are removed,
+/// because no reference uses them.
 pub fn self_contained(mut part: Value, defs: Option<&Map<String, Value>>) -> Value {
     if let Value::Object(keywords) = &mut part {
         keywords.remove("$defs");
@@ -333,17 +337,17 @@ pub(crate) fn note_refs(part: &Value, names: &mut Vec<String>) {
     }
 }
 
-/// How many datasets an error names at most, where one was to be chosen.
+/// Largest number of datasets to list in an error about an ambiguous dataset.
 const MOST_NAMED: usize = 9;
 
 impl Schema {
-    /// What a path leads to from a node, where it leads to anything.
+    /// Returns the node at a path from another node, or `None` if there is none.
     pub fn follow(&self, from: NodeId, path: &Path) -> Option<NodeId> {
         path.0.iter().try_fold(from, |at, segment| self.step(at, segment))
     }
 
-    /// What a segment of a path leads to from a node, where it leads to anything. `[]` and an index lead to
-    /// the items of a list.
+    /// Returns the node that a segment of a path leads to, or `None` if there is none. `[]` and an index lead to the
+    /// items of a list.
     pub fn step(&self, from: NodeId, segment: &Segment) -> Option<NodeId> {
         match (self.node(from), segment) {
             (Node::Object(object), Segment::Name(name)) => match object.property(name) {
@@ -359,7 +363,7 @@ impl Schema {
     }
 }
 
-/// Compiles a schema as what it is taken for.
+/// Compiles a schema, interpreted as `reading` says.
 fn compile(json: &Value, reading: Reading, limits: &SchemaLimits) -> Result<Schema> {
     if reading == Reading::Record {
         return Schema::compile_record(json, limits);
@@ -374,7 +378,7 @@ fn compile(json: &Value, reading: Reading, limits: &SchemaLimits) -> Result<Sche
     {
         return whole;
     }
-    // Members that lead to references may as well lie in a record: a root with a kind is one.
+    // An object whose members lead to references can also be a record: it is one if the root has a kind.
     match (Schema::compile_record(json, limits), whole) {
         (Ok(record), _) => Ok(record),
         (Err(_), Ok(whole)) => Ok(whole),

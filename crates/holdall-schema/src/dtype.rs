@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Element type of a tensor, by its name in a header.
+/// The element type of a tensor, by its name in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The variants are their own names.
 #[allow(non_camel_case_types)]
@@ -32,7 +32,7 @@ pub enum TensorDType {
 }
 
 impl TensorDType {
-    /// All of them, in the order of rising alignment that writers of safetensors use.
+    /// All types, by ascending alignment, which is the order that writers of safetensors use.
     pub const ALL: [TensorDType; 22] = [
         TensorDType::Bool,
         TensorDType::F4,
@@ -58,7 +58,7 @@ impl TensorDType {
         TensorDType::U64,
     ];
 
-    /// The name in a header: `F32`, `F8_E4M3FNUZ`.
+    /// Returns the name in a header: `F32`, `F8_E4M3FNUZ`.
     pub const fn as_str(self) -> &'static str {
         match self {
             TensorDType::Bool => "BOOL",
@@ -86,12 +86,12 @@ impl TensorDType {
         }
     }
 
-    /// The element type of that name.
+    /// Returns the element type with this name.
     pub fn from_name(name: &str) -> Option<TensorDType> {
         TensorDType::ALL.into_iter().find(|d| d.as_str() == name)
     }
 
-    /// Bits of one element.
+    /// Returns the number of bits of an element.
     pub const fn bits(self) -> u64 {
         match self {
             TensorDType::F4 => 4,
@@ -110,8 +110,8 @@ impl TensorDType {
         }
     }
 
-    /// What a tensor in memory is aligned to, in bytes: an element's size, 1 for those of less than
-    /// a byte, half the size for complex ones (section 3.8).
+    /// Returns the alignment of a tensor in memory in bytes: the size of an element; 1 for elements of less than a
+    /// byte; half the size for complex numbers (section 3.8).
     pub const fn align(self) -> u32 {
         match self.bits() {
             16 => 2,

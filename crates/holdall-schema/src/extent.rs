@@ -6,15 +6,15 @@ use crate::rules::{SIZE_OVERFLOW, TENSOR, ZERO_SIZE};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Numbers that symbols stand for.
+/// The numbers of symbols.
 pub type Symbols = BTreeMap<Arc<str>, u64>;
 
-/// What a struct is aligned to unless its `align` says otherwise (3.5.3).
+/// The alignment of a struct without `align`, in bytes (3.5.3).
 const STRUCT_ALIGN: u32 = 16;
 const ENTRY_LEN: u64 = 16;
 const ENTRY_ALIGN: u32 = 8;
 
-/// The type of that kind; what it is made of lies in `types`. Offsets of members are set.
+/// Computes size, alignment and offsets of a type of this kind; the types that it consists of are in `types`.
 pub(crate) fn sized(
     mut kind: Kind,
     align_keyword: Option<Align>,
@@ -55,13 +55,13 @@ pub(crate) fn sized(
         Some(Align::Natural) | None => own_align,
     };
     let stride = size.map(|s| fit(round_up(s, align))).transpose()?;
-    // A struct and a union fill their last alignment; nothing else does.
+    // Only structs and unions are padded to a multiple of their alignment.
     let size = if matches!(kind, Kind::Struct(_) | Kind::Union(_)) { stride } else { size };
     let height = below.height.saturating_add(1);
     Ok(Type { kind, size, align, stride, align_keyword, heap_align: below.heap_align, height })
 }
 
-/// What is found out about the types below one.
+/// What a type needs to know about the types that it consists of.
 #[derive(Default)]
 struct Below {
     heap_align: Option<u32>,
@@ -134,7 +134,7 @@ fn union_size(
     Ok((size, align))
 }
 
-/// Bytes of a tensor; `None` where they depend on a symbol without a number, or are any.
+/// Returns the size of a tensor in bytes, or `None` if it depends on a symbol without a number or is not fixed.
 pub(crate) fn tensor_size(tensor: &TensorType, symbols: &Symbols) -> Result<Option<u64>> {
     let (Some(dtype), Some(shape)) = (tensor.dtype, &tensor.shape) else { return Ok(None) };
     let mut dims = Vec::with_capacity(shape.len());
@@ -155,18 +155,21 @@ pub(crate) fn tensor_size(tensor: &TensorType, symbols: &Symbols) -> Result<Opti
     let bits = dims.iter().try_fold(u128::from(dtype.bits()), |a, n| a.checked_mul(*n));
     let Some(bits) = bits else { return Err(overflow()) };
     if !bits.is_multiple_of(8) {
-        let message = format!("{dtype} of shape {} is {bits} bits", show_shape(shape));
+        let message = format!(
+            "{dtype} of shape {} takes {bits} bits, which is not a whole number of bytes",
+            show_shape(shape)
+        );
         return Err(TENSOR.broken(message));
     }
     fit(u64::try_from(bits / 8).ok()).map(Some)
 }
 
-/// The alignment of a tensor without `align`, in bytes.
+/// Returns the alignment of a tensor without `align`, in bytes.
 fn tensor_align(tensor: &TensorType) -> u32 {
     tensor.dtype.map_or(1, |dtype| dtype.align())
 }
 
-/// The shape as it stands in a schema.
+/// Formats a shape as it is written in a schema.
 pub(crate) fn show_shape(shape: &[Dim]) -> String {
     let show = |d: &Dim| match d {
         Dim::Known(n) => n.to_string(),
@@ -176,31 +179,31 @@ pub(crate) fn show_shape(shape: &[Dim]) -> String {
     format!("[{}]", list(shape.iter().map(show)))
 }
 
-/// The next multiple of a power of two.
+/// Rounds up to the next multiple of a power of two.
 pub(crate) fn round_up(n: u64, align: u32) -> Option<u64> {
     n.checked_next_multiple_of(u64::from(align))
 }
 
-/// A size that was computed, if it fits 63 bits.
+/// Returns a computed size. Fails if it does not fit in 63 bits.
 pub(crate) fn fit(size: Option<u64>) -> Result<u64> {
     size.filter(|s| i64::try_from(*s).is_ok()).ok_or_else(overflow)
 }
 
-/// A size of what lies in memory as a whole.
+/// Converts the size of an object in memory. Fails if it is too large for this machine.
 pub(crate) fn in_memory(size: u64) -> Result<usize> {
     match isize::try_from(size).ok().and_then(|s| usize::try_from(s).ok()) {
         Some(size) => Ok(size),
-        None => Err(SIZE_OVERFLOW.broken(format!("{size} bytes do not fit memory"))),
+        None => Err(SIZE_OVERFLOW.broken(format!("{size} bytes do not fit in memory"))),
     }
 }
 
 #[cold]
 fn overflow() -> Error {
-    SIZE_OVERFLOW.broken("a size passes 2^63 - 1 bytes")
+    SIZE_OVERFLOW.broken("a size exceeds 2^63 - 1 bytes")
 }
 
-/// A type that is known to be in the arena.
+/// Returns a type of the arena.
 pub(crate) fn get(types: &[Type], id: TypeId) -> Result<&Type> {
     let found = usize::try_from(id.0).ok().and_then(|at| types.get(at));
-    found.ok_or_else(|| crate::rules::UNKNOWN_PATH.broken("the type is of another schema"))
+    found.ok_or_else(|| crate::rules::UNKNOWN_PATH.broken("the type belongs to another schema"))
 }

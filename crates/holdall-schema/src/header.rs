@@ -45,7 +45,7 @@ impl Schema {
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// How many nodes lead to each node.
+/// Returns how many nodes refer to each node.
 fn uses(schema: &Schema) -> HashMap<NodeId, u32> {
     let mut uses: HashMap<NodeId, u32> = HashMap::default();
     let mut count = |id: &NodeId| {
@@ -73,17 +73,17 @@ struct Deriver<'s> {
     /// The `$defs` of the source.
     defs: Option<&'s Map<String, Value>>,
     uses: HashMap<NodeId, u32>,
-    /// Nodes that stand in `$defs`, by their names there.
+    /// Nodes that are in `$defs`, by their names there.
     named: HashMap<NodeId, String>,
     /// The `$defs` of the derived schema.
     out: Map<String, Value>,
-    /// Names of `$defs` of the source that plain nodes refer to.
+    /// The names of the source's `$defs` that plain nodes refer to.
     wanted: Vec<String>,
 }
 
 impl Deriver<'_> {
-    /// The schema of what stands at a node, or a `$ref` to it where several nodes lead there. The depth of schemas
-    /// bounds the recursion.
+    /// Returns the schema of a node, or a `$ref` to it if several nodes refer to it. The recursion is bounded by the
+    /// depth of schemas.
     fn node(&mut self, id: NodeId) -> Value {
         let is_shared = self.uses.get(&id).is_some_and(|n| *n > 1);
         if !is_shared || matches!(self.schema.node(id), Node::Plain { .. }) {
@@ -226,7 +226,7 @@ impl Deriver<'_> {
         })
     }
 
-    /// A `$ref` to a part that all references have.
+    /// Returns a `$ref` to a part that all references share.
     fn shared(&mut self, name: &str, make: impl FnOnce() -> Value) -> Value {
         let name = format!("{name}#");
         if self.defs.is_some_and(|defs| defs.contains_key(&name)) {
@@ -238,7 +238,7 @@ impl Deriver<'_> {
         to(&name)
     }
 
-    /// Adds a part to `$defs`, under a name that nothing has.
+    /// Adds a part to `$defs` under a name that is not in use.
     fn add(&mut self, name: &str, part: Value) -> String {
         let is_free = |name: &String| {
             !self.out.contains_key(name) && !self.defs.is_some_and(|d| d.contains_key(name))
@@ -249,7 +249,7 @@ impl Deriver<'_> {
         name
     }
 
-    /// Plain JSON is checked by what its author wrote.
+    /// Returns the schema of plain JSON as its author wrote it.
     fn plain(&mut self, pointer: &str) -> Value {
         let Some(found) = self.source.pointer(pointer) else { return Value::Bool(true) };
         if let Some(name) = pointer.strip_prefix("/$defs/")
@@ -261,7 +261,7 @@ impl Deriver<'_> {
         }
         let mut own = found.clone();
         if let Value::Object(keywords) = &mut own {
-            // `$id` would make pointers into the whole schema ones into this part.
+            // With `$id`, pointers into the whole schema would become pointers into this part.
             for keyword in ["$id", "$schema", "$defs"] {
                 keywords.remove(keyword);
             }
@@ -270,12 +270,12 @@ impl Deriver<'_> {
         own
     }
 
-    /// Notes the `$defs` that a part refers to.
+    /// Collects the `$defs` that a part refers to.
     fn note(&mut self, part: &Value) {
         note_refs(part, &mut self.wanted);
     }
 
-    /// Copies the `$defs` that plain parts refer to, and those that these refer to.
+    /// Copies the `$defs` that plain parts refer to, and those that these refer to in turn.
     fn take_wanted(&mut self) {
         let mut seen = BTreeSet::new();
         while let Some(name) = self.wanted.pop() {

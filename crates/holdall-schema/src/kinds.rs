@@ -1,49 +1,49 @@
-//! What a schema is made of once it is compiled: an arena of types.
+//! The contents of a compiled schema: an arena of types.
 
 use crate::dtype::TensorDType;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// A type in the arena of its [`Schema`](crate::Schema).
+/// The index of a type in the arena of its [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub(crate) u32);
 
-/// A node with a kind, and where the bytes of its values lie.
+/// A type: the kind of its values, and the layout of their bytes.
 ///
-/// `size`, `stride` and what is counted from them are `None` while they depend on a symbol that has
-/// no number yet: see [`Schema::bind`](crate::Schema::bind).
+/// `size`, `stride` and offsets that depend on them are `None` while they depend on a symbol without a number: see
+/// [`Schema::bind`](crate::Schema::bind).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Type {
-    /// What its values are.
+    /// The kind of the values.
     pub kind: Kind,
-    /// Bytes of one value.
+    /// The size of a value in bytes.
     pub size: Option<u64>,
-    /// What its first byte is aligned to: a power of two.
+    /// The alignment of the first byte: a power of two.
     pub align: u32,
-    /// Bytes from one element of an array to the next.
+    /// The distance from one element of an array to the next, in bytes.
     pub stride: Option<u64>,
-    /// The `align` of the schema, where it has one.
+    /// The `align` of the schema, if present.
     pub align_keyword: Option<Align>,
-    /// Where values, or parts of them, have entries: what their heap is aligned to.
+    /// The alignment of the heap, if values or parts of them have entries.
     pub heap_align: Option<u32>,
-    /// Levels of types below, this one included.
+    /// The nesting depth, including this type.
     pub(crate) height: usize,
 }
 
 /// The keyword `align`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// So many bytes, a power of two from 1 to 65536.
+    /// This number of bytes, a power of two from 1 to 65536.
     Bytes(u32),
-    /// The kind's own; for a struct the largest of its members'.
+    /// The alignment of the kind itself; for a struct, the largest alignment of its members.
     Natural,
 }
 
-/// What the values of a type are.
+/// The kind of the values of a type.
 ///
-/// A blob is none of them: it never lies in a record, so it is only a [`Node`](crate::Node).
+/// A blob has no kind, because it is never part of a record: it is only a [`Node`](crate::Node).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Kind {
@@ -55,15 +55,15 @@ pub enum Kind {
     Array(Array),
     /// Members in the order of their bytes.
     Struct(Struct),
-    /// One of several structs, by a tag.
+    /// One of several structs, identified by a tag.
     Union(Union),
-    /// An entry of UTF-8.
+    /// An entry that refers to UTF-8 text.
     String,
-    /// An entry of bytes.
+    /// An entry that refers to bytes.
     Bytes,
-    /// An entry of one JSON object.
+    /// An entry that refers to one JSON object.
     Record,
-    /// Elements in the record itself.
+    /// A tensor whose elements are in the record itself.
     Tensor(TensorType),
 }
 
@@ -99,7 +99,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// All of them, in the order of the specification.
+    /// All scalars, in the order of the specification.
     pub const ALL: [Scalar; 18] = [
         Scalar::Int8,
         Scalar::Int16,
@@ -121,7 +121,7 @@ impl Scalar {
         Scalar::Timestamp,
     ];
 
-    /// What follows `TypeDef:` in its keyword.
+    /// Returns the part of the keyword after `TypeDef:`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Scalar::Int8 => "Int8",
@@ -145,12 +145,12 @@ impl Scalar {
         }
     }
 
-    /// The scalar of that name.
+    /// Returns the scalar with this name.
     pub fn from_name(name: &str) -> Option<Scalar> {
         Scalar::ALL.into_iter().find(|s| s.as_str() == name)
     }
 
-    /// Bytes of one value.
+    /// Returns the size of a value in bytes.
     pub const fn size(self) -> u32 {
         match self {
             Scalar::Int8
@@ -169,7 +169,7 @@ impl Scalar {
         }
     }
 
-    /// Its alignment in bytes where the schema has no `align`.
+    /// Returns the alignment in bytes if the schema has no `align`.
     pub const fn align(self) -> u32 {
         match self {
             Scalar::Complex64 => 4,
@@ -178,7 +178,7 @@ impl Scalar {
         }
     }
 
-    /// The `type` of its JSON.
+    /// Returns the `type` of the JSON of its values.
     pub const fn json_type(self) -> &'static str {
         match self {
             Scalar::Int8
@@ -202,19 +202,19 @@ impl Scalar {
     }
 }
 
-/// Bytes that hold a place in a list: of an enum's values, of a union's variants.
+/// The size of an index into a list: the values of an enum or the variants of a union.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceWidth {
-    /// Up to 256.
+    /// One byte: up to 256 items.
     One,
-    /// Up to 65 536.
+    /// Two bytes: up to 65,536 items.
     Two,
-    /// More.
+    /// Four bytes: more items.
     Four,
 }
 
 impl PlaceWidth {
-    /// The narrowest that holds `count` places.
+    /// Returns the smallest width for `count` items.
     pub const fn for_count(count: usize) -> PlaceWidth {
         match count {
             0..=0x100 => PlaceWidth::One,
@@ -223,7 +223,7 @@ impl PlaceWidth {
         }
     }
 
-    /// How many bytes.
+    /// Returns the width in bytes.
     pub const fn bytes(self) -> u32 {
         match self {
             PlaceWidth::One => 1,
@@ -239,20 +239,20 @@ impl PlaceWidth {
 pub struct Enum {
     /// The strings, in the order of the schema.
     pub values: Arc<[Arc<str>]>,
-    /// Bytes of a place.
+    /// The width of a stored index.
     pub width: PlaceWidth,
-    /// Places in the order of their strings.
+    /// The indices of the values, sorted by value.
     pub(crate) sorted: Arc<[u32]>,
 }
 
 impl Enum {
-    /// The place of that string.
+    /// Returns the index of a value.
     pub fn index_of(&self, value: &str) -> Option<u32> {
         let key = |place: &u32| self.value(*place).unwrap_or_default().cmp(value);
         self.sorted.binary_search_by(key).ok().and_then(|at| self.sorted.get(at)).copied()
     }
 
-    /// The string in that place.
+    /// Returns the value at an index.
     pub fn value(&self, place: u32) -> Option<&str> {
         self.values.get(usize::try_from(place).ok()?).map(|v| &**v)
     }
@@ -264,20 +264,20 @@ impl Enum {
 pub struct Array {
     /// The type of its elements.
     pub items: TypeId,
-    /// How many, and so where they lie.
+    /// The number of elements. It also decides where they are stored.
     pub len: Len,
 }
 
 /// The number of elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Len {
-    /// Always so many, in the record itself.
+    /// This number of elements, stored in the record itself.
     Fixed(u64),
-    /// Any number within `minItems` and `maxItems`; in a record they lie in the heap.
+    /// Any number of elements from `minItems` to `maxItems`. In a record they are in the heap.
     Variable {
-        /// `minItems`, 0 where it is absent.
+        /// `minItems`, or 0 if absent.
         min: u64,
-        /// `maxItems`.
+        /// `maxItems`, if present.
         max: Option<u64>,
     },
 }
@@ -300,23 +300,24 @@ impl fmt::Display for Len {
 pub struct Struct {
     /// The members, in the order of the keyword.
     pub members: Vec<Member>,
-    /// Bytes of presence at the start.
+    /// The number of bytes with presence bits at the start of the struct.
     pub presence_len: u32,
-    /// Places of members in the order of their names.
+    /// The indices of the members, sorted by name.
     pub(crate) sorted: Vec<u32>,
-    /// For each member, the place of that whose name comes next.
+    /// For each member, the index of the member with the next name.
     pub(crate) next: Vec<u32>,
 }
 
 impl Struct {
-    /// The place of the member of that name.
+    /// Returns the index of the member with this name.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         let key = |place: &u32| self.name(*place).cmp(name);
         let at = self.sorted.binary_search_by(key).ok()?;
         usize::try_from(*self.sorted.get(at)?).ok()
     }
 
-    /// The place of the member that follows one in the order of names; of the first, where there is none.
+    /// Returns the index of the member with the next name after `last`, or of the member with the first name if `last`
+    /// is `None`.
     pub(crate) fn next_by_name(&self, last: Option<usize>) -> Option<usize> {
         let next = match last {
             None => self.sorted.first(),
@@ -339,31 +340,31 @@ pub struct Member {
     pub name: Arc<str>,
     /// The type of its value.
     pub ty: TypeId,
-    /// Where its value starts, in bytes from the start of the struct.
+    /// The distance of its value from the start of the struct, in bytes.
     pub offset: Option<u64>,
-    /// The bit that says whether it is there, counted from the start of the struct; `None` where it
-    /// is required.
+    /// The bit that is set if the member is present, counted from the start of the struct. `None` for a required
+    /// member.
     pub presence: Option<u32>,
-    /// The `default` of the schema; members that share it through `$ref` share its memory.
+    /// The `default` of the schema. Members with the same `default` through `$ref` share its memory.
     pub default: Option<Arc<Value>>,
 }
 
-/// One of several structs, by a tag (section 3.6).
+/// One of several structs, identified by a tag (section 3.6).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Union {
-    /// The member of the JSON that holds the variant's key.
+    /// The JSON member that contains the variant's key.
     pub discriminator: Arc<str>,
-    /// The variants in the order of their tags: of the UTF-8 bytes of their keys.
+    /// The variants by tag, which is the order of the UTF-8 bytes of their keys.
     pub variants: Vec<Variant>,
-    /// Bytes of the tag.
+    /// The width of the tag.
     pub width: PlaceWidth,
-    /// Where the variant starts, in bytes from the start of the union.
+    /// The distance of the variant from the start of the union, in bytes.
     pub start: u32,
 }
 
 impl Union {
-    /// The tag of the variant with that key.
+    /// Returns the tag of the variant with this key.
     pub fn tag(&self, key: &str) -> Option<usize> {
         self.variants.binary_search_by(|v| (*v.key).cmp(key)).ok()
     }
@@ -375,7 +376,7 @@ impl Union {
 pub struct Variant {
     /// Its key in `mapping`.
     pub key: Arc<str>,
-    /// A struct.
+    /// Its type, which is a struct.
     pub ty: TypeId,
 }
 
@@ -383,16 +384,16 @@ pub struct Variant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorType {
-    /// The element type; `None` where several will do.
+    /// The element type, or `None` if several are allowed.
     pub dtype: Option<TensorDType>,
-    /// The element types there may be, where there are several; empty where any will do.
+    /// The allowed element types if there are several. Empty if any is allowed.
     pub dtypes: Vec<TensorDType>,
-    /// The dimensions; `None` where any will do.
+    /// The dimensions, or `None` if any shape is allowed.
     pub shape: Option<Vec<Dim>>,
 }
 
 impl TensorType {
-    /// Returns `true` if a tensor of that element type may stand here.
+    /// Returns `true` if a tensor with this element type is allowed.
     pub fn accepts(&self, dtype: TensorDType) -> bool {
         match self.dtype {
             Some(own) => own == dtype,
@@ -400,7 +401,7 @@ impl TensorType {
         }
     }
 
-    /// The element types there may be: `F32`, `F32|I16`; `None` where any will do.
+    /// Returns the names of the allowed element types: `F32`, `F32|I16`. Returns `None` if any is allowed.
     pub fn dtype_names(&self) -> Option<String> {
         let names: Vec<&str> = match self.dtype {
             Some(dtype) => vec![dtype.as_str()],
@@ -413,29 +414,30 @@ impl TensorType {
 /// One dimension of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dim {
-    /// So many.
+    /// This size.
     Known(u64),
-    /// Any number.
+    /// Any size.
     Any,
-    /// The number that the symbol stands for throughout a file.
+    /// The number of the symbol, which is the same throughout a file.
     Symbol(Arc<str>),
 }
 
-/// What the entries of a blob hold (section 3.9).
+/// The content type of a blob's entries (section 3.9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// UTF-8 text.
     Utf8,
-    /// Anything.
+    /// Any bytes.
     Bytes,
     /// One JSON value.
     Json,
-    /// Elements of whole bytes.
+    /// Elements of a type that takes whole bytes.
     Elements(TensorDType),
 }
 
 impl Content {
-    /// The content of that name in a schema: `utf-8`, `bytes`, `json`, or an element type of whole bytes.
+    /// Returns the content type with this name in a schema: `utf-8`, `bytes`, `json`, or an element type that takes
+    /// whole bytes.
     pub fn from_name(name: &str) -> Option<Content> {
         match name {
             "utf-8" => Some(Content::Utf8),
@@ -461,7 +463,7 @@ impl fmt::Display for Content {
 }
 
 impl Kind {
-    /// What follows `TypeDef:` in its keyword.
+    /// Returns the part of the keyword after `TypeDef:`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Kind::Scalar(scalar) => scalar.as_str(),

@@ -1,4 +1,4 @@
-//! Where each path of a record lies.
+//! The position of each path of a record.
 
 use crate::error::Result;
 use crate::extent::get;
@@ -13,42 +13,41 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayoutItem {
-    /// The way there. The element of a fixed array is [`Segment::Each`], a variant of a union the
-    /// name of its key.
+    /// The path. The elements of a fixed array are [`Segment::Each`], a variant of a union is the name of its key.
     pub path: Path,
     /// Its type.
     pub ty: TypeId,
-    /// Its bytes, half-open, from the start of the record. For what lies in elements of fixed arrays:
-    /// that in the first of each.
+    /// Its bytes from the start of the record, half-open. For a path in elements of fixed arrays, its bytes in the
+    /// first element of each.
     pub range: Range<u64>,
-    /// The stride of its type in bytes: for an element, the way to the next.
+    /// The stride of its type in bytes: the distance from one element to the next.
     pub stride: u64,
-    /// What it is aligned to as its type says, in bytes. A struct with a smaller alignment may pack
-    /// it closer.
+    /// The alignment of its type in bytes. A struct with a smaller alignment may place it at an offset that is not a
+    /// multiple of it.
     pub align: u32,
-    /// The bit that says whether it is there, where it is an optional member.
+    /// The presence bit, if this is an optional member.
     pub presence: Option<PresenceBit>,
 }
 
-/// A bit of presence.
+/// The position of a presence bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresenceBit {
-    /// Its byte, from the start of the record.
+    /// The byte that contains it, from the start of the record.
     pub byte: u64,
-    /// Its place in the byte: of value 2^bit.
+    /// Its index in the byte: the bit has the value 2^bit.
     pub bit: u8,
 }
 
-/// Every path of a record, parents before children, members in their order; variants of unions lie
-/// over each other. What lies in the heap is not a part: [`Schema::layout`] of the element's type tells.
+/// An iterator over every path of a record, parents before children, members in their order. The variants of a union
+/// overlap. Heap data is not included: use [`Schema::layout`] with the type of the elements.
 ///
 /// Ends with an error after [`SchemaLimits::nodes`] paths.
 #[derive(Debug)]
 pub struct RecordLayout<'s> {
     schema: &'s Schema,
-    /// What comes next, last first.
+    /// The items to return next, in reverse order.
     ahead: Vec<Ahead>,
-    /// The path of the item given last.
+    /// The path of the item that was returned last.
     path: Vec<Segment>,
     left: u64,
     most: u64,
@@ -56,7 +55,7 @@ pub struct RecordLayout<'s> {
 
 #[derive(Debug)]
 struct Ahead {
-    /// Steps of the parent's path.
+    /// The number of segments of the parent's path.
     parent_len: usize,
     segment: Option<Segment>,
     ty: TypeId,
@@ -65,10 +64,10 @@ struct Ahead {
 }
 
 impl Schema {
-    /// Where each path of a record of that type lies.
+    /// Returns the position of each path of a record of this type.
     ///
     /// # Errors
-    /// `schema/open-shape` where a symbol has no number: see [`Schema::bind`].
+    /// Returns `schema/open-shape` if a symbol has no number: see [`Schema::bind`].
     pub fn layout(&self, ty: TypeId, limits: &SchemaLimits) -> Result<RecordLayout<'_>> {
         self.extent(ty)?;
         let root = Ahead { parent_len: 0, segment: None, ty, start: 0, presence: None };
@@ -103,7 +102,7 @@ impl RecordLayout<'_> {
         Ok(LayoutItem {
             path: Path(self.path.clone()),
             ty: next.ty,
-            // Within the record, whose size fits 63 bits.
+            // Part of the record, whose size fits in 63 bits.
             range: next.start..next.start.saturating_add(extent.size),
             stride: extent.stride,
             align: extent.align,
@@ -116,7 +115,7 @@ impl RecordLayout<'_> {
         let from = self.ahead.len();
         match &get(&self.schema.types, ty)?.kind {
             Kind::Struct(fields) => {
-                // No more than will be handed out before the limit.
+                // At most as many as can be returned before the limit is reached.
                 let most = usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1);
                 for member in fields.members.iter().take(most) {
                     self.ahead.push(Ahead {

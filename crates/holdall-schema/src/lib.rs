@@ -1,10 +1,10 @@
-//! Metatensor's schemas (`docs/spec/metatensor.md`): what the values of a file are made of, and
-//! where their bytes lie. Pure: no I/O, and nothing is ever fetched.
+//! Metatensor's schemas (`docs/spec/metatensor.md`), which describe the values of a file and the layout of their bytes.
+//! Pure: no I/O, and nothing is ever fetched.
 //!
-//! The feature `validate`, on by default, brings [`Checker`]: values against standard keywords (minima,
-//! patterns, conditions), by the `jsonschema` crate, which is most of what this crate pulls in. Without it
-//! [`Checker::new`] fails with `schema/not-built`. Everything else is there: compiling, layouts, access,
-//! encoding and decoding of records (which check kinds, lengths and members themselves), evolution.
+//! The feature `validate`, on by default, adds [`Checker`], which checks values against standard keywords (minima,
+//! patterns, conditions) with the `jsonschema` crate, most of this crate's dependencies. Without the feature
+//! [`Checker::new`] fails with `schema/not-built`. Everything else works without it: compiling, layouts, access,
+//! encoding and decoding of records (which check kinds, lengths and members themselves), and evolution.
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -80,16 +80,16 @@ pub use unchecked::Checker;
 use unchecked::is_value;
 pub use vocabulary::Vocabulary;
 
-/// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
+/// The attribute of a file of any format that contains its schema as JSON text (section 7.2).
 pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
-/// The attribute of a file that has the plain values among its tensors: the JSON text of an object
-/// from path to value.
+/// The attribute of a file that contains the plain values next to its tensors: the JSON text of an object from path to
+/// value.
 pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
-/// The attribute of records and blobs that says what they are: the JSON text of the schema of a
-/// record, or of the blob's node, with the `$defs` that it needs.
+/// The attribute of datasets and blobs that contains their kind: the JSON text of the schema of a record, or of the
+/// blob's node, with the `$defs` that it needs.
 pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
-/// Every rule of this crate.
+/// Returns every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES, code::RULES];
     [holdall_json::RULES].into_iter().chain(own).flatten().copied()

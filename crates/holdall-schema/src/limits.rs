@@ -1,34 +1,34 @@
-//! What a schema may ask of this process.
+//! Limits for the work that a schema can cause.
 
-/// The most that a schema may ask. Numbers above what a program can bear are taken as less.
+/// Limits for the work that a schema can cause. Values that exceed what the program supports are reduced.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchemaLimits {
-    /// Nodes of a schema; paths that one question about it may touch.
+    /// Largest number of nodes of a schema, and of paths that one operation on it visits.
     pub nodes: u64,
-    /// Levels of nesting, of a schema and of JSON.
+    /// Largest nesting depth of a schema and of JSON.
     pub depth: usize,
-    /// Bytes of a heap that the entries of one record may stand for, shared ones counted each time.
+    /// Largest number of heap bytes that the entries of one record refer to. Shared bytes count each time.
     pub decoded_len: u64,
 }
 
-/// Types are walked recursively: no limit lets them nest deeper.
+/// Types are walked recursively, so no limit allows deeper nesting than this.
 const MAX_DEPTH: usize = 256;
 
 impl SchemaLimits {
-    /// Limits with that many nodes.
+    /// Sets the largest number of nodes.
     pub fn with_nodes(mut self, nodes: u64) -> SchemaLimits {
         self.nodes = nodes;
         self
     }
 
-    /// Limits with that many levels of nesting.
+    /// Sets the largest nesting depth.
     pub fn with_depth(mut self, depth: usize) -> SchemaLimits {
         self.depth = depth;
         self
     }
 
-    /// Limits with that many bytes of one record's heap.
+    /// Sets the largest number of heap bytes of one record.
     pub fn with_decoded_len(mut self, bytes: u64) -> SchemaLimits {
         self.decoded_len = bytes;
         self

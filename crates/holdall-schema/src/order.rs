@@ -1,11 +1,11 @@
-//! JSON written with its members in the order of its author's text, which values do not keep.
+//! Writes JSON with its members in the order of the author's text, which JSON values do not keep.
 
 use crate::error::Result;
 use holdall_collections::sort_by;
 use holdall_json::{Reader, Token, parse, write_string};
 use serde_json::{Map, Value};
 
-/// A JSON text as it was written: members in their order, numbers and strings in their spelling.
+/// A JSON text with its members in order, and numbers and strings in their original spelling.
 #[derive(Debug)]
 pub struct Written<'t>(Part<'t>);
 
@@ -13,14 +13,14 @@ pub struct Written<'t>(Part<'t>);
 enum Part<'t> {
     Object(Members<'t>),
     Array(Vec<Written<'t>>),
-    /// The text of a value without others in it.
+    /// The text of a value that is not an object or array.
     Scalar(&'t str),
 }
 
 #[derive(Debug)]
 struct Members<'t> {
     all: Vec<(String, Written<'t>)>,
-    /// Their places, in the order of their names.
+    /// The indices of the members, sorted by name.
     by_name: Vec<usize>,
 }
 
@@ -41,10 +41,10 @@ impl<'t> Members<'t> {
 }
 
 impl<'t> Written<'t> {
-    /// Reads a text that nests at most `max_depth` levels.
+    /// Reads a text that is nested at most `max_depth` levels deep.
     ///
     /// # Errors
-    /// The `json/…` rules.
+    /// Returns an error of the `json/…` rules.
     pub fn read(text: &'t str, max_depth: usize) -> Result<Written<'t>> {
         let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
         let written = Written::value(&mut reader)?;
@@ -52,7 +52,7 @@ impl<'t> Written<'t> {
         Ok(written)
     }
 
-    /// Reads a value. The reader bounds the recursion.
+    /// Reads a value. The recursion is bounded by the reader.
     fn value(reader: &mut Reader<'t>) -> Result<Written<'t>> {
         Ok(Written(match reader.peek()? {
             Token::Object => {
@@ -80,12 +80,12 @@ impl<'t> Written<'t> {
         }))
     }
 
-    /// Returns the member of that name, if this is an object that has it.
+    /// Returns the member with this name, if this is an object that has it.
     pub fn member(&self, name: &str) -> Option<&Written<'t>> {
         self.place(name).map(|(_, member)| member)
     }
 
-    /// The member of that name, and how many stand before it.
+    /// Returns the index of the member with this name, and the member.
     fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
         match &self.0 {
             Part::Object(members) => members.place(name),
@@ -93,7 +93,7 @@ impl<'t> Written<'t> {
         }
     }
 
-    /// Returns the members of an object, in order; nothing for other values.
+    /// Returns the members of an object, in order. Empty for other values.
     pub fn members(&self) -> impl Iterator<Item = (&str, &Written<'t>)> {
         let members = match &self.0 {
             Part::Object(members) => &members.all[..],
@@ -102,7 +102,7 @@ impl<'t> Written<'t> {
         members.iter().map(|(key, member)| (key.as_str(), member))
     }
 
-    /// Returns what a JSON pointer into the form of 2020-12 leads to.
+    /// Returns the value at a JSON pointer, which refers to the form of 2020-12.
     pub fn pointer(&self, pointer: &str) -> Option<&Written<'t>> {
         pointer.split('/').skip(1).try_fold(self, |at, token| match &at.0 {
             Part::Object(_) => {
@@ -119,8 +119,9 @@ impl<'t> Written<'t> {
         })
     }
 
-    /// As [`Written::text_of`], for a part of a schema that has been made to stand alone
-    /// ([`self_contained`](crate::self_contained)): what is at the pointer, with `$defs` of the whole.
+    /// Returns the text of a part of a schema that has been made self-contained
+    /// ([`self_contained`](crate::self_contained)), in the order of the value at the pointer and of the `$defs` of the
+    /// whole text: see [`Written::text_of`].
     pub fn part_text(&self, part: &Value, pointer: &str) -> String {
         let mut defs = Vec::new();
         for keyword in ["$defs", "definitions"] {
@@ -141,9 +142,9 @@ impl<'t> Written<'t> {
         out
     }
 
-    /// Returns the JSON text of `value`, without spaces. At every depth, members that this text has come in its order, others after
-    /// them, sorted; scalars that are the same are spelled the same. A schema in the form of 2020-12
-    /// ([`normal`](crate::normal)) follows a text in another form.
+    /// Returns the JSON text of `value`, without spaces. At every level, members that this text has are in its order,
+    /// and other members follow, sorted. Equal scalars keep their spelling. A schema in the form of 2020-12
+    /// ([`normal`](crate::normal)) can be written in the order of a text in another form.
     pub fn text_of(&self, value: &Value) -> String {
         let mut out = String::new();
         write(value, &[self], &mut out);
@@ -151,7 +152,8 @@ impl<'t> Written<'t> {
     }
 }
 
-/// Writes a value in the order of the texts of it, which are few. Both were parsed under a limit that bounds the recursion.
+/// Writes a value in the order of its texts, of which there are few. The recursion is bounded by the limit under which
+/// both were parsed.
 fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
     match value {
         Value::Object(members) => {
@@ -193,8 +195,8 @@ fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
 
 type Member<'v, 'a, 't> = (&'v str, &'v Value, Vec<&'a Written<'t>>);
 
-/// The members of a value, in the order of the texts of it, each with the texts of its own. The time does not grow with the texts: a part
-/// of a schema may have few of the members of a long one.
+/// Returns the members of a value in the order of its texts, each with its own texts. The time does not grow with the
+/// length of the texts: a part of a schema may have only a few members of a long text.
 fn ordered<'v, 'a, 't>(
     members: &'v Map<String, Value>,
     texts: &[&'a Written<'t>],
@@ -205,7 +207,7 @@ fn ordered<'v, 'a, 't>(
         for (number, text) in texts.iter().enumerate() {
             for name in names_in_texts(key, members).into_iter().flatten() {
                 let Some((at, text)) = text.place(name) else { continue };
-                // A list of `items` is what 2020-12 calls `prefixItems`.
+                // A list of `items` is called `prefixItems` in 2020-12.
                 let is_tuple = name == "items" && matches!(text.0, Part::Array(_));
                 if name != "items" || is_tuple == (key == "prefixItems") {
                     place = place.or(Some((number, at)));
@@ -219,7 +221,8 @@ fn ordered<'v, 'a, 't>(
     found.into_iter().map(|(_, member)| member).collect()
 }
 
-/// The names that a member of a schema in the form of 2020-12 may have in a text: its own, and that of older drafts.
+/// Returns the names that a member of a schema in the form of 2020-12 may have in a text: its own, and that of older
+/// drafts.
 fn names_in_texts<'k>(key: &'k str, members: &Map<String, Value>) -> [Option<&'k str>; 2] {
     let old = match key {
         "$defs" => Some("definitions"),
@@ -227,7 +230,7 @@ fn names_in_texts<'k>(key: &'k str, members: &Map<String, Value>) -> [Option<&'k
         "items" => Some("additionalItems"),
         _ => None,
     };
-    // What still has the old name is itself.
+    // If both names exist, the old name is a member by itself.
     [Some(key), old.filter(|old| *old == "items" || !members.contains_key(*old))]
 }
 

@@ -1,4 +1,4 @@
-//! Every path of a schema, with what stands there and where its bytes lie.
+//! Lists every path of a schema with its type and the position of its bytes.
 
 use crate::error::Result;
 use crate::kinds::{Dim, Kind, Len, TensorType, TypeId};
@@ -9,43 +9,43 @@ use crate::rules;
 use crate::schema::{AdditionalMembers, Node, NodeId, Presence, Root, Schema};
 use crate::{Symbols, extent};
 
-/// One path.
+/// One path of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutlineRow {
-    /// Where it is.
+    /// The path.
     pub path: Path,
-    /// What stands there, in a few words: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`, `Blob utf-8`.
+    /// A short description of its type: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`, `Blob utf-8`.
     pub kind: String,
-    /// Bytes from where its base says.
+    /// The offset in bytes from its base.
     pub offset: Option<u64>,
-    /// Bytes of one value, where they are known.
+    /// The size of one value in bytes, if known.
     pub size: Option<u64>,
-    /// Bytes from one value to the next, in an array.
+    /// The distance from one value to the next in bytes, for elements of an array.
     pub stride: Option<u64>,
-    /// Bytes of which its offset is a multiple.
+    /// The alignment in bytes.
     pub align: Option<u32>,
-    /// Whether it must be there, and what says so.
+    /// Whether the value must be present, and if not, what records its presence.
     pub there: RowPresence,
-    /// What the offset counts from.
+    /// The start from which the offset counts.
     pub base: Base,
 }
 
-/// Whether a value is there.
+/// Whether a value must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowPresence {
-    /// It must be there.
+    /// The value is always present.
     Always,
-    /// A member of an object of references that may be absent.
+    /// An optional member of an object of references.
     Optional,
-    /// A member of a record that is there where this bit is 1.
+    /// An optional member of a record, which is present if this bit is 1.
     Bit(PresenceBit),
 }
 
-/// What offsets count from.
+/// The start from which an offset counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// It is a reference, or plain JSON in the header: it has no offset.
+    /// A reference or plain JSON in the header, which has no offset.
     Header,
     /// The start of the record.
     Record,
@@ -53,25 +53,25 @@ pub enum Base {
     Heap,
 }
 
-/// The paths of schemas, gathered in order.
+/// Collects the paths of schemas in order.
 #[derive(Debug)]
 pub struct Outline<'w> {
     symbols: &'w Symbols,
     limits: &'w SchemaLimits,
     only: Option<&'w Path>,
     rows: Vec<OutlineRow>,
-    /// Paths touched.
+    /// Number of paths visited.
     touched: u64,
-    /// Steps of the paths that are kept.
+    /// Number of segments of the collected paths.
     steps: u64,
 }
 
-/// Steps that paths may have on average where there are as many as may be.
+/// Average number of segments of a path if the largest number of paths is collected.
 const STEPS: u64 = 8;
 
 impl<'w> Outline<'w> {
-    /// No paths yet. `symbols` are numbers for the symbols in shapes; `only` keeps what lies at that path or
-    /// below it, and an index in it moves offsets to that element.
+    /// Creates an empty list. `symbols` are the numbers for symbols in shapes. `only` limits the list to a path and the
+    /// paths below it; if it contains an index, the offsets are those of that element.
     pub fn new(
         symbols: &'w Symbols,
         limits: &'w SchemaLimits,
@@ -80,16 +80,16 @@ impl<'w> Outline<'w> {
         Outline { symbols, limits, only, rows: Vec::new(), touched: 0, steps: 0 }
     }
 
-    /// The paths that were gathered.
+    /// Returns the collected paths.
     pub fn into_rows(self) -> Vec<OutlineRow> {
         self.rows
     }
 
-    /// The paths of a schema.
+    /// Adds the paths of a schema.
     ///
     /// # Errors
-    /// `schema/too-large` for more paths than `limits` allow; `schema/unknown-path` where the path that is
-    /// wanted passes the end of an array.
+    /// Returns `schema/too-large` for more paths than `limits` allow; `schema/unknown-path` if the requested path has
+    /// an index past the end of an array.
     pub fn schema(&mut self, schema: &Schema) -> Result<()> {
         match schema.root() {
             Root::Record(ty) => self.record(schema, ty, &Path::root(), Base::Record),
@@ -97,23 +97,23 @@ impl<'w> Outline<'w> {
         }
     }
 
-    /// A path in the header of a file: what stands there, and its bytes where they are known.
+    /// Adds a path in the header of a file, with its type and its length if known.
     ///
     /// # Errors
-    /// As [`Outline::schema`].
+    /// Returns the same errors as [`Outline::schema`].
     pub fn header(&mut self, path: Path, kind: String, size: Option<u64>) -> Result<()> {
         self.push(header_row(path, kind, size, None, RowPresence::Always))
     }
 
-    /// The paths of the records of a dataset at `path`.
+    /// Adds the paths of the records of a dataset at `path`.
     ///
     /// # Errors
-    /// As [`Outline::schema`].
+    /// Returns the same errors as [`Outline::schema`].
     pub fn records(&mut self, schema: &Schema, ty: TypeId, path: &Path) -> Result<()> {
         self.record(schema, ty, &path.then(Segment::Each), Base::Record)
     }
 
-    /// A type in a few words, with numbers for its symbols.
+    /// Returns a short description of a type, with numbers in place of its symbols.
     pub fn kind(&self, schema: &Schema, ty: TypeId) -> String {
         kind(schema, ty, self.symbols)
     }
@@ -133,7 +133,7 @@ impl<'w> Outline<'w> {
             }
             Node::Blob { content, .. } => self.push(row(format!("Blob {content}"), None, Some(8))),
             Node::Plain { .. } => self.push(row("JSON".to_owned(), None, None)),
-            // The depth of a schema bounds the recursion.
+            // The recursion is bounded by the depth of a schema.
             Node::List { items, .. } => {
                 self.touch()?;
                 self.node(schema, *items, &path.then(Segment::Each), RowPresence::Always)
@@ -156,7 +156,7 @@ impl<'w> Outline<'w> {
         }
     }
 
-    /// The paths of a record at `base`, and of what its variable arrays have in the heap.
+    /// Adds the paths of a record at `base`, and of the elements of its variable arrays in the heap.
     fn record(&mut self, schema: &Schema, ty: TypeId, from: &Path, base: Base) -> Result<()> {
         let mut types: Vec<TypeId> = Vec::new();
         for item in schema.layout(ty, self.limits)? {
@@ -190,7 +190,8 @@ impl<'w> Outline<'w> {
         Ok(())
     }
 
-    /// Bytes from the first elements of arrays to those that `only` names, on the way to `path`.
+    /// Returns the distance in bytes from the first elements of arrays on the way to `path` to the elements that `only`
+    /// names.
     fn shift(&self, schema: &Schema, types: &[TypeId], from: &Path, path: &Path) -> Result<u64> {
         let Some(only) = self.only else { return Ok(0) };
         let mut bytes = 0u64;
@@ -205,7 +206,9 @@ impl<'w> Outline<'w> {
                     if let Len::Fixed(len) = array.len
                         && *at >= len
                     {
-                        let message = format!("`{only}` goes to element {at} of an array of {len}");
+                        let message = format!(
+                            "`{only}`: index {at} is out of range for an array of {len} elements"
+                        );
                         return Err(rules::UNKNOWN_PATH.broken(message));
                     }
                     let stride = schema.extent(array.items)?.stride;
@@ -246,7 +249,7 @@ impl<'w> Outline<'w> {
             self.steps = self.steps.saturating_add(row.path.0.len() as u64);
             let most = self.limits.nodes.saturating_mul(STEPS);
             if self.steps > most {
-                let message = format!("the paths have more than {most} steps together");
+                let message = format!("the paths have more than {most} segments in total");
                 return Err(rules::TOO_LARGE.broken(message));
             }
             self.rows.push(row);
@@ -255,7 +258,7 @@ impl<'w> Outline<'w> {
     }
 }
 
-/// Whether `path` is that path, or lies below it; an index stands for any element.
+/// Returns `true` if `path` is `only` or lies below it. An index matches any element.
 fn is_within(only: &Path, path: &Path) -> bool {
     let same = |(wanted, found): (&Segment, &Segment)| {
         wanted == found || matches!((wanted, found), (Segment::Index(_), Segment::Each))
@@ -273,19 +276,19 @@ fn header_row(
     OutlineRow { path, kind, offset: None, size, stride: None, align, there, base: Base::Header }
 }
 
-/// A type in a few words, with numbers for its symbols.
+/// Returns a short description of a type, with numbers in place of its symbols.
 fn kind(schema: &Schema, id: TypeId, symbols: &Symbols) -> String {
     match extent::get(&schema.types, id).map(|ty| &ty.kind) {
         Ok(Kind::Tensor(tensor)) => tensor_kind(tensor, symbols),
         Ok(Kind::Enum(e)) => format!("Enum of {}", e.values.len()),
-        // The height of a schema is bounded, and so is this recursion.
+        // The recursion is bounded by the depth of the schema.
         Ok(Kind::Array(array)) => format!("{} {}", kind(schema, array.items, symbols), array.len),
         Ok(other) => other.as_str().to_owned(),
         Err(_) => String::new(),
     }
 }
 
-/// A tensor, its symbols replaced by their numbers.
+/// Returns a short description of a tensor's type, with numbers in place of its symbols.
 fn tensor_kind(tensor: &TensorType, symbols: &Symbols) -> String {
     let dim = |dim: &Dim| match dim {
         Dim::Known(n) => n.to_string(),

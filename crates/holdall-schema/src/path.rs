@@ -6,37 +6,37 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The way from a value to a part of it.
+/// A path from a value to a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Path(pub Vec<Segment>);
 
-/// One step of a path.
+/// One segment of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Segment {
-    /// Into a member of that name, or the variant of a union with that key.
+    /// The member with this name, or the variant of a union with this key.
     Name(Arc<str>),
-    /// To the element of an array at that place.
+    /// The element of an array at this index.
     Index(u64),
-    /// To any element of an array: `[]`.
+    /// Any element of an array: `[]`.
     Each,
 }
 
 impl Path {
-    /// The value itself.
+    /// Returns the path of the value itself.
     pub fn root() -> Path {
         Path::default()
     }
 
-    /// Whether it is the value itself.
+    /// Returns `true` if this is the path of the value itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads a path in the records of the dataset `name`, which is one of `datasets`, with that name before it (`points[].x`) or with none;
-    /// `None` if it starts with another of them.
+    /// Parses a path in the records of the dataset `name`, one of `datasets`, with or without that name before it
+    /// (`points[].x`). Returns `None` if the path starts with the name of another dataset.
     ///
     /// # Errors
-    /// `schema/path`.
+    /// Returns `schema/path` if the text is not a path.
     pub fn within_dataset<'n>(
         text: &str,
         name: &str,
@@ -57,7 +57,7 @@ impl Path {
         Some(Path(rest.to_vec()))
     }
 
-    /// The path with one more step.
+    /// Returns the path with another segment at its end.
     pub fn then(&self, segment: Segment) -> Path {
         let mut path = self.clone();
         path.0.push(segment);
@@ -83,7 +83,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Writes a name as it stands in a path.
+/// Writes a name with the escapes that it needs in a path.
 pub fn write_name(name: &str, out: &mut impl fmt::Write) -> fmt::Result {
     if name.is_empty() {
         return out.write_str("\\_");
@@ -106,7 +106,7 @@ impl FromStr for Path {
     type Err = crate::Error;
 
     /// # Errors
-    /// [`PATH`].
+    /// Returns [`PATH`] if the text is not a path.
     fn from_str(text: &str) -> Result<Path> {
         let mut segments = Vec::new();
         let mut rest = text.chars();
@@ -116,12 +116,12 @@ impl FromStr for Path {
             if c == '[' {
                 rest.next();
                 let Some((inside, after)) = rest.as_str().split_once(']') else {
-                    return Err(wrong("has a `[` without its `]`"));
+                    return Err(wrong("has a `[` without a `]`"));
                 };
                 segments.push(match inside {
                     "" => Segment::Each,
                     digits => Segment::Index(index(digits).ok_or_else(|| {
-                        wrong("has something else than a number between `[` and `]`")
+                        wrong("has something other than a number between `[` and `]`")
                     })?),
                 });
                 rest = after.chars();
@@ -141,14 +141,14 @@ impl FromStr for Path {
     }
 }
 
-/// A number without leading zeros.
+/// Parses a number without leading zeros.
 fn index(digits: &str) -> Option<u64> {
     let plain = digits.bytes().all(|b| b.is_ascii_digit());
     let leads = digits.len() > 1 && digits.starts_with('0');
     if plain && !leads { digits.parse().ok() } else { None }
 }
 
-/// A name up to a `.` or `[`, which is left; `None` for a wrong escape, `Some(None)` for no name.
+/// Takes a name up to the next `.` or `[`. Returns `None` for an invalid escape, `Some(None)` if there is no name.
 fn take_name(rest: &mut std::str::Chars<'_>) -> Option<Option<String>> {
     let mut name = String::new();
     let mut is_written_empty = false;

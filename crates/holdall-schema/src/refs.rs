@@ -1,4 +1,4 @@
-//! `$ref` and `$defs`: what is checked of the whole schema before its kinds are looked at.
+//! `$ref` and `$defs`: checks of the whole schema before its kinds are examined.
 
 use crate::error::{Result, Shown as _};
 use crate::limits::SchemaLimits;
@@ -6,7 +6,7 @@ use crate::rules::{CYCLE, DEPTH, INVALID, MISSING_REF, REF_SIBLINGS, REMOTE_REF,
 pub(crate) use percent::decode_name;
 use serde_json::{Map, Value};
 
-/// The keywords that may stand beside `$ref` (section 2.4).
+/// The keywords that are allowed next to `$ref` (section 2.4).
 const REF_SIBLINGS_ALLOWED: [&str; 10] = [
     "$ref",
     "title",
@@ -41,19 +41,19 @@ pub(crate) const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(crate) const NAMED: [&str; 6] =
     ["properties", "$defs", "patternProperties", "dependentSchemas", "definitions", "mapping"];
 
-/// The name among `$defs` that a `$ref` leads to: what follows `#/$defs/`, its escapes undone.
+/// Returns the name in `$defs` that a `$ref` refers to: the unescaped text after `#/$defs/`.
 pub fn def_name(target: &str) -> Option<String> {
     target.strip_prefix("#/$defs/").and_then(decode_name)
 }
 
-/// The `$ref` to that name among `$defs`.
+/// Returns the `$ref` to this name in `$defs`.
 pub fn reference(name: &str) -> String {
     let pointer =
         name.replace('~', "~0").replace('/', "~1").replace('%', "%25").replace('#', "%23");
     format!("#/$defs/{pointer}")
 }
 
-/// The `$defs` of a schema whose references were all checked.
+/// The `$defs` of a schema all of whose references are valid.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defs<'v> {
     defs: Option<&'v Map<String, Value>>,
@@ -61,8 +61,7 @@ pub(crate) struct Defs<'v> {
 }
 
 impl<'v> Defs<'v> {
-    /// Checks each `$ref` of the schema, the nesting and the number of its nodes, in one pass that
-    /// does not recurse.
+    /// Checks each `$ref`, the nesting depth and the number of nodes of the schema, in one pass without recursion.
     pub(crate) fn checked(root: &'v Value, limits: &SchemaLimits) -> Result<Defs<'v>> {
         let defs = match root.get("$defs") {
             None => None,
@@ -87,7 +86,7 @@ impl<'v> Defs<'v> {
                     found.check_ref(node)?;
                     let below = depth.saturating_add(1);
                     for (keyword, value) in node {
-                        // Anything may be called `mapping` where there is no union.
+                        // In nodes that are not unions, `mapping` can be the name of anything.
                         if keyword != "mapping" || node.contains_key("TypeDef:Union") {
                             children(keyword, value, |child| open.push((child, below)));
                         }
@@ -107,13 +106,13 @@ impl<'v> Defs<'v> {
         Ok(found)
     }
 
-    /// All of them.
+    /// Returns all `$defs`.
     #[cfg(feature = "validate")]
     pub(crate) fn all(&self) -> Option<&'v Map<String, Value>> {
         self.defs
     }
 
-    /// Whether a node, or what its `$ref` leads to, has a `default`.
+    /// Returns `true` if a node, or the target of its `$ref`, has a `default`.
     #[cfg(feature = "validate")]
     pub(crate) fn has_default(&self, node: &Value) -> Result<bool> {
         if node.get("default").is_some() {
@@ -132,11 +131,13 @@ impl<'v> Defs<'v> {
             return Err(REMOTE_REF.broken("`$ref` is not a string"));
         };
         if let Some(key) = node.keys().find(|k| !REF_SIBLINGS_ALLOWED.contains(&k.as_str())) {
-            let message = format!("`{}` beside `$ref` to `{}`", key.shown(), text.shown());
+            let message =
+                format!("`{}` is not allowed next to `$ref` to `{}`", key.shown(), text.shown());
             return Err(REF_SIBLINGS.broken(message));
         }
         let Some(name) = def_name(text) else {
-            let message = format!("`$ref` is `{}`, not `#/$defs/` and a name", text.shown());
+            let message =
+                format!("expected `#/$defs/` and a name in `$ref`, found `{}`", text.shown());
             return Err(REMOTE_REF.broken(message));
         };
         match self.defs.and_then(|d| d.get(&name)) {
@@ -148,7 +149,7 @@ impl<'v> Defs<'v> {
         }
     }
 
-    /// What the node stands for: itself, or what its `$ref` leads to in the end.
+    /// Returns the node itself, or the final target of its `$ref`.
     pub(crate) fn resolve(&self, node: &'v Value) -> Result<Resolved<'v>> {
         let mut found = Resolved { node, default: node.get("default"), name: None };
         for _ in 0..=self.max_hops {
@@ -161,29 +162,29 @@ impl<'v> Defs<'v> {
                 return Err(MISSING_REF.broken(format!("`{}`", target.shown())));
             };
             if std::ptr::eq(next, node) {
-                let message = format!("`$ref` to `{}` leads to itself", target.shown());
+                let message = format!("`$ref` to `{}` refers to itself", target.shown());
                 return Err(CYCLE.broken(message));
             }
             found.node = next;
             found.default = found.default.or_else(|| next.get("default"));
             found.name = name;
         }
-        // A ring that the node is not on is told from a chain by following it once around.
+        // Follows the references once around, to distinguish a cycle that does not include the node from a long chain.
         let mut at = found.node;
         for _ in 0..self.defs.map_or(0, Map::len) {
             let target = at.get("$ref").and_then(Value::as_str);
             let name = target.and_then(def_name);
             let Some(next) = name.and_then(|n| self.defs?.get(&n)) else {
                 let most = self.max_hops;
-                return Err(DEPTH.broken(format!("more than {most} `$ref` in a row")));
+                return Err(DEPTH.broken(format!("a chain of `$ref` is longer than {most}")));
             };
             at = next;
         }
-        Err(CYCLE.broken("`$ref` leads to itself"))
+        Err(CYCLE.broken("`$ref` refers to itself"))
     }
 }
 
-/// The JSON pointer to a value that is somewhere in another.
+/// Returns the JSON pointer from a value to one of its parts.
 #[cold]
 pub(crate) fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
     let mut open = vec![(root, String::new())];
@@ -204,18 +205,18 @@ pub(crate) fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
     None
 }
 
-/// A node, without the references that led to it.
+/// A node after following the references to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved<'v> {
     /// The node itself.
     pub(crate) node: &'v Value,
-    /// The `default` nearest to where it is used.
+    /// The `default` that is nearest to the place where the node is used.
     pub(crate) default: Option<&'v Value>,
-    /// Its name among `$defs`, where a `$ref` led to it, as others may.
+    /// Its name in `$defs`, if a `$ref` led to it. Other references may lead to it too.
     pub(crate) name: Option<String>,
 }
 
-/// Hands out the schemas that stand directly in one keyword of a node.
+/// Calls `each` with the schemas directly in one keyword of a node.
 pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut(&'v Value)) {
     if ONE.contains(&keyword) {
         each(value);
@@ -226,7 +227,7 @@ pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut
     }
 }
 
-/// As [`children`], to be changed.
+/// Calls `each` with the schemas directly in one keyword of a node, like [`children`], as mutable references.
 pub(crate) fn children_mut(
     keyword: &str,
     value: &mut Value,
@@ -246,8 +247,8 @@ pub(crate) fn children_mut(
 mod percent {
     use holdall_json::hex_digit;
 
-    /// The name in the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`.
-    /// `None` where it is more than one name, or none.
+    /// Decodes the name at the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`. Returns `None`
+    /// if it is more than one name, or none.
     pub(crate) fn decode_name(text: &str) -> Option<String> {
         if !text.contains(['%', '~', '/']) {
             return Some(text.to_owned());

@@ -7,22 +7,22 @@ use crate::rules::OPEN_SHAPE;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A place where `tensors` has a reference, or something that leads to one, in its [`Schema`].
+/// The index of a node in its [`Schema`]: a place where `tensors` has a reference or something that contains one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
-/// A schema, its types laid out and its references found: see [`Schema::compile`].
+/// A compiled schema with the layouts of its types and the positions of its references: see [`Schema::compile`].
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(crate) types: Vec<Type>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: Root,
     pub(crate) symbols: Vec<Arc<str>>,
-    /// The numbers of symbols that have one.
+    /// The numbers of symbols that have been bound.
     pub(crate) bound: Symbols,
 }
 
-/// What the schema as a whole describes.
+/// What the whole schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     /// The `tensors` of a header: [`Schema::compile`].
@@ -31,31 +31,31 @@ pub enum Root {
     Record(TypeId),
 }
 
-/// What stands in `tensors` at a node of the schema (section 6.1).
+/// What `tensors` has at a node of the schema (section 6.1).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Node {
-    /// A flat reference.
+    /// A reference to a dense tensor.
     Flat {
         /// Its dtype and shape.
         tensor: TensorType,
-        /// The `align` of the node in bytes, where it is a number.
+        /// The `align` of the node in bytes, if it is a number.
         align: Option<u32>,
     },
     /// A dataset of records.
     Dataset {
         /// The type of a record.
         items: TypeId,
-        /// How many there may be.
+        /// The number of records allowed.
         len: Len,
-        /// What the first record is aligned to, in bytes: the node's `align`, or the record's.
+        /// The alignment of the first record in bytes: the node's `align`, or that of a record.
         align: u32,
         /// The JSON pointer of the node in the schema.
         pointer: String,
     },
     /// A blob.
     Blob {
-        /// What its entries hold.
+        /// The content type of its entries.
         content: Content,
         /// The JSON pointer of the node in the schema.
         pointer: String,
@@ -64,16 +64,16 @@ pub enum Node {
     Object(Object),
     /// An array of references.
     List {
-        /// What its elements are.
+        /// The node of its elements.
         items: NodeId,
-        /// `minItems`, 0 where it is absent.
+        /// `minItems`, or 0 if absent.
         min: u64,
-        /// `maxItems`.
+        /// `maxItems`, if present.
         max: Option<u64>,
     },
     /// Plain JSON.
     Plain {
-        /// The type, where the node has a kind.
+        /// The type, if the node has a kind.
         ty: Option<TypeId>,
         /// The JSON pointer of the node in the schema.
         pointer: String,
@@ -84,17 +84,17 @@ pub enum Node {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Object {
-    /// Its members: in the order of a struct's keyword, else of their names.
+    /// Its members, in the order of a struct's keyword, otherwise sorted by name.
     pub properties: Vec<Property>,
-    /// What other members may be.
+    /// Which other members are allowed.
     pub additional: AdditionalMembers,
-    /// Required names that are not among `properties`.
+    /// Required names that are not in `properties`.
     pub required_others: Vec<Arc<str>>,
     pub(crate) sorted: Vec<u32>,
 }
 
 impl Object {
-    /// The member of that name.
+    /// Returns the member with this name.
     pub fn property(&self, name: &str) -> Option<&Property> {
         let of = |place: &u32| usize::try_from(*place).ok().and_then(|p| self.properties.get(p));
         let key = |place: &u32| of(place).map_or("", |p| &*p.name).cmp(name);
@@ -108,41 +108,41 @@ impl Object {
 pub struct Property {
     /// Its name.
     pub name: Arc<str>,
-    /// What it is.
+    /// Its node.
     pub node: NodeId,
-    /// Whether it must be there.
+    /// Whether it must be present.
     pub presence: Presence,
     /// The `default` of the schema.
     pub default: Option<Arc<Value>>,
 }
 
-/// Whether a member must be there.
+/// Whether a member must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It must.
+    /// It must be present.
     Required,
     /// It may be absent.
     Optional,
 }
 
-/// What members may be that are not among the properties.
+/// Which members are allowed in addition to the properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdditionalMembers {
-    /// There may be none.
+    /// No other members.
     Forbidden,
     /// Plain JSON of any kind.
     Anything,
-    /// What that node says.
+    /// Members of this node.
     Node(NodeId),
 }
 
 impl Schema {
-    /// What the schema as a whole describes.
+    /// Returns what the whole schema describes.
     pub fn root(&self) -> Root {
         self.root
     }
 
-    /// The type of a record, of a schema that [`Schema::compile_record`] gave.
+    /// Returns the type of a record, if this schema comes from [`Schema::compile_record`].
     pub fn record(&self) -> Option<TypeId> {
         match self.root {
             Root::Record(ty) => Some(ty),
@@ -150,10 +150,10 @@ impl Schema {
         }
     }
 
-    /// A type of this schema.
+    /// Returns a type of this schema.
     ///
     /// # Panics
-    /// Where the type is of another schema.
+    /// Panics if the type belongs to another schema.
     #[track_caller]
     pub fn ty(&self, id: TypeId) -> &Type {
         match get(&self.types, id) {
@@ -162,32 +162,32 @@ impl Schema {
         }
     }
 
-    /// A node of this schema.
+    /// Returns a node of this schema.
     ///
     /// # Panics
-    /// Where the node is of another schema.
+    /// Panics if the node belongs to another schema.
     #[track_caller]
     pub fn node(&self, id: NodeId) -> &Node {
         match usize::try_from(id.0).ok().and_then(|at| self.nodes.get(at)) {
             Some(node) => node,
-            None => panic!("the node is of another schema"),
+            None => panic!("the node belongs to another schema"),
         }
     }
 
-    /// Every type, with those it is made of before it.
+    /// Returns every type. The types that a type consists of come before it.
     pub fn types(&self) -> impl ExactSizeIterator<Item = &Type> {
         self.types.iter()
     }
 
-    /// The symbols in shapes, in the order of their names.
+    /// Returns the symbols in shapes, sorted by name.
     pub fn symbols(&self) -> &[Arc<str>] {
         &self.symbols
     }
 
-    /// The same schema, with sizes as these numbers make them. Nodes and types keep their ids.
+    /// Returns the same schema with sizes for these numbers of the symbols. Nodes and types keep their ids.
     ///
     /// # Errors
-    /// `schema/size-overflow`, `schema/zero-size`, `schema/tensor`.
+    /// Returns `schema/size-overflow`, `schema/zero-size`, `schema/tensor`.
     pub fn bind(&self, symbols: &Symbols) -> Result<Schema> {
         let mut types: Vec<Type> = Vec::with_capacity(self.types.len());
         for ty in &self.types {
@@ -202,26 +202,26 @@ impl Schema {
         })
     }
 
-    /// Size and stride of a type in bytes.
+    /// Returns size, stride and alignment of a type, in bytes.
     ///
     /// # Errors
-    /// [`OPEN_SHAPE`] where they depend on a symbol without a number.
+    /// Returns [`OPEN_SHAPE`] if they depend on a symbol without a number.
     pub fn extent(&self, id: TypeId) -> Result<Extent> {
         let ty = get(&self.types, id)?;
         match (ty.size, ty.stride) {
             (Some(size), Some(stride)) => Ok(Extent { size, stride, align: ty.align }),
             _ => Err(OPEN_SHAPE.broken(format!(
-                "the size of a `TypeDef:{}` depends on symbols without a number, of {}",
+                "the size of a `TypeDef:{}` depends on symbols without a number: {}",
                 ty.kind.as_str(),
                 list(self.symbols.iter().map(|s| s.shown()))
             ))),
         }
     }
 
-    /// The dimensions of a tensor in a record.
+    /// Returns the dimensions of a tensor in a record.
     ///
     /// # Errors
-    /// `schema/open-shape` where one depends on a symbol without a number, or is any.
+    /// Returns `schema/open-shape` if one depends on a symbol without a number or is not fixed.
     pub fn dims(&self, tensor: &TensorType) -> Result<Vec<u64>> {
         let number = |dim: &Dim| match dim {
             Dim::Known(n) => Some(*n),
@@ -229,17 +229,17 @@ impl Schema {
             Dim::Any => None,
         };
         let dims = tensor.shape.iter().flatten().map(number).collect::<Option<Vec<u64>>>();
-        dims.ok_or_else(|| OPEN_SHAPE.broken("a tensor whose shape is not known"))
+        dims.ok_or_else(|| OPEN_SHAPE.broken("the shape of the tensor is not known"))
     }
 }
 
-/// Where the bytes of a type's values may lie.
+/// The size and alignment of a type's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes of one value.
+    /// The size of one value in bytes.
     pub size: u64,
-    /// Bytes from one element of an array to the next.
+    /// The distance from one element of an array to the next, in bytes.
     pub stride: u64,
-    /// What the first byte is aligned to.
+    /// The alignment of the first byte.
     pub align: u32,
 }

@@ -1,11 +1,12 @@
-//! Whether a schema of records says more of values than their kinds do.
+//! Whether a schema of records has constraints beyond its kinds.
 
 use crate::kinds::is_kind;
 use crate::refs::children;
 use serde_json::{Map, Value};
 
-/// Returns `true` if the schema of a record has standard keywords that refuse values its kinds have: a `minimum`, a `pattern`.
-/// What a kind implies (`type`, the `minItems` of a fixed array) and annotations say no more.
+/// Returns `true` if the schema of a record has standard keywords that exclude values of its kinds, such as `minimum`
+/// or `pattern`. Annotations, and keywords that the kind implies (`type`, the `minItems` of a fixed array), do not
+/// count.
 pub fn says_more(kind: &Value) -> bool {
     let mut open = vec![kind];
     while let Some(node) = open.pop() {
@@ -25,12 +26,12 @@ fn own_keywords(node: &Map<String, Value>) -> bool {
     let kind = kinds.find(|name| is_kind(name));
     let is_fixed = node.get("minItems").is_some() && node.get("minItems") == node.get("maxItems");
     node.iter().any(|(keyword, value)| match (keyword.as_str(), kind) {
-        // Keywords beside a tensor are about its reference.
+        // Keywords next to a tensor constrain its reference in the header.
         (_, Some("Tensor" | "Blob")) => false,
         ("minItems" | "maxItems", Some("Complex64" | "Complex128")) => false,
         ("minItems" | "maxItems", Some("Array")) => !is_fixed,
         ("enum", Some("Enum")) => false,
-        // The values of a record are plain JSON, of which the kind says nothing.
+        // The values of a `Record` are plain JSON, which the kind does not constrain.
         ("additionalProperties", Some("Record")) => {
             *value != true && *value != Value::Object(Map::new())
         }

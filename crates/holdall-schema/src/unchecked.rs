@@ -1,4 +1,4 @@
-//! What stands in for the checker in a build without the feature `validate`.
+//! Replaces the checker in builds without the feature `validate`.
 
 use crate::error::{Result, Rule};
 use crate::limits::SchemaLimits;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-/// Checks the plain values of a header, and records as JSON, against all keywords of a schema. This build
-/// has no feature `validate`: there is none, and [`Checker::new`] says so.
+/// Checks the plain values of a header, and records as JSON, against all keywords of a schema. This build does not have
+/// the feature `validate`, so [`Checker::new`] always fails.
 #[derive(Debug)]
 pub struct Checker<'s> {
     never: Infallible,
@@ -19,21 +19,21 @@ pub struct Checker<'s> {
 }
 
 impl<'s> Checker<'s> {
-    /// Whether this build has what checks: the feature `validate`.
+    /// Whether this build can check values: the feature `validate`.
     pub const IS_BUILT: bool = false;
 
-    /// A checker of what the schema describes.
+    /// Fails, because this build cannot check values.
     ///
     /// # Errors
-    /// `schema/not-built`, always.
+    /// Always returns `schema/not-built`.
     pub fn new(_: &'s Schema, _: &Value, _: &SchemaLimits) -> Result<Checker<'s>> {
         Err(NOT_BUILT.broken("this build does not check standard keywords"))
     }
 
-    /// The same, with formats and keywords of your own.
+    /// Fails like [`Checker::new`]. In other builds, also checks user-defined formats and keywords.
     ///
     /// # Errors
-    /// `schema/not-built`, always.
+    /// Always returns `schema/not-built`.
     pub fn with_vocabulary(
         schema: &'s Schema,
         source: &Value,
@@ -43,12 +43,12 @@ impl<'s> Checker<'s> {
         Checker::new(schema, source, limits)
     }
 
-    /// Patterns of the schema that values are not checked against.
+    /// Returns the patterns of the schema that values are not checked against.
     pub fn unverified(&self) -> impl Iterator<Item = &str> {
         std::iter::empty()
     }
 
-    /// Such a pattern that the value at a plain node may have to match.
+    /// Returns a pattern that the value at a plain node is not checked against, if any.
     pub fn unverified_at(&self, _: NodeId) -> Option<&str> {
         match self.never {}
     }
@@ -56,7 +56,7 @@ impl<'s> Checker<'s> {
     /// Checks the value at a plain node of a header.
     ///
     /// # Errors
-    /// None: there is no checker to ask.
+    /// Never called, because no checker can be created.
     pub fn plain(&self, _: NodeId, _: Value, _: &'static Rule) -> Result<()> {
         match self.never {}
     }
@@ -64,7 +64,7 @@ impl<'s> Checker<'s> {
     /// Checks the JSON of a record of a dataset.
     ///
     /// # Errors
-    /// None: there is no checker to ask.
+    /// Never called, because no checker can be created.
     pub fn record(&self, _: NodeId, _: Value) -> Result<()> {
         match self.never {}
     }
@@ -72,21 +72,21 @@ impl<'s> Checker<'s> {
     /// Checks every `default`.
     ///
     /// # Errors
-    /// None: there is no checker to ask.
+    /// Never called, because no checker can be created.
     pub fn defaults(&self, _: &Value, _: &Vocabulary) -> Result<()> {
         match self.never {}
     }
 
-    /// The same, for the schema of one record.
+    /// Checks the JSON of a record, for the schema of one record.
     ///
     /// # Errors
-    /// None: there is no checker to ask.
+    /// Never called, because no checker can be created.
     pub fn one_record(&self, _: Value) -> Result<()> {
         match self.never {}
     }
 }
 
-/// Whether a value is what a node of a schema says in standard keywords: nobody here can tell.
+/// Always returns `true`: this build cannot check values against standard keywords.
 pub(crate) fn is_value(_: &Value, _: &Defs<'_>, _: &Value, _: &SchemaLimits) -> bool {
     true
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 type Format = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 type Keyword = Arc<dyn Fn(&Value, &Value) -> bool + Send + Sync>;
 
-/// What values are checked against beyond the keywords of JSON Schema and of this format: see
-/// [`Document::with_vocabulary`](crate::Document::with_vocabulary). A custom kind is a keyword beside a kind that has
-/// the bytes: `{"TypeDef:Int64": true, "TypeDef:Money": "EUR"}`.
+/// User-defined formats and keywords that values are checked against, in addition to the keywords of JSON Schema and of
+/// this format: see [`Document::with_vocabulary`](crate::Document::with_vocabulary). A custom kind is a keyword next to
+/// a kind that defines the bytes: `{"TypeDef:Int64": true, "TypeDef:Money": "EUR"}`.
 #[derive(Clone, Default)]
 pub struct Vocabulary {
     pub(crate) formats: BTreeMap<String, Format>,
@@ -22,17 +22,18 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Nothing beyond them.
+    /// Creates an empty vocabulary.
     pub fn new() -> Vocabulary {
         Vocabulary::default()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns `true` if there are no formats and keywords.
     pub fn is_empty(&self) -> bool {
         self.formats.is_empty() && self.keywords.is_empty()
     }
 
-    /// With the values of `format` of that name: `check` says whether a text is of it. Otherwise `format` says nothing.
+    /// Adds a value of the keyword `format`. `check` returns whether a text has the format. Formats that are not added
+    /// have no effect.
     pub fn with_format(
         mut self,
         name: impl Into<String>,
@@ -42,7 +43,8 @@ impl Vocabulary {
         self
     }
 
-    /// With a keyword: `check` is given what the schema says with it, and a value.
+    /// Adds a keyword. `check` is called with the keyword's value in the schema and the value to check, and returns
+    /// whether the value is valid.
     pub fn with_keyword(
         mut self,
         name: impl Into<String>,
@@ -52,10 +54,10 @@ impl Vocabulary {
         self
     }
 
-    /// Checks that its keywords are none that mean something already.
+    /// Checks that no keyword already has a meaning.
     ///
     /// # Errors
-    /// `schema/own-keyword`.
+    /// Returns `schema/own-keyword` if one does.
     pub(crate) fn check(&self) -> Result<()> {
         for name in self.keywords.keys() {
             let is_taken = |k: &&str| *k == name.as_str();
@@ -66,7 +68,7 @@ impl Vocabulary {
             if name.starts_with('$')
                 || ONE.iter().chain(&MANY).chain(&NAMED).chain(&TAKEN).any(is_taken)
             {
-                let message = format!("`{}` means something already", name.shown());
+                let message = format!("`{}` already has a meaning", name.shown());
                 return Err(OWN_KEYWORD.broken(message));
             }
         }
@@ -83,7 +85,7 @@ impl fmt::Debug for Vocabulary {
     }
 }
 
-/// Keywords without schemas in them.
+/// Keywords that do not contain schemas.
 const TAKEN: [&str; 34] = [
     "align",
     "const",

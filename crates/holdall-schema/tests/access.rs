@@ -1,4 +1,4 @@
-//! Writing parts of records, and entries that stand for too much.
+//! Writing members of records, and entries that refer to too many bytes.
 
 use holdall_schema::{Accessor, Encoder, Path, Schema, SchemaLimits, TypeId};
 use serde_json::{Value, json};
@@ -49,14 +49,14 @@ fn records_written_part_by_part_are_those_written_from_json() {
     let (side, r) = (at(&schema, ty, "shape.square.side"), at(&schema, ty, "shape.circle.r"));
     id.unwrap().write(&mut record, 7u16).unwrap();
     half.unwrap().write(&mut record, 1.5).unwrap();
-    // One variant wipes out the other.
+    // Writing one variant removes the other.
     side.typed().unwrap().write(&mut record, f64::MAX).unwrap();
     r.typed().unwrap().write(&mut record, 1.0f32).unwrap();
     schema.check_record(ty, &record, &[], &limits()).unwrap();
     assert_eq!(side.typed::<f64>().unwrap().read(&record).unwrap(), None);
     assert_eq!(r.typed::<f32>().unwrap().read(&record).unwrap(), Some(1.0));
     side.typed().unwrap().write(&mut record, 2.5f64).unwrap();
-    // What is taken away again leaves no trace.
+    // A member that was written and cleared leaves no trace.
     let on = at(&schema, ty, "on");
     on.typed().unwrap().write(&mut record, true).unwrap();
     assert_eq!(on.typed::<bool>().unwrap().read(&record).unwrap(), Some(true));
@@ -98,7 +98,7 @@ fn parts_are_read_as_types_that_hold_all_their_values() {
 
 #[test]
 fn entries_that_share_bytes_are_followed_so_far_and_no_farther() {
-    // Arrays of arrays of arrays, all of 1000 entries that point at the same bytes.
+    // Nested arrays of 1000 entries each, all of which refer to the same bytes.
     let entries = |offset: u64| -> Vec<u8> {
         [offset.to_le_bytes(), 16_000u64.to_le_bytes()].concat().repeat(1000)
     };
@@ -142,5 +142,5 @@ fn errors_name_the_path() {
     let mut record = vec![0; encoder.size()];
     let text = br#"{"id": 1, "shape": {"kind": "circle", "r": 1e99}}"#;
     let error = encoder.text(text, &mut record, &mut Vec::new()).unwrap_err();
-    assert_eq!(error.message(), "`shape.circle.r`: 1e99 is too large for its kind");
+    assert_eq!(error.message(), "`shape.circle.r`: 1e99 is out of range for its kind");
 }

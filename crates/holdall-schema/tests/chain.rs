@@ -1,4 +1,4 @@
-//! Converters that have a name: how they are written, and what they make of values and numbers.
+//! Named converters: their text, and their results for values and numbers.
 
 use holdall_schema::{Chain, Scalar};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn what_is_no_converter() {
     {
         right.parse::<Chain>().unwrap();
     }
-    // Long, and nested deeply: refused, or taken, but never fatal.
+    // Long or deeply nested texts are refused or accepted, but never crash.
     for deep in
         ["[".repeat(100_000), format!("const({})", "[".repeat(1000)), "cast|".repeat(10_000)]
     {
@@ -146,7 +146,7 @@ fn numbers_are_rounded_once_to_nearest_and_even() {
         }
     }
     let doubles = |x: f64| x.to_le_bytes().to_vec();
-    // A tie of f32 that only the double decides, and a number beyond it.
+    // A tie of f32 that only the double decides, and a number that is out of range for it.
     let tie = 1.0 + 2f64.powi(-24) + 2f64.powi(-53) * 2.0;
     assert_eq!(elements("cast", (Float64, &doubles(tie)), Float32).unwrap(), floats(&[tie as f32]));
     assert!(elements("cast", (Float64, &doubles(1e39)), Float32).is_err());

@@ -1,4 +1,4 @@
-//! Values against all keywords of a schema.
+//! Checks values against all keywords of a schema.
 
 use holdall_schema::{Checker, Node, NodeId, Root, Rule, Schema, SchemaLimits, error};
 use serde_json::{Value, json};
@@ -139,12 +139,12 @@ fn what_is_no_json_schema_is_refused() {
         let schema = Schema::compile(&source, &limits).unwrap();
         let e = Checker::new(&schema, &source, &limits).unwrap_err();
         assert_eq!(e.code(), "schema/invalid", "{source}");
-        // The place is a JSON pointer.
+        // The place in the error is a JSON pointer.
         assert!(e.message().starts_with(at), "{e}");
     }
 }
 
-/// A schema of a header in which `x` is checked by that.
+/// Returns the schema of a header in which `x` has this schema.
 fn checks(defs: Value, x: Value, value: Value) -> Option<&'static str> {
     let schema = json!({"$defs": defs, "properties": {"w": {"TypeDef:Tensor": {}}, "x": x}});
     let limits = SchemaLimits::default().with_nodes(1 << 14);
@@ -169,7 +169,7 @@ fn what_is_tried_on_a_value_is_bounded() {
         assert_eq!(
             checks(doubling(keyword, 60), of(0), json!("no")),
             match keyword {
-                // The first that fails ends it.
+                // The first failure ends the check.
                 "allOf" => Some("test/value"),
                 _ => Some("schema/too-large"),
             }
@@ -178,17 +178,17 @@ fn what_is_tried_on_a_value_is_bounded() {
         assert_eq!(checks(doubling(keyword, 6), of(0), json!("no")), Some("test/value"));
     }
     assert_eq!(checks(doubling("allOf", 60), of(0), json!(1)), Some("schema/too-large"));
-    // Twice for each level of the value.
+    // The schema is tried twice for each level of the value.
     let nested = (0..120).fold(json!(1), |value, _| json!([value]));
     let twice = json!({"d0": {"allOf": [{"items": of(0)}, {"items": of(0)}]}});
     let found = checks(twice, of(0), nested);
     assert!(matches!(found, None | Some("schema/too-large")), "{found:?}");
-    // Long values take no great effort.
+    // Long values do not exceed the limit.
     let each = json!({"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}});
     let many = |last: Value| Value::Array((0..100_000).map(Value::from).chain([last]).collect());
     assert_eq!(checks(json!({}), each.clone(), many(json!("x"))), None);
     assert_eq!(checks(json!({}), each, many(json!(null))), Some("test/value"));
-    // Long lists are gone through for each value.
+    // Long lists in the schema count for each value.
     let enums = json!({"items": {"enum": (0..5000).collect::<Vec<_>>()}});
     assert_eq!(checks(json!({}), enums.clone(), json!([4999])), None);
     assert_eq!(checks(json!({}), enums, json!(vec![4999; 5000])), Some("schema/too-large"));
@@ -197,12 +197,12 @@ fn what_is_tried_on_a_value_is_bounded() {
     let named = |n: usize| (0..n).map(|n| (format!("b{n}"), json!(n))).collect::<Value>();
     assert_eq!(checks(json!({}), patterns.clone(), json!([named(10)])), None);
     assert_eq!(checks(json!({}), patterns, json!([named(5000)])), Some("schema/too-large"));
-    // What leads to itself is tried once, or not at all.
+    // A `$ref` to itself is tried once, or not at all.
     let own = json!({"d0": {"allOf": [of(1)]}, "d1": {"allOf": [of(0)]}});
     assert_eq!(checks(own, of(0), json!(1)), None);
 }
 
-/// What is wrong with the defaults of a record of a member `x`, and of a flat tensor `x`.
+/// Returns the error for the defaults of a record with a member `x`, and of a dense tensor `x`.
 fn default_of(member: Value, defs: Value) -> Option<String> {
     let schema = json!({
         "type": "object", "TypeDef:Struct": ["a", "x"],
@@ -262,6 +262,6 @@ fn defaults_of_flat_tensors_are_values_of_them() {
     let (code, text) = found(json!(300), json!([2])).expect("an error");
     assert!(code == "record/range" && text.contains("`w`"), "{code} {text}");
     assert!(found(json!({"data": [1]}), json!([2])).is_some());
-    // How long it is, a file says.
+    // The length depends on the file.
     assert_eq!(found(json!(300), json!(["n"])), None);
 }

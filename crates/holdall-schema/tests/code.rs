@@ -1,4 +1,5 @@
-//! Code from schemas: names that languages do not take, what has no mirror, and TypeScript of every vector.
+//! Code from schemas: names that are not valid in the languages, records that cannot be represented, and TypeScript of
+//! every vector.
 
 use holdall_schema::code::{Lang, code};
 use holdall_schema::{Schema, SchemaLimits};
@@ -44,7 +45,7 @@ fn names_that_a_language_does_not_take_are_changed() {
     {
         assert!(typescript.contains(line), "{line}\n{typescript}");
     }
-    // Two members whose structs would have one name.
+    // Two members whose structs would have the same name.
     let inner = json!({"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int8": true}}, "required": ["x"]});
     let twice = json!({"TypeDef:Struct": ["a b", "a_b"], "required": ["a b", "a_b"],
         "properties": {"a b": inner, "a_b": inner}});
@@ -57,7 +58,7 @@ fn names_that_a_language_does_not_take_are_changed() {
         "struct MyPoint {\n    type_: i32,\n    self_: i32,\n    m_2x: i32,\n    a_b: i32,\n    a_b2: i32,\n    \
          m_hidden: i32,\n    n_: i32,\n    Wide: i32,\n    m__: i32,\n    np: i32,\n    words_40: array<u32, 2>,\n}\n",
         "\n// a b: Int32.\nfn my_point_a_b2(record: u32) -> i32 {\n    let at = record * MY_POINT_STRIDE + 16u;\n",
-        // A name with a quote and an end of line in it is on one line.
+        // A name with a quote and a line break is written on one line.
         "\n// \" : Int32.\n",
     ] {
         assert!(wgsl.contains(line), "{line}\n{wgsl}");
@@ -110,11 +111,11 @@ fn what_has_no_mirror_is_said() {
     }
     let wgsl = made(&all, "R", Lang::Wgsl).unwrap();
     for line in [
-        "\n// name: text; it lies in the component `heap`.\n",
+        "\n// name: text; its data is in the component `blob_data`.\n",
         "\n// shape: a union, its variant.\nfn r_tag_shape(record: u32) -> u32 {",
         "const R_TAG_SHAPE_A: u32 = 0u;\n",
         "\n// shape.a.x: Int8.\nfn r_shape_a_x(record: u32) -> i32 {",
-        "\n// maybe: whether it is there.\nfn r_has_maybe(record: u32) -> bool {",
+        "\n// maybe: whether it is present.\nfn r_has_maybe(record: u32) -> bool {",
         "\n// maybe: Int64, the low word first.\nfn r_maybe(record: u32) -> vec2<u32> {",
         "const R_LABEL_DO_G: u32 = 1u;\n",
         "    maybe: array<u32, 2>,\n",
@@ -123,7 +124,7 @@ fn what_has_no_mirror_is_said() {
     }
     let open = json!({"TypeDef:Tensor": {"dtype": "F32", "shape": ["n"]}});
     assert_eq!(made(&open, "R", Lang::Rust).unwrap_err().code(), "schema/open-shape");
-    // What doubles with every level is written once for each type.
+    // A struct that is used twice on every level is written once.
     let mut defs = serde_json::Map::new();
     defs.insert("d0".to_owned(), json!({"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int8": true}}, "required": ["x"]}));
     for n in 1..30 {
@@ -136,7 +137,7 @@ fn what_has_no_mirror_is_said() {
     }
 }
 
-/// TypeScript of every vector with records, held against their JSON by `tsc` where that is there.
+/// Checks the TypeScript of every vector with records against their JSON, with `tsc` if it is installed.
 #[test]
 fn typescript_describes_the_json_of_records() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/vectors/metatensor/records.json");

@@ -1,4 +1,4 @@
-//! Schemas from JSON: what is taken, what is refused, and where references stand.
+//! Compiles schemas from JSON: which ones are accepted, which are refused, and where references are.
 
 use holdall_schema::{Node, Path, Root, Schema, SchemaLimits, Symbols};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn plain_recursion_is_allowed_and_recursion_of_kinds_is_not() {
 
 #[test]
 fn sharing_through_references_stays_linear() {
-    // 60 levels, each with two members of the one below: 2^60 paths, 61 types.
+    // 60 levels, each with two members of the level below: 2^60 paths, 61 types.
     let mut defs = serde_json::Map::new();
     defs.insert("l0".into(), json!({"TypeDef:Int8": true}));
     for level in 1..=60 {
@@ -95,7 +95,7 @@ fn members_share_a_default_that_they_share() {
         names.iter().map(|n| (n.clone(), json!({"$ref": "#/$defs/large"}))).collect();
     let schema =
         json!({"TypeDef:Struct": names, "properties": properties, "$defs": {"large": large}});
-    // 20 GB, if each had its own.
+    // This would take 20 GB if each member had its own default.
     let schema = record(schema).unwrap();
     let holdall_schema::Kind::Struct(fields) = &schema.ty(schema.record().unwrap()).kind else {
         panic!("no struct")
@@ -114,7 +114,7 @@ fn depth_is_bounded_along_shared_types_too() {
                    "items": {"$ref": format!("#/$defs/l{:02}", level - 1)}}),
         );
     }
-    // Members in the order that makes each type known before the next wants it.
+    // Members in an order in which each type is known before the next one needs it.
     let names: Vec<String> = defs.keys().cloned().collect();
     let properties: serde_json::Map<_, _> =
         names.iter().map(|n| (n.clone(), json!({"$ref": format!("#/$defs/{n}")}))).collect();

@@ -1,4 +1,4 @@
-//! Evolution: the vectors of `corpus/vectors/metatensor`, and what holds for every pair of schemas.
+//! Evolution: the vectors of `corpus/vectors/metatensor`, and properties of every pair of schemas.
 
 use holdall_json::parse;
 use holdall_schema::{
@@ -19,7 +19,7 @@ fn limits() -> SchemaLimits {
     SchemaLimits::default()
 }
 
-/// Tells all vectors that differ, not only the first.
+/// Reports all vectors that differ, not only the first.
 fn tell(name: &str, least: usize, all: usize, wrong: &[String]) {
     assert!(all >= least, "{name} has {all} vectors");
     assert!(wrong.is_empty(), "{name}: {} of {all} differ\n{}", wrong.len(), wrong.join("\n"));
@@ -51,7 +51,7 @@ fn differences() {
     tell("diff.json", 85, all.len(), &wrong);
 }
 
-/// 60 levels, each with two members of the one below: 2^60 paths.
+/// 60 levels, each with two members of the level below: 2^60 paths.
 fn shared(leaf: Value) -> Schema {
     let mut defs = serde_json::Map::new();
     defs.insert("l0".into(), leaf);
@@ -74,7 +74,7 @@ fn shared_types_are_compared_once_and_told_of_within_limits() {
     assert_eq!(diff(&int8, &uint8, &few).unwrap_err().code(), "schema/too-large");
 }
 
-/// The converters that vectors name.
+/// The converters that the vectors use.
 fn converters<'s>(writer: &'s Schema, reader: &'s Schema) -> Converters<'s> {
     let negate = |v: Value| Ok(json!(-v.as_i64().unwrap()));
     let join = |v: Value| {
@@ -116,7 +116,7 @@ fn migrate(vector: &Value) -> Result<Value, Error> {
     let (record, heap) = (hex(&vector["record"]), hex(&vector["heap"]));
     let (mut out, mut out_heap) = (vec![0xaa; resolution.to_size()], Vec::new());
     migrator.record(&record, &heap, &mut out, &mut out_heap)?;
-    // What was sound is sound, and the same migrator does the same again.
+    // Valid records stay valid, and the same migrator gives the same result again.
     writer.check_record(from, &record, &heap, &limits())?;
     reader.check_record(to, &out, &out_heap, &limits())?;
     let (mut again, mut again_heap) = (vec![0x55; resolution.to_size()], Vec::new());
@@ -160,7 +160,7 @@ fn large_values_are_looked_at_once() {
         json!({"TypeDef:Struct": names, "required": names, "properties": properties,
                "$defs": {"large": large}})
     };
-    // 60 GB of text to compare or to show, if each member had its own.
+    // This would be 60 GB of text to compare or show, if each member had its own.
     let json = ['a', 'a', 'b'].map(schema);
     let all = json.each_ref().map(|s| Schema::compile_record(s, &limits()).unwrap());
     let compare =

@@ -1,4 +1,4 @@
-//! What holds for every two schemas, and for every record that goes from one to the other.
+//! Properties of every two schemas, and of every record that is converted from one to the other.
 
 use crate::generators::{Dice, leaf, noise, schema, value};
 use holdall_schema::{
@@ -12,7 +12,7 @@ fn limits() -> SchemaLimits {
     SchemaLimits::default().with_nodes(5000)
 }
 
-/// A record of a type, written in the order of its members.
+/// Writes a record of a type, with members in their order.
 fn encode(schema: &Schema, ty: TypeId, dice: &[u64]) -> (Vec<u8>, Vec<u8>) {
     let json = value(schema, ty, &mut Dice(dice.iter().cycle()));
     let mut encoder = Encoder::new(schema, ty, &limits()).unwrap();
@@ -37,7 +37,7 @@ fn migrate(writer: &Schema, reader: &Schema, record: &[u8], heap: &[u8]) -> Migr
     Ok((out, out_heap))
 }
 
-/// The same schema after somebody worked on it.
+/// Returns the same schema after random changes.
 fn edited(schema: &Value, dice: &mut Dice<'_>, spare: &[Value]) -> Value {
     let pick = |dice: &mut Dice<'_>| spare[dice.below(spare.len() as u64) as usize].clone();
     let mut schema = schema.clone();
@@ -150,8 +150,8 @@ fn wider(scalar: Scalar) -> Scalar {
     }
 }
 
-/// Holds what a reader sees against what was written, by JSON: all that the reader knows of, and
-/// nothing else but defaults.
+/// Compares the JSON that a reader sees with the JSON that was written: everything that the reader has a member for,
+/// and nothing else except defaults.
 fn holds(w: &Schema, from: TypeId, old: &Value, r: &Schema, to: TypeId, new: &Value) {
     match (&w.ty(from).kind, &r.ty(to).kind) {
         (Kind::Struct(a), Kind::Struct(b)) => {
@@ -185,7 +185,7 @@ fn holds(w: &Schema, from: TypeId, old: &Value, r: &Schema, to: TypeId, new: &Va
             }
         }
         (Kind::Scalar(_), Kind::Scalar(_)) => {
-            // The shortest decimal differs with the kind; the number of the narrower kind does not.
+            // The shortest decimal depends on the kind, but the number of the narrower kind is the same.
             let mut encoder = Encoder::new(w, from, &limits()).unwrap();
             let bytes = [old, new].map(|v| {
                 let mut bytes = vec![0; encoder.size()];
@@ -227,7 +227,7 @@ proptest! {
         let (from, to) = (writer.record().unwrap(), reader.record().unwrap());
         let (record, heap) = encode(&writer, from, &dice);
         let found = migrate(&writer, &reader, &record, &heap);
-        // Bounds are for the values, not for the bytes.
+        // Bounds restrict values, not bytes.
         let is_aside = |c: &Change| matches!(c.what, ChangeKind::Removed | ChangeKind::Bounds | ChangeKind::Keywords);
         let is_read = changes.iter().all(|c| c.verdict == Verdict::Compatible || is_aside(c));
         prop_assert_eq!(found.is_ok(), is_read, "{:?} {:?}", changes, found);
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// The schema of a header with records of that kind in several places.
+/// Returns the schema of a header with records of this kind in several places.
 fn header(record: &Value) -> Value {
     json!({"properties": {"a": record, "b": {"TypeDef:Tensor": {"dtype": "F32"}}},
            "additionalProperties": {"TypeDef:Array": true, "items": record}})
@@ -289,7 +289,7 @@ proptest! {
                 for (new, new_json) in &all {
                     let _ = diff(old, new, &limits);
                     let _ = diff((old, *old_json), (new, *new_json), &limits);
-                    // The JSON of another schema leads nowhere, and no further.
+                    // The JSON of an unrelated schema must not lead to a crash.
                     let _ = diff((old, *new_json), (new, *old_json), &limits);
                     if let (Some(from), Some(to)) = (old.record(), new.record()) {
                         let options = ResolveOptions::default().with_limits(limits.clone());
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// A number of any kind, exactly.
+/// A number of any kind, without rounding.
 fn exact(scalar: Scalar, bytes: &[u8]) -> Option<f64> {
     let two = || [bytes[0], bytes[1]];
     Some(match scalar {
@@ -343,7 +343,7 @@ fn widening_keeps_every_number() {
         pairs += 1;
         let converters = Converters::new();
         let mut migrator = resolution.migrator(&converters).unwrap();
-        // All codes up to 16 bits; of wider kinds, numbers spread over all of them.
+        // All codes of up to 16 bits; for wider kinds, numbers spread over all codes.
         for code in 0..=u32::from(u16::MAX) {
             let code = if from.size() > 2 { code.wrapping_mul(0x9e37_79b1) } else { code };
             let bytes = &code.to_le_bytes()[..from.size() as usize];
@@ -354,11 +354,11 @@ fn widening_keeps_every_number() {
             assert!(is_same, "{from:?} {bytes:x?} is {a}, {to:?} {out:x?} is {b}");
         }
     }
-    // As many as the table of section 8.2 has.
+    // As many as in the table of section 8.2.
     assert_eq!(pairs, 45);
 }
 
-/// As deep as any limit lets a schema nest.
+/// A schema that is nested as deeply as any limit allows.
 #[test]
 fn the_deepest_schemas_fit_the_stack() {
     let limits = SchemaLimits::default().with_depth(usize::MAX);
@@ -381,7 +381,7 @@ fn the_deepest_schemas_fit_the_stack() {
         let options = ResolveOptions::default().with_limits(limits.clone());
         let types = (old.record().unwrap(), new.record().unwrap());
         let resolution = resolve(&old, types.0, &new, types.1, &options).unwrap();
-        // A chain of entries that point at themselves ends with the types.
+        // A chain of entries that refer to themselves ends with the types.
         let record = vec![1u8; resolution.from_size()];
         let mut heap = vec![0u8; 16];
         heap[8] = 16;

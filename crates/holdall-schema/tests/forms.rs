@@ -1,4 +1,4 @@
-//! Schemas of other forms, and what they say in that of section 2.
+//! Schemas in other forms, and their equivalents in the form of section 2.
 
 use holdall_schema::normal;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn with_draft(draft: &str, mut schema: Value) -> Value {
 #[track_caller]
 fn becomes(given: Value, expected: Value) {
     assert_eq!(normal(given.clone()).unwrap(), expected, "{given}");
-    // What it becomes stays as it is.
+    // The converted schema is not changed again.
     assert_eq!(normal(expected.clone()).unwrap(), expected);
 }
 
@@ -38,7 +38,7 @@ fn keywords_of_older_drafts_become_those_of_2020_12() {
             with_draft(D2020, json!({"items": {"type": "number"}})),
         );
     }
-    // Tuples of this form are written under 2020-12, too.
+    // Tuples of this form are also used with 2020-12.
     becomes(json!({"items": pair}), json!({"prefixItems": pair}));
     becomes(
         with_draft(D2020, json!({"items": [], "additionalItems": {"type": "null"}})),
@@ -237,13 +237,13 @@ fn printed_references_get_their_keyword() {
     let mut named = reference(json!({"$ref": "#/$defs/d"}), any.clone());
     named["$defs"] = json!({"d": f32});
     becomes(named, json!({"TypeDef:Tensor": {"dtype": "F32", "shape": null}, "$defs": {"d": f32}}));
-    // Lists without end are none, however many nodes lead to them.
+    // Lists that are too long are not read as dtypes or dimensions, because many nodes could refer to them.
     let long = vec![json!("F32"); 1000];
     let made = normal(reference(json!({"enum": long}), any.clone())).unwrap();
     assert!(made.get("TypeDef:Tensor").is_none());
     let made = normal(reference(f32.clone(), json!({"const": vec![1; 1000]}))).unwrap();
     assert!(made.get("TypeDef:Tensor").is_none());
-    // Whatever says more, or less, is plain JSON as before.
+    // Objects with more or fewer constraints stay plain JSON.
     let mut more = reference(f32.clone(), any.clone());
     more["properties"]["name"] = json!({"type": "string"});
     let mut optional = reference(f32.clone(), any.clone());

@@ -1,4 +1,4 @@
-//! What an encoder takes beyond what section 5.2 says, when it is told to.
+//! Options of an encoder that accept more than section 5.2 does.
 
 use holdall_schema::record::{Null, Unknown};
 use holdall_schema::{Encoder, Schema, SchemaLimits};
@@ -55,7 +55,7 @@ fn null_is_absence_of_an_optional_member_when_told() {
     let null = r#"{"a": 1, "b": null, "u": {"kind": "circle", "r": 2}}"#;
     assert_eq!(encoded(new(), null), Err("record/type"));
     assert_eq!(encoded(new().with_null(Null::Absent), null), encoded(new(), PLAIN));
-    // What is required is there.
+    // Required members must be present.
     let required = r#"{"a": null, "u": {"kind": "circle", "r": 2}}"#;
     assert_eq!(encoded(new().with_null(Null::Absent), required), Err("record/type"));
 }

@@ -1,5 +1,5 @@
-//! Every code of the small floats, against crates that only do floats; every day that 64 bits of
-//! nanoseconds reach.
+//! Compares every code of the small floats with crates for floats, and tests every day in the range of 64-bit
+//! nanoseconds.
 
 use holdall_schema::{Encoder, Path, Schema, SchemaLimits};
 use proptest::prelude::*;
@@ -30,8 +30,8 @@ impl Kind {
         let ty = self.schema.record().unwrap();
         let mut encoder = Encoder::new(&self.schema, ty, &SchemaLimits::default()).unwrap();
         let mut bytes = vec![0; encoder.size()];
-        let told = |e: holdall_error::Error| format!("{} {}", e.code(), e.message());
-        encoder.text(json.as_bytes(), &mut bytes, &mut Vec::new()).map_err(told)?;
+        let shown = |e: holdall_error::Error| format!("{} {}", e.code(), e.message());
+        encoder.text(json.as_bytes(), &mut bytes, &mut Vec::new()).map_err(shown)?;
         Ok(bytes)
     }
 
@@ -81,7 +81,7 @@ fn every_float_of_8_bits() {
     }
 }
 
-/// An integer is what is written, digit by digit: no double stands between.
+/// Integers are read from their text, digit by digit, not through a double.
 #[test]
 fn integers_are_exact_or_refused() {
     let taken = |kind: &str, text: &str, n: i128| {
@@ -110,7 +110,7 @@ fn integers_are_exact_or_refused() {
     {
         refused("Uint64", text);
     }
-    // With a point or an exponent they are integers where they are so exactly.
+    // Numbers with a point or an exponent are integers only if they are exactly whole.
     taken("Int64", "9007199254740993.0", 9_007_199_254_740_993);
     taken("Int64", "9223372036854775807.000", most);
     taken("Int64", "-9.223372036854775808e18", least);
@@ -134,7 +134,7 @@ fn integers_are_exact_or_refused() {
     }
     let far = Kind::scalar("Int64").encode_text("1e999").unwrap_err();
     assert!(far.starts_with("json/number"), "{far}");
-    // The same of elements of a tensor, and of a value that was text before.
+    // The same for elements of a tensor, and for a value that was parsed from text.
     let kind = Kind::new(json!({"TypeDef:Tensor": {"dtype": "I64", "shape": [1]}}));
     assert!(kind.encode_text(r#"{"data":[-9223372036854775809]}"#).is_err());
     let value: Value = serde_json::from_str("-9223372036854775809").unwrap();
@@ -145,11 +145,11 @@ fn integers_are_exact_or_refused() {
     );
 }
 
-/// Codes of all kinds of tensor element that no record has otherwise.
+/// Codes of all kinds of tensor element that are not kinds of records.
 #[test]
 fn every_code_of_tensor_elements_comes_back() {
     for dtype in ["F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2", "F4"] {
-        // 256 bytes hold every code of each.
+        // 256 bytes contain every code of each kind.
         let (shape, count) = match dtype {
             "F4" => (512, 16u32),
             "F6_E2M3" | "F6_E3M2" => (64, 64),
@@ -175,8 +175,8 @@ fn every_code_of_tensor_elements_comes_back() {
     }
 }
 
-/// The shortest decimals of powers of two, above which the next number is farther than below: found
-/// by trying every number of so many digits.
+/// The shortest decimals of powers of two, where the next number above is farther away than the one below. The expected
+/// results come from trying every number with that many digits.
 #[test]
 fn no_shorter_decimal_reads_back() {
     let kind = Kind::scalar("Float16");
@@ -199,8 +199,8 @@ fn no_shorter_decimal_reads_back() {
     }
 }
 
-/// The nearest bfloat16; of two, the even one. `half` looks at the upper half of a double alone, so what it gives is up
-/// to one code away.
+/// Returns the nearest bfloat16, ties to even. `half` only uses the upper half of a double, so its result can be one
+/// code too low or too high.
 fn nearest_bf16(x: f64) -> half::bf16 {
     let near = half::bf16::from_f64(x);
     if !near.is_finite() || near.to_bits() & 0x7fff == 0 {
@@ -212,7 +212,7 @@ fn nearest_bf16(x: f64) -> half::bf16 {
     around.min_by(|a, b| away(a).partial_cmp(&away(b)).unwrap()).unwrap()
 }
 
-/// The nearest number of 16 bits, as of bf16: `half` looks at the upper half of a double alone.
+/// Returns the nearest 16-bit float, as for bf16: `half` only uses the upper half of a double.
 fn nearest_f16(x: f64) -> half::f16 {
     let near = half::f16::from_f64(x);
     if !near.is_finite() || near.to_bits() & 0x7fff == 0 {

@@ -1,4 +1,4 @@
-//! What holds for every schema and every record.
+//! Properties of every schema and every record.
 
 use crate::generators::{Dice, noise, schema, value};
 use holdall_schema::{Encoder, Kind, Schema, SchemaLimits, Segment};
@@ -27,7 +27,7 @@ proptest! {
             if depth == 0 {
                 continue;
             }
-            // Nearest item before that is one step shorter.
+            // The parent is the nearest item before it whose path is one segment shorter.
             let parent = items[..at].iter().rev().find(|p| p.path.0.len() == depth - 1).unwrap();
             prop_assert_eq!(&parent.path.0[..], &item.path.0[..depth - 1]);
             prop_assert!(parent.range.start <= item.range.start && item.range.end <= parent.range.end);
@@ -39,7 +39,7 @@ proptest! {
             prop_assert!(item.range.start >= first);
             let align = u64::from(item.align.min(schema.ty(parent.ty).align));
             prop_assert!((item.range.start - parent.range.start).is_multiple_of(align));
-            // Members in order: none starts before the one before it ends.
+            // Members are in order: none starts before the previous one ends.
             let before = items[..at].iter().rev().take_while(|p| p.path.0.len() >= depth);
             for sibling in before.filter(|s| s.path.0.len() == depth) {
                 prop_assert!(sibling.range.end <= item.range.start, "{} {}", sibling.path, item.path);
@@ -60,7 +60,7 @@ proptest! {
         schema.check_record(ty, &record, &heap, &limits()).unwrap();
         let mut text = String::new();
         schema.record_text(ty, &record, &heap, &limits(), &mut text).unwrap();
-        // By text: members in the order of the bytes, so entries may lie elsewhere in the heap.
+        // From text, members are in the order of their names, so entries may be at other positions in the heap.
         let (mut record2, mut heap2) = (vec![0; encoder.size()], Vec::new());
         encoder.text(text.as_bytes(), &mut record2, &mut heap2).unwrap();
         let mut text2 = String::new();
@@ -69,7 +69,7 @@ proptest! {
         if heap.is_empty() {
             prop_assert_eq!(&record, &record2);
         }
-        // Written in the order it was read in, it is the same to the byte.
+        // Written in the order in which it was read, the record has exactly the same bytes.
         let (mut record3, mut heap3) = (vec![0; encoder.size()], Vec::new());
         encoder.text(text2.as_bytes(), &mut record3, &mut heap3).unwrap();
         prop_assert_eq!((record2, heap2), (record3, heap3));

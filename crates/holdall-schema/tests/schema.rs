@@ -1,5 +1,5 @@
-//! The tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall-schema --test schema
-//! access::` runs those of one file.
+//! All tests of this crate in one program, which builds faster than one program each. `cargo test -p holdall-schema
+//! --test schema access::` runs those of one file.
 
 mod access;
 mod chain;
@@ -15,7 +15,7 @@ mod properties;
 mod vectors;
 mod vocabulary;
 
-// What they share.
+// Shared code.
 mod generators;
 
 #[test]

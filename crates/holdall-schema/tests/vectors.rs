@@ -1,4 +1,4 @@
-//! The vectors of `corpus/vectors/metatensor`, which other implementations run too.
+//! Runs the vectors of `corpus/vectors/metatensor`, which other implementations can run too.
 
 use holdall_json::parse;
 use holdall_schema::{
@@ -19,7 +19,7 @@ fn limits() -> SchemaLimits {
     SchemaLimits::default()
 }
 
-/// Runs every vector of a file and tells all that differ.
+/// Runs every vector of a file and reports all that differ.
 fn run(name: &str, least: usize, found: impl Fn(&Value) -> Result<Value, Error>) {
     let all = vectors(name);
     assert!(all.len() >= least, "{name} has {} vectors", all.len());
@@ -77,7 +77,7 @@ fn layouts() {
             if let Some(presence) = item.presence {
                 path["presence"] = json!([presence.byte, presence.bit]);
             }
-            // Every path is read back.
+            // Every path is parsed back.
             assert_eq!(item.path.to_string().parse::<Path>().unwrap(), item.path);
             paths.push(path);
         }
@@ -91,7 +91,7 @@ fn layouts() {
     });
 }
 
-/// JSON to bytes by text and by value, and both ways to JSON; or bytes that break a rule.
+/// Converts JSON to bytes by text and by value, and back to JSON in both ways; or checks that bytes break a rule.
 fn record(vector: &Value) -> Result<Value, Error> {
     let (schema, ty) = record_schema(vector)?;
     if vector.get("record").is_some() {
@@ -128,7 +128,7 @@ fn records() {
     run("records.json", 120, record);
 }
 
-/// What an accessor reads, as the README of the vectors says for each kind.
+/// Returns the value that an accessor reads, as the README of the vectors describes for each kind.
 fn read(a: &Accessor, kind: &Kind, record: &[u8], heap: &[u8]) -> Result<Value, Error> {
     fn number<T: ReadScalar + Into<Value>>(a: &Accessor, record: &[u8]) -> Result<Value, Error> {
         Ok(a.typed::<T>()?.read(record)?.map_or(Value::Null, Into::into))

@@ -28,7 +28,7 @@ fn formats_and_keywords_of_ones_own_hold() {
     let Document { schema, json, vocabulary, .. } = &document;
     let checker = Checker::with_vocabulary(schema, json, vocabulary, &limits).unwrap();
     checker.one_record(json!({"price": 1, "code": "ab"})).unwrap();
-    // Formats of the standard are annotations, as before.
+    // Standard formats are still annotations.
     checker.one_record(json!({"price": 1, "mail": "none"})).unwrap();
     for (record, message) in [
         (json!({"price": -1}), "not `money`, at `/price`"),
@@ -38,7 +38,7 @@ fn formats_and_keywords_of_ones_own_hold() {
         assert_eq!(e.code(), "record/keyword");
         assert!(e.message().contains(message), "{e}");
     }
-    // Without them they say nothing.
+    // Without the vocabulary they have no effect.
     let plain = Checker::new(schema, json, &limits).unwrap();
     plain.one_record(json!({"price": -1, "code": "abc"})).unwrap();
     assert!(Vocabulary::new().is_empty() && !vocabulary.is_empty());
@@ -81,7 +81,7 @@ fn a_kind_of_ones_own_stands_beside_a_kind_or_in_plain_json() {
     let plain = json!({"type": "object", "properties": {
         "w": {"TypeDef:Tensor": {}}, "currency": {"type": "string", "TypeDef:Currency": true}}});
     holdall_schema::Schema::compile(&plain, &limits).unwrap();
-    // What may be a reference, or has no bytes, needs a kind.
+    // A node that may be a reference, or has no bytes, needs a kind.
     for unknown in
         [json!({"TypeDef:Currency": true}), json!({"type": "object", "TypeDef:Currency": true})]
     {

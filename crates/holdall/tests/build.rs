@@ -96,7 +96,7 @@ fn what_was_begun_and_not_added_is_told() {
     texts.text("a").unwrap();
     let e = first.finish().unwrap_err();
     assert_eq!((e.code(), e.kind()), ("build/not-added", holdall::ErrorKind::Misuse));
-    assert_eq!(e.message(), "`train`, `texts` were begun and not added to the file");
+    assert_eq!(e.message(), "`train`, `texts` were begun, but not added to the file");
     assert!(e.hint().is_some_and(|hint| hint.contains("discard")), "{e}");
     assert!(!path.exists());
 
@@ -104,7 +104,7 @@ fn what_was_begun_and_not_added_is_told() {
     let second = build(&path);
     drop(holdall::records::FinishedTensor::from(filled(&second, "train")));
     let e = second.finish().unwrap_err();
-    assert_eq!(e.message(), "`train` was begun and not added to the file");
+    assert_eq!(e.message(), "`train` was begun, but not added to the file");
 
     // Discarded, and begun anew under the same name.
     let mut third = build(&path);

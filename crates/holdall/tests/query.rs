@@ -145,11 +145,14 @@ fn names_that_are_nearly_right_are_suggested() {
         };
         assert_eq!(near(records.condition("labl=cat").unwrap_err()), "label");
         assert_eq!(near(records.condition("label=cta").unwrap_err()), "cat");
-        assert_eq!(near(records.condition("label=giraffe").unwrap_err()), "there are `cat`, `dog`");
+        assert_eq!(
+            near(records.condition("label=giraffe").unwrap_err()),
+            "available: `cat`, `dog`"
+        );
         assert_eq!(near(records.condition("shape=circel").unwrap_err()), "circle");
         assert_eq!(near(records.columns(&["txt"]).unwrap_err()), "text");
         let hint = near(records.accessor("zzzzzzzzzz").unwrap_err());
-        assert!(hint.starts_with("there are `id`, `x`, "), "{hint}");
+        assert!(hint.starts_with("available: `id`, `x`, "), "{hint}");
     });
 }
 

@@ -244,9 +244,15 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
         assert_eq!(built(&schema, rows(text, RecordForm::Csv))[0], first, "{text}: {schema}");
     }
     for (text, message) in [
-        ("v[0],v[2]\n1,2\n", "line 1: column `v[2]`: an element before it has no column"),
-        ("v[0],v[1]\n1,2\n1,\n", "line 3: column `v[1]` is empty, and others of its array are not"),
-        ("v,v[0]\n1,2\n", "line 1: column `v[0]`: another column is for the same member"),
+        (
+            "v[0],v[2]\n1,2\n",
+            "line 1: column `v[2]`: an earlier element of the array has no column",
+        ),
+        (
+            "v[0],v[1]\n1,2\n1,\n",
+            "line 3: column `v[1]` is empty, but other columns of the same array are not",
+        ),
+        ("v,v[0]\n1,2\n", "line 1: column `v[0]`: another column belongs to the same member"),
         (",a\n1,2\n", "line 1: column 1 has no name"),
     ] {
         let limits = SchemaLimits::default();

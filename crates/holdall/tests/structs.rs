@@ -222,7 +222,7 @@ fn what_differs_is_named_with_both_sides() {
             assert!(found.contains(part), "`{part}` is not in `{found}`");
         }
     };
-    of(members(natural(), &[("x", float())]), &["`y`", "nothing in the schema"]);
+    of(members(natural(), &[("x", float())]), &["`y`", "not in the schema"]);
     of(
         members(natural(), &[("x", float()), ("y", scalar("Float64"))]),
         &["`y`", "f32 in Rust", "Float64"],

@@ -1,4 +1,5 @@
-//! Cells of columns of Arrow, each as what a record has: found out for a column once, then done for each row.
+//! Converts cells of Arrow columns to values of records. The type of a column is examined once; the returned function
+//! then converts each row.
 
 use super::element::Element;
 use arrow_array::cast::AsArray as _;
@@ -10,23 +11,24 @@ use holdall_schema::TensorDType;
 use holdall_schema::record::rules::RANGE;
 use std::ops::Range;
 
-/// Puts the number of a row into the bytes that it has in a record.
+/// Writes the number of a row into its bytes in a record.
 pub(super) type Number<'a> = Box<dyn Fn(usize, &mut [u8]) -> Result<()> + 'a>;
-/// The text, or the bytes, of a row.
+/// Returns the text or the bytes of a row.
 pub(super) type Bytes<'a> = Box<dyn Fn(usize) -> &'a [u8] + 'a>;
-/// The elements of a row.
+/// Returns the range of the elements of a row.
 pub(super) type Elements<'a> = Box<dyn Fn(usize) -> Range<usize> + 'a>;
 
 type Integer<'a> = Box<dyn Fn(usize) -> i128 + 'a>;
 
-/// A column of numbers; `None` where its type is not one of the element, or one with fewer values.
+/// Returns a converter for a column of numbers, or `None` unless its type is that of `element` or a type with a subset
+/// of its values.
 pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>> {
     macro_rules! integer {
         ($ty:ty) => {{
             let cell = integers(array)?;
             Some(Box::new(move |row, out: &mut [u8]| {
                 let n = cell(row);
-                let wrong = |_| RANGE.broken(format!("{n} is not a number of its kind"));
+                let wrong = |_| RANGE.broken(format!("{n} is out of range for its kind"));
                 copy(out, &<$ty>::try_from(n).map_err(wrong)?.to_le_bytes());
                 Ok(())
             }))
@@ -78,7 +80,7 @@ pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>>
     }
 }
 
-/// Texts, or bytes where those will do; behind a dictionary, too.
+/// Returns a reader of texts, or of bytes if those are accepted, including values in a dictionary.
 pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
     macro_rules! of {
         ($array:expr) => {{
@@ -94,12 +96,12 @@ pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
         DataType::LargeBinary if !is_text => of!(array.as_binary::<i64>()),
         DataType::BinaryView if !is_text => of!(array.as_binary_view()),
         DataType::FixedSizeBinary(_) if !is_text => of!(array.as_fixed_size_binary()),
-        // Never asked for: every row is null.
+        // Never called, because every row is null.
         DataType::Null => Some(Box::new(|_| &[])),
         DataType::Dictionary(_, _) => {
             let all = array.as_any_dictionary();
             let values = runs(all.values().as_ref(), is_text)?;
-            // Of no values there are no keys but those of rows that are null.
+            // If there are no values, all rows are null and there are no keys to normalize.
             let keys = if all.values().is_empty() { Vec::new() } else { all.normalized_keys() };
             Some(Box::new(move |row| keys.get(row).map_or(&[][..], |key| values(*key))))
         }
@@ -107,7 +109,7 @@ pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
     }
 }
 
-/// Lists: their elements, and where those of a row lie among them.
+/// Returns the elements of all lists, and a function that returns the range of the elements of a row.
 pub(super) fn lists(array: &dyn Array) -> Option<(&ArrayRef, Elements<'_>)> {
     fn at<N: Copy + TryInto<usize>>(ends: &[N], row: usize) -> Range<usize> {
         let end = |at: usize| ends.get(at).and_then(|n| (*n).try_into().ok()).unwrap_or(0);
@@ -151,7 +153,7 @@ fn integers(array: &dyn Array) -> Option<Integer<'_>> {
     }
 }
 
-/// Times as nanoseconds since 1970; those without a zone are of UTC.
+/// Returns a converter to nanoseconds since 1970. Times without a zone are UTC.
 fn times(array: &dyn Array) -> Option<Number<'_>> {
     macro_rules! of {
         ($ty:ty) => {{
@@ -172,7 +174,7 @@ fn times(array: &dyn Array) -> Option<Number<'_>> {
         _ => return None,
     };
     Some(Box::new(move |row, out| {
-        let wrong = |_| RANGE.broken("a time that nanoseconds in 64 bits do not reach");
+        let wrong = |_| RANGE.broken("the time is out of range for 64-bit nanoseconds");
         copy(out, &i64::try_from(cell(row) * each).map_err(wrong)?.to_le_bytes());
         Ok(())
     }))

@@ -1,10 +1,10 @@
-//! Numbers, booleans and times by the types that Arrow has for them.
+//! The Arrow types of numbers, booleans and times.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use holdall_schema::{Scalar, TensorDType};
 use std::collections::HashMap;
 
-/// What a number in a record is.
+/// The type of a number in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Element {
     /// An element type of tensors.
@@ -37,7 +37,7 @@ impl Element {
         })
     }
 
-    /// Bits of one as it is stored.
+    /// Returns the bits of an element as it is stored.
     pub(super) fn bits(self) -> usize {
         match self {
             Element::Of(dtype) => dtype.bits() as usize,
@@ -46,12 +46,12 @@ impl Element {
         }
     }
 
-    /// Bytes of one in a column: those of less than a byte have one.
+    /// Returns the bytes of an element in a column. Elements of less than a byte take one byte.
     pub(super) fn width(self) -> usize {
         self.bits().div_ceil(8)
     }
 
-    /// The type in Arrow; `None` where it has none.
+    /// Returns the Arrow type, or `None` if Arrow has no such type.
     pub(super) fn own_type(self) -> Option<DataType> {
         Some(match self {
             Element::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
@@ -74,12 +74,13 @@ impl Element {
         })
     }
 
-    /// A column of them; of what Arrow has no type for, bytes under its name.
+    /// Returns the field of a column of these elements. If Arrow has no such type, they are bytes with the name of the
+    /// type in the metadata.
     pub(super) fn field(self, name: &str, is_optional: bool) -> Field {
         match self.own_type() {
             Some(own) => Field::new(name, own, is_optional),
             None => {
-                // 16 at most.
+                // At most 16.
                 let bytes = DataType::FixedSizeBinary(self.width() as i32);
                 let said = HashMap::from([(DTYPE.to_owned(), self.name().to_owned())]);
                 Field::new(name, bytes, is_optional).with_metadata(said)
@@ -87,13 +88,13 @@ impl Element {
         }
     }
 
-    /// The element of that name, of those that Arrow has no type for.
+    /// Returns the element type with this name, among those that Arrow has no type for.
     pub(super) fn named(name: &str) -> Option<Element> {
         let of = TensorDType::ALL.into_iter().map(Element::Of).chain([Element::Complex128]);
         of.filter(|e| e.own_type().is_none()).find(|e| e.name() == name)
     }
 
-    /// Its name where NumPy and `ml_dtypes` have it.
+    /// Returns the name of the type in NumPy and `ml_dtypes`.
     fn name(self) -> &'static str {
         match self {
             Element::Complex128 => "complex128",
@@ -115,5 +116,5 @@ impl Element {
     }
 }
 
-/// The key of the metadata of a column under which the name is.
+/// The key in the metadata of a column under which the name of the element type is stored.
 pub(super) const DTYPE: &str = "holdall.dtype";

@@ -1,4 +1,4 @@
-//! The schema of a record that is a row.
+//! Infers the schema of a record from Arrow columns.
 
 use super::element::{DTYPE, Element};
 use super::types::{EXTENSION_METADATA, EXTENSION_NAME, FIXED_SHAPE};
@@ -10,14 +10,14 @@ use holdall_json::parse;
 use holdall_schema::{Scalar, TensorDType};
 use serde_json::{Map, Value, json};
 
-/// The schema of a record that is a row of a table with these columns, for [`Build::dataset_of`](crate::Build::dataset_of): a
-/// column that may have nulls is an optional member. Columns of [`Records::arrow`](crate::Records::arrow) become the kinds that
-/// they came from, but for enums and JSON, which become texts, and unions, which become structs: those names are in no
-/// type of Arrow; and tensors of elements that Arrow has no type for, which become arrays, or are refused where records have no
-/// such number.
+/// Returns the schema of a record that is a row of a table with these columns, for
+/// [`Build::dataset_of`](crate::Build::dataset_of). A nullable column becomes an optional member. Columns of
+/// [`Records::arrow`](crate::Records::arrow) become the kinds that they came from, with these exceptions: enums and
+/// JSON become texts and unions become structs, because Arrow has no such types; tensors of elements without an Arrow
+/// type become arrays, or are refused if records have no such number.
 ///
 /// # Errors
-/// `records/arrow` for a type that records have no kind for.
+/// Returns `records/arrow` for a type that records have no kind for.
 pub fn kind(schema: &arrow_schema::Schema) -> Result<Value> {
     let mut out = structure(schema.fields(), "")?;
     out.remove("align");
@@ -30,7 +30,7 @@ fn structure(fields: &Fields, path: &str) -> Result<Map<String, Value>> {
         let path = super::write::below(path, field.name());
         let node = node(field, &path)?;
         if properties.insert(field.name().clone(), node).is_some() {
-            return Err(ARROW.broken(format!("two columns `{}`", path.shown())));
+            return Err(ARROW.broken(format!("two columns are called `{}`", path.shown())));
         }
     }
     let names: Vec<_> = fields.iter().map(|f| f.name()).collect();
@@ -84,7 +84,7 @@ fn node(field: &Field, path: &str) -> Result<Value> {
     })
 }
 
-/// A tensor of one shape.
+/// Returns the kind of a column of tensors of one shape.
 fn tensor(field: &Field) -> Option<Value> {
     let said = field.metadata();
     let is_tensor = said.get(EXTENSION_NAME).is_some_and(|name| name == FIXED_SHAPE);
@@ -95,7 +95,7 @@ fn tensor(field: &Field) -> Option<Value> {
     Some(json!({"TypeDef:Tensor": {"dtype": dtype.as_str(), "shape": shape.get("shape")?}}))
 }
 
-/// How deep the metadata of a tensor nests.
+/// Largest nesting depth of a tensor's metadata.
 const DEPTH: usize = 8;
 
 fn number(scalar: Scalar) -> Value {
@@ -115,7 +115,7 @@ fn is_text(of: &DataType) -> bool {
 #[cold]
 fn refused(field: &Field, path: &str) -> Error {
     ARROW.broken(format!(
-        "column `{}` is {}, for which records have no kind",
+        "column `{}` has the type {}, for which records have no kind",
         path.shown(),
         field.data_type()
     ))

@@ -1,16 +1,16 @@
-//! Records and runs of blobs as batches of Arrow, and batches of Arrow as records.
+//! Converts records and runs of blobs to Arrow batches, and Arrow batches to records.
 //!
 //! | kind | column |
 //! | --- | --- |
-//! | numbers, booleans | the number's type; those that Arrow has not are `FixedSizeBinary`, under their name in the metadata `holdall.dtype` |
+//! | numbers, booleans | the number's type; without an Arrow type: `FixedSizeBinary`, with the name of the type in the metadata `holdall.dtype` |
 //! | `Timestamp` | `Timestamp(ns, UTC)` |
-//! | `Enum` | `Dictionary` with unsigned keys as wide as they are stored, and `Utf8` |
+//! | `Enum` | `Dictionary` of `Utf8`, with unsigned keys of the width in which they are stored |
 //! | `String`, `Record` | `LargeUtf8` |
 //! | `Bytes` | `LargeBinary` |
 //! | `Struct` | `Struct` |
-//! | `Union` | `Struct`: the discriminator as `LargeUtf8`, and each variant, null where it is another |
-//! | `Array` | `LargeList`; `FixedSizeList` where its length is fixed |
-//! | `Tensor` | `FixedSizeList` with the extension `arrow.fixed_shape_tensor` where Arrow has the elements |
+//! | `Union` | `Struct` of the discriminator as `LargeUtf8` and of all variants; those that a record does not contain are null |
+//! | `Array` | `LargeList`; `FixedSizeList` if its length is fixed |
+//! | `Tensor` | `FixedSizeList` with the extension `arrow.fixed_shape_tensor` if Arrow has the element type |
 
 mod cells;
 mod element;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 pub use {arrow_array, arrow_schema};
 
-/// Members of records as columns of Arrow: see [`Records::arrow`].
+/// Members of records as Arrow columns: see [`Records::arrow`].
 #[derive(Debug, Clone)]
 pub struct Arrow {
     records: Records,
@@ -42,7 +42,7 @@ pub struct Arrow {
     schema: SchemaRef,
 }
 
-/// Batches of records, one after the other: see [`Arrow::batches`].
+/// An iterator over batches of records: see [`Arrow::batches`].
 #[derive(Debug)]
 pub struct Batches<I> {
     arrow: Arrow,
@@ -52,11 +52,12 @@ pub struct Batches<I> {
 }
 
 impl Records {
-    /// The members at these paths as columns, each named by its path; without paths all members, each by its name.
+    /// Returns the members at these paths as columns, each named by its path. Without paths, returns all members, each
+    /// named by its name.
     ///
     /// # Errors
-    /// As [`Records::accessor`]; `schema/too-large` for more than 65 536 columns, those of structs and arrays counted;
-    /// `records/arrow` for what Arrow has no type for.
+    /// Returns the errors of [`Records::accessor`]; `schema/too-large` for more than 65,536 columns, including those in
+    /// structs and arrays; `records/arrow` for a member that Arrow has no type for.
     pub fn arrow(&self, paths: &[impl AsRef<str>]) -> Result<Arrow> {
         let at = |e| placed(e, self.tensor());
         let (mut columns, mut fields) = (Vec::new(), types::Fields::new(self.schema()));
@@ -83,17 +84,18 @@ impl Records {
 }
 
 impl Arrow {
-    /// The types of the columns.
+    /// Returns the schema of the columns.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// These records as one batch: those of [`Records::iter`], of [`Query::run`](crate::Query::run), or some of them. It
-    /// takes memory for all of them.
+    /// Returns records as one batch. The records come from [`Records::iter`], [`Query::run`](crate::Query::run) or any
+    /// other source. All of them are held in memory.
     ///
     /// # Errors
-    /// That of a record; the `record/…` rules; `record/too-large` where the columns would take more than the limit of
-    /// [`Records::limits`], as entries that share their bytes can; `records/other-kind` for records of something else.
+    /// Returns the error of a record; an error of the `record/…` rules; `record/too-large` if the columns would need
+    /// more memory than the limit of [`Records::limits`], which is possible if entries share their bytes;
+    /// `records/other-kind` for records of another kind.
     pub fn batch<'r>(
         &self,
         records: impl IntoIterator<Item = Result<Record<'r>>>,
@@ -102,11 +104,11 @@ impl Arrow {
         self.batch_of_rows(rows)
     }
 
-    /// These records as batches of `len` records, the last of fewer: for whatever takes a [`RecordBatchReader`]. The first
-    /// error is the last batch.
+    /// Returns records as batches of `len` records each (the last may be shorter), for anything that takes a
+    /// [`RecordBatchReader`]. The first error ends the iteration.
     ///
     /// # Errors
-    /// Each batch those of [`Arrow::batch`], as [`ArrowError::ExternalError`].
+    /// Each batch can be one of the errors of [`Arrow::batch`], as [`ArrowError::ExternalError`].
     pub fn batches<'r, I>(&self, records: I, len: usize) -> Batches<I::IntoIter>
     where
         I: IntoIterator<Item = Result<Record<'r>>>,
@@ -157,11 +159,12 @@ impl<'r, I: Iterator<Item = Result<Record<'r>>>> RecordBatchReader for Batches<I
 }
 
 impl Blob {
-    /// The runs of a range as a batch of one column, named after the tensor: texts and JSON as `LargeUtf8`, bytes as
-    /// `LargeBinary`, elements as `LargeList`.
+    /// Returns the runs of a range as a batch of one column, named after the tensor: texts and JSON as `LargeUtf8`,
+    /// bytes as `LargeBinary`, elements as `LargeList`.
     ///
     /// # Errors
-    /// `records/index`, `record/too-large`; as [`Blob::str`], [`Blob::json`] and [`Blob::get`].
+    /// Returns `records/index` if the range is out of bounds, `record/too-large` if the runs exceed the memory limit,
+    /// and the errors of [`Blob::str`], [`Blob::json`] and [`Blob::get`].
     pub fn arrow(&self, range: Range<u64>) -> Result<RecordBatch> {
         let at = |e| placed(e, self.tensor());
         check_range(&range, self.len()).map_err(at)?;
@@ -171,7 +174,7 @@ impl Blob {
     }
 }
 
-/// What Arrow says of columns that do not go together.
+/// Converts an Arrow error about columns that do not fit together.
 #[cold]
 fn refused(e: ArrowError) -> Error {
     ARROW.broken(e.to_string())

@@ -1,4 +1,4 @@
-//! Gathered columns as arrays.
+//! Converts gathered columns to Arrow arrays.
 
 use super::element::Element;
 use super::types::ITEM;
@@ -21,7 +21,7 @@ use holdall_schema::{Content, PlaceWidth};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A column as an array of that field's type. The height of a schema bounds the recursion.
+/// Converts a column to an array of the field's type. The recursion is bounded by the depth of the schema.
 pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
     let Gathered { len, there, values, .. } = column;
     let nulls = there.map(|bits| NullBuffer::new(BooleanBuffer::new(bits.into(), 0, len)));
@@ -62,8 +62,8 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
             let made = FixedSizeListArray::try_new_with_length(item, *count, below, nulls, len);
             Arc::new(made.map_err(refused)?)
         }
-        // `Fields` made the field of the kind that was gathered.
-        (_, other) => return Err(ARROW.broken(format!("values of another kind for {other}"))),
+        // `Fields` created the field for the kind that was gathered, so this does not happen.
+        (_, other) => return Err(ARROW.broken(format!("the values do not fit the type {other}"))),
     })
 }
 
@@ -118,7 +118,7 @@ fn offsets(ends: Bytes) -> OffsetBuffer<i64> {
     OffsetBuffer::new(scalars(ends))
 }
 
-/// Little-endian numbers as the machine has them; copied where their address does not suit.
+/// Converts little-endian numbers to the machine's byte order. Copies them if they are not aligned.
 fn scalars<T: ArrowNativeType>(data: Bytes) -> ScalarBuffer<T> {
     let width = size_of::<T>();
     let buffer = if cfg!(target_endian = "big") {
@@ -133,7 +133,7 @@ fn scalars<T: ArrowNativeType>(data: Bytes) -> ScalarBuffer<T> {
     ScalarBuffer::from(buffer)
 }
 
-/// The runs of a blob, and the field of their column.
+/// Returns the runs of a blob, and the field of their column.
 pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef)> {
     let most = blob.0.limits.decoded_len;
     let (mut bytes, mut ends) = (Vec::new(), vec![0; size_of::<i64>()]);
@@ -155,7 +155,7 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
         }
         let run = blob.get(at)?;
         if (bytes.len() as u64).saturating_add(run.len() as u64) > most {
-            let message = format!("runs of a batch take more than {most} bytes");
+            let message = format!("the runs of a batch take more than {most} bytes");
             return Err(placed(TOO_LARGE.broken(message), blob.tensor()));
         }
         bytes.extend_from_slice(&run);
@@ -169,7 +169,7 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
                 tensor(ColumnBytes::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
                     Wrong::Told(e) => placed(e, blob.tensor()),
                     Wrong::Bytes => {
-                        placed(BOOL_BYTE.broken("a byte that is not 0 or 1"), blob.tensor())
+                        placed(BOOL_BYTE.broken("found a byte that is not 0 or 1"), blob.tensor())
                     }
                 });
             Values::Lists(ends, Box::new(below?))

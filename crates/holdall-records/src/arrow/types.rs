@@ -1,4 +1,4 @@
-//! The types of columns.
+//! The Arrow types of columns.
 
 use super::element::Element;
 use crate::rules::ARROW;
@@ -10,7 +10,8 @@ use holdall_schema::{Kind, Len, PlaceWidth, Schema, TensorType, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Columns, those of structs and arrays counted: a schema of a few lines can have more than any machine has memory for.
+/// Largest number of columns, including those in structs and arrays: a schema of a few lines can describe more columns
+/// than fit in memory.
 const MOST: usize = 1 << 16;
 
 /// The columns of a batch under construction.
@@ -25,7 +26,7 @@ impl<'s> Fields<'s> {
         Fields { schema, fields: Vec::new(), left: MOST }
     }
 
-    /// Adds a column of values of that type.
+    /// Adds a column of values of this type.
     pub(super) fn add(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<()> {
         let field = self.field(ty, name, is_optional)?;
         self.fields.push(field);
@@ -36,7 +37,7 @@ impl<'s> Fields<'s> {
         Arc::new(arrow_schema::Schema::new(self.fields))
     }
 
-    /// What is in an optional struct may be absent with it. The height of a schema bounds the recursion.
+    /// Members of an optional struct are nullable too. The recursion is bounded by the depth of the schema.
     fn field(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<Field> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             TOO_LARGE
@@ -66,7 +67,7 @@ impl<'s> Fields<'s> {
                 let key = &union.discriminator;
                 if union.tag(key).is_some() {
                     let message = format!(
-                        "a union with a variant `{}`, as its discriminator is called",
+                        "a variant of a union has the name of its discriminator, `{}`",
                         key.shown()
                     );
                     return Err(ARROW.broken(message));
@@ -97,7 +98,7 @@ impl<'s> Fields<'s> {
         let element = element(tensor)?;
         let dims = self.schema.dims(tensor)?;
         let item: FieldRef = Arc::new(element.field(ITEM, true));
-        // Within the record, whose size fits memory.
+        // The tensor is part of a record, whose size fits in memory.
         let list = DataType::FixedSizeList(item, count(dims.iter().product())?);
         let field = Field::new(name, list, is_optional);
         Ok(match element.own_type() {
@@ -110,20 +111,22 @@ impl<'s> Fields<'s> {
     }
 }
 
-/// Keys of the metadata of columns whose type Arrow knows as an extension, and that of tensors of one shape.
+/// Keys in the metadata of columns with an Arrow extension type, and the name of the extension type of tensors of one
+/// shape.
 pub(super) const EXTENSION_NAME: &str = "ARROW:extension:name";
 pub(super) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
-/// What elements of lists are called.
+/// The name of the elements of lists.
 pub(super) const ITEM: &str = "item";
 
-/// The elements of a tensor.
+/// Returns the type of a tensor's elements.
 pub(super) fn element(tensor: &TensorType) -> Result<Element> {
-    let any = || OPEN_SHAPE.broken("a tensor of any dtype");
+    let any = || OPEN_SHAPE.broken("the dtype of the tensor is not known");
     tensor.dtype.map(Element::Of).ok_or_else(any)
 }
 
 fn count(len: u64) -> Result<i32> {
-    let too_long = |_| -> Error { ARROW.broken(format!("a list of {len} elements")) };
+    let too_long =
+        |_| -> Error { ARROW.broken(format!("a list of {len} elements is too long for Arrow")) };
     i32::try_from(len).map_err(too_long)
 }

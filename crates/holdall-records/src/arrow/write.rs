@@ -1,4 +1,4 @@
-//! Columns as records.
+//! Converts columns to records.
 
 use super::cells::{self, Bytes, Elements, Number, copy};
 use super::element::Element;
@@ -20,14 +20,15 @@ use holdall_schema::{
 use std::collections::{HashMap, HashSet};
 
 impl DatasetWriter {
-    /// Adds a record for each row, in order: a column for each member, by its name, in the types that
-    /// [`Records::arrow`](crate::Records::arrow) gives, or others that mean the same: integers and floats of fewer bits, texts
-    /// and bytes of every layout, also behind dictionaries, lists of every kind, times of every unit, dates. What is null is no
-    /// member, or its default. Gives the number of records.
+    /// Adds a record for each row, in order, and returns the number of records added. Each member is the column of its
+    /// name. Columns have the types that [`Records::arrow`](crate::Records::arrow) returns, or equivalent ones:
+    /// integers and floats of fewer bits, texts and bytes of every layout, also in dictionaries, lists of every kind,
+    /// times of every unit, dates. A null value is an absent member, or the member's default.
     ///
     /// # Errors
-    /// `records/arrow` for a column of a type that is not its member's; `record/unknown-member`, `record/missing-member`,
-    /// `record/range` and the other rules of section 5.2, with the row; Io. Records of the rows before have been added then.
+    /// Returns `records/arrow` if the type of a column does not fit its member; `record/unknown-member`,
+    /// `record/missing-member`, `record/range` or another rule of section 5.2 of the specification, with the row; or an
+    /// I/O error. The records of the rows before the error have been added.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<u64> {
         let (schema, limits) = (self.schema.clone(), self.limits.clone());
         let rows = Rows { schema: &schema, ty: self.ty, limits: &limits, unknown: Unknown::Refuse };
@@ -44,20 +45,21 @@ impl DatasetWriter {
 /// The bytes of a record, and of its heap.
 type Made<'a> = (&'a [u8], &'a [u8]);
 
-/// What makes records of the rows of batches.
+/// Converts the rows of batches to records.
 pub(crate) struct Rows<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) ty: TypeId,
     pub(crate) limits: &'s SchemaLimits,
-    /// What becomes of columns that the schema does not have.
+    /// How to treat columns that the schema does not have.
     pub(crate) unknown: Unknown,
 }
 
 impl Rows<'_> {
-    /// Hands out each row of a batch with its place: the bytes of its record and of its heap, or why it is none.
+    /// Calls `with` for each row of a batch, with its index and with either the bytes of its record and heap or the
+    /// reason why it is not a record.
     ///
     /// # Errors
-    /// That of a column; that of `with`.
+    /// Returns an error about a column, or the error of `with`.
     pub(crate) fn each(
         &self,
         batch: &RecordBatch,
@@ -71,8 +73,10 @@ impl Rows<'_> {
                 [one] => one.as_ref(),
                 other => {
                     let kind = kind.as_str();
-                    let message =
-                        format!("{} columns for records of `TypeDef:{kind}`", other.len());
+                    let message = format!(
+                        "{} columns for a record of `TypeDef:{kind}`, which is one value",
+                        other.len()
+                    );
                     return Err(ARROW.broken(message));
                 }
             },
@@ -84,7 +88,7 @@ impl Rows<'_> {
             record.fill(0);
             heap.clear();
             let made = match column.is_null(row) {
-                true => Err(MISSING_MEMBER.broken("a record that is null")),
+                true => Err(MISSING_MEMBER.broken("a record cannot be null")),
                 false => maker.put(&column, self.ty, row, &mut record, &mut heap),
             };
             with(row, made.map(|()| (&*record, &*heap)))?;
@@ -94,17 +98,21 @@ impl Rows<'_> {
 }
 
 impl BlobWriter {
-    /// Adds a run for each value of a column, in order: texts, bytes, or lists of elements. Gives their number.
+    /// Adds a run for each value of a column, in order: texts, bytes, or lists of elements. Returns the number of runs
+    /// added.
     ///
     /// # Errors
-    /// `records/arrow` for a column of another type; as [`BlobWriter::bytes`], with the row. Runs of the rows before have been
-    /// added then.
+    /// Returns `records/arrow` if the column has another type, and the errors of [`BlobWriter::bytes`], with the row.
+    /// The runs of the rows before the error have been added.
     pub fn array(&mut self, array: &dyn Array) -> Result<u64> {
         let content = self.content();
-        let wrong = || {
-            let found = array.data_type();
-            self.in_context(ARROW.broken(format!("a column of {found} for a blob of {content}")))
-        };
+        let wrong =
+            || {
+                let found = array.data_type();
+                self.in_context(ARROW.broken(format!(
+                    "a column of {found} cannot be written to a blob of {content}"
+                )))
+            };
         let values = match content {
             Content::Elements(dtype) => Values::elements(array, Element::Of(dtype)),
             _ => cells::runs(array, content != Content::Bytes).map(Values::Runs),
@@ -114,7 +122,7 @@ impl BlobWriter {
         for row in 0..array.len() {
             run.clear();
             let made = match nulls.as_ref().is_some_and(|n| n.is_null(row)) {
-                true => Err(TYPE.broken("a run that is null")),
+                true => Err(TYPE.broken("a run cannot be null")),
                 false => values.append(row, &mut run),
             };
             made.and_then(|()| self.bytes(&run).map(drop))
@@ -124,7 +132,7 @@ impl BlobWriter {
     }
 }
 
-/// The runs of a column.
+/// The values of a column of runs.
 enum Values<'a> {
     Runs(Bytes<'a>),
     Elements { rows: Elements<'a>, number: Number<'a>, nulls: Option<NullBuffer>, width: usize },
@@ -160,7 +168,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A column, and how a row of it becomes a value.
+/// A column, and how its rows are converted to values.
 struct Column<'a> {
     nulls: Option<NullBuffer>,
     put: Put<'a>,
@@ -169,9 +177,9 @@ struct Column<'a> {
 enum Put<'a> {
     Number(Number<'a>),
     Text(Bytes<'a>),
-    /// By the places of members.
+    /// Columns by the index of their member.
     Struct(Vec<Option<Column<'a>>>),
-    /// The keys, and the variants by their tags.
+    /// The column of keys, and the columns of the variants by tag.
     Union(Bytes<'a>, Vec<Option<Column<'a>>>),
     List(Elements<'a>, Box<Column<'a>>),
 }
@@ -189,7 +197,7 @@ struct Maker<'s> {
 }
 
 impl Maker<'_> {
-    /// How values of a type come out of an array. The height of a schema bounds the recursion.
+    /// Returns how values of a type are read from an array. The recursion is bounded by the depth of the schema.
     fn column<'a>(&self, ty: TypeId, array: &'a dyn Array, path: &str) -> Result<Column<'a>> {
         let kind = &self.schema.ty(ty).kind;
         let put = match kind {
@@ -244,14 +252,16 @@ impl Maker<'_> {
         };
         let Some(put) = put else {
             let (path, found) = (path.shown(), array.data_type());
-            let message =
-                format!("column `{path}` is {found}, the member a `TypeDef:{}`", kind.as_str());
+            let message = format!(
+                "column `{path}` has the type {found}, but the member is a `TypeDef:{}`",
+                kind.as_str()
+            );
             return Err(ARROW.broken(message));
         };
         Ok(Column { nulls: array.logical_nulls(), put })
     }
 
-    /// Columns of these names and types; there are no others, but for the one to skip.
+    /// Returns the columns with these names and types. Other columns are an error, except for the one to skip.
     fn named<'a>(
         &self,
         wanted: Vec<(&str, TypeId)>,
@@ -267,10 +277,12 @@ impl Maker<'_> {
                 if self.unknown == Unknown::Ignore {
                     continue;
                 }
-                return Err(UNKNOWN_MEMBER.broken(format!("there is no member `{}`", path.shown())));
+                return Err(UNKNOWN_MEMBER.broken(format!("unknown member `{}`", path.shown())));
             }
             if there.insert(name, array).is_some() {
-                return Err(UNKNOWN_MEMBER.broken(format!("two columns `{}`", path.shown())));
+                return Err(
+                    UNKNOWN_MEMBER.broken(format!("two columns are called `{}`", path.shown()))
+                );
             }
         }
         let column = |(name, ty): &(&str, TypeId)| {
@@ -280,7 +292,7 @@ impl Maker<'_> {
         wanted.iter().map(column).collect()
     }
 
-    /// Puts the value of a row into the bytes of its type, which are zero.
+    /// Writes the value of a row into the zeroed bytes of its type.
     fn put(
         &self,
         column: &Column<'_>,
@@ -310,11 +322,11 @@ impl Maker<'_> {
                 let tag = union.tag(&key);
                 let found = tag.and_then(|tag| Some((tag, union.variants.get(tag)?)));
                 let (tag, variant) = found.ok_or_else(|| {
-                    UNION_KEY.broken(format!("`{}` is not a variant", key.shown()))
+                    UNION_KEY.broken(format!("unknown variant `{}`", key.shown()))
                 })?;
                 let there = variants.get(tag).and_then(Option::as_ref).filter(|c| !c.is_null(row));
                 let there = there.ok_or_else(|| {
-                    MISSING_MEMBER.broken(format!("there is no `{}`", key.shown()))
+                    MISSING_MEMBER.broken(format!("missing member `{}`", key.shown()))
                 })?;
                 copy(
                     out.get_mut(..union.width.bytes() as usize).unwrap_or_default(),
@@ -371,16 +383,16 @@ impl Maker<'_> {
                     number(row, &mut code)?;
                     let code = u16::from(code[0]);
                     if code >> bits != 0 {
-                        return Err(
-                            TYPE.broken(format!("code {code} of an element of {bits} bits"))
-                        );
+                        return Err(TYPE.broken(format!(
+                            "{code} is out of range for an element of {bits} bits"
+                        )));
                     }
                     let shifted = (code << (start % 8)).to_le_bytes();
                     slot.iter_mut().zip(shifted).for_each(|(slot, b)| *slot |= b);
                 }
                 Ok(())
             }
-            // The column was made for the kind.
+            // The column was created for this kind, so this does not happen.
             (kind, _) => {
                 Err(ARROW.broken(format!("the column is not a `TypeDef:{}`", kind.as_str())))
             }
@@ -420,18 +432,18 @@ impl Maker<'_> {
             Some(default) => {
                 Encoder::new(self.schema, member.ty, self.limits)?.value(default, slot, heap)
             }
-            None => Err(MISSING_MEMBER.broken("there is no such member, or it is null")),
+            None => Err(MISSING_MEMBER.broken("the member is missing or null")),
         }
     }
 
     fn slot<'o>(&self, start: u64, ty: TypeId, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
         let size = self.schema.extent(ty)?.size;
-        // Within the record, whose size fits memory.
+        // The member is part of the record, whose size fits in memory.
         Ok(out.get_mut(start as usize..(start + size) as usize).unwrap_or_default())
     }
 }
 
-/// The entry of bytes that go to the heap.
+/// Appends bytes to the heap and writes their entry to `out`.
 fn entry(bytes: &[u8], align: u32, out: &mut [u8], heap: &mut Vec<u8>) -> Result<()> {
     let offset = if bytes.is_empty() { 0 } else { Heap::append(heap, bytes, align)? };
     copy(out, &Entry { offset, len: bytes.len() as u64 }.to_bytes());
@@ -444,10 +456,10 @@ pub(super) fn below(path: &str, name: &str) -> String {
 
 #[cold]
 fn null_element() -> Error {
-    TYPE.broken("an element that is null")
+    TYPE.broken("an element cannot be null")
 }
 
 #[cold]
 fn wrong_count(found: usize, wanted: u64) -> Error {
-    COUNT.broken(format!("{found} elements, not {wanted}"))
+    COUNT.broken(format!("expected {wanted} elements, found {found}"))
 }

@@ -1,4 +1,4 @@
-//! Batches into a dataset, or checked against a schema.
+//! Adds batches to a dataset, or checks them against a schema.
 
 use super::Batched;
 use crate::DatasetWriter;
@@ -39,7 +39,7 @@ impl DatasetWriter {
 }
 
 impl Batched {
-    /// Says which rows are not records of the schema, which is that of a record.
+    /// Checks which rows are records of `schema`, which is the schema of a record.
     pub(crate) fn check(
         self,
         schema: &Document,
@@ -74,10 +74,10 @@ fn check_options(options: &FillOptions) -> Result<()> {
         Some((_, members)) => {
             let first = members.first().map_or("", String::as_str);
             let message = format!(
-                "the bytes of `{first}` are wanted from files, and rows of columns name none"
+                "`{first}` cannot be read from files: rows of Parquet and Arrow files contain the bytes themselves"
             );
             Err(ARROW.broken(message).with_hint(
-                "have the bytes in the column, or give the records as lines of JSON or a table",
+                "put the bytes into the column, or pass the records as lines of JSON or a table",
             ))
         }
         None => Ok(()),

@@ -12,13 +12,13 @@ use holdall_core::{Remedy, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a file begins and ends with; streams have no such mark.
+/// The first and last bytes of an Arrow file; streams have no such mark.
 const MARK: &[u8] = b"ARROW1";
-/// What a file begins with that only Feather's first version has.
+/// The first bytes of a file of Feather's first version.
 const FEATHER: &[u8] = b"FEA1";
-/// The length of the footer, and the mark.
+/// The footer's length field and the mark, in bytes.
 const TAIL: u64 = 10;
-/// What stands before the length of a message.
+/// The bytes before the length of a message.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
 pub(super) fn open(source: Source) -> Result<Batched> {
@@ -26,7 +26,7 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let (schema, decoder, messages) = match () {
         () if head.starts_with(MARK) => file(&source)?,
         () if head.starts_with(FEATHER) => {
-            let message = "it is a Feather file of the first version";
+            let message = "this is a Feather file of version 1, which is not supported";
             return Err(COLUMNS_UNSUPPORTED.broken(message));
         }
         () => stream(&source)?,
@@ -37,11 +37,11 @@ pub(super) fn open(source: Source) -> Result<Batched> {
 
 type Begun = (SchemaRef, FileDecoder, Messages);
 
-/// Where messages lie.
+/// The positions of messages.
 enum Messages {
-    /// By the footer.
+    /// Listed in the footer.
     Listed(VecDeque<Block>),
-    /// One after the other, the next at this place.
+    /// One after the other; the offset of the next one.
     At(u64),
 }
 
@@ -58,23 +58,25 @@ fn file(source: &Source) -> Result<Begun> {
         return Err(COLUMNS.broken(message));
     }
     let size = i32::from_le_bytes(size.try_into().unwrap_or_default());
-    let size = u64::try_from(size).map_err(|_| broken(format!("a footer of {size} bytes")))?;
+    let size = u64::try_from(size).map_err(|_| broken(format!("invalid footer length {size}")))?;
     check_head(source, size)?;
     let at = start.checked_sub(size);
-    let at = at.ok_or_else(|| broken(format!("a footer of {size} bytes in a file of {len}")))?;
+    let at =
+        at.ok_or_else(|| broken(format!("a footer of {size} bytes in a file of {len} bytes")))?;
     let bytes = source.get(at, size)?;
     let footer = guarded(|| root_as_footer(&bytes).map_err(odd))?;
     let schema = footer.schema().ok_or_else(|| broken("its footer has no schema".to_owned()))?;
     let schema = schema_of(schema)?;
     let decoder = FileDecoder::new(schema.clone(), footer.version());
-    // Dictionaries first: that is how the decoder wants them.
+    // The decoder requires dictionaries before the batches that use them.
     let blocks = footer.dictionaries().into_iter().flatten();
     let blocks = blocks.chain(footer.recordBatches().into_iter().flatten()).copied();
     Ok((schema, decoder, Messages::Listed(blocks.collect())))
 }
 
 fn stream(source: &Source) -> Result<Begun> {
-    let no_schema = || COLUMNS.broken("it begins neither as an Arrow file nor as a stream");
+    let no_schema =
+        || COLUMNS.broken("the first bytes are those of neither an Arrow file nor an Arrow stream");
     let block = framed(source, 0).map_err(|_| no_schema())?.ok_or_else(no_schema)?;
     let head = source.get(0, u64::from(block.metaDataLength().unsigned_abs()))?;
     let message = message(&head)?;
@@ -86,7 +88,7 @@ fn stream(source: &Source) -> Result<Begun> {
 
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
     if !schema.endianness().equals_to_target_endianness() {
-        let message = "its numbers have their bytes in the other order";
+        let message = "the file is big-endian; only little-endian files are supported";
         return Err(COLUMNS_UNSUPPORTED.broken(message));
     }
     guarded(|| try_fb_to_schema(schema)).map(Arc::new)
@@ -96,13 +98,13 @@ fn check_head(source: &Source, len: u64) -> Result<()> {
     let most = source.limits.header_len;
     if len > most {
         let raise = Remedy::RaiseLimit { limit: "header_len", at_least: Some(len) };
-        let message = format!("a header of {len} bytes, at most {most}");
+        let message = format!("a header of {len} bytes; at most {most} are allowed");
         return Err(COLUMNS_LIMIT.broken(message).with_remedy(raise));
     }
     Ok(())
 }
 
-/// The message at a place of a stream; `None` at the end.
+/// Returns the message at an offset of a stream, or `None` at the end.
 fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
     if at == source.len() {
         return Ok(None);
@@ -124,18 +126,18 @@ fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
     let head = source.get(at, len)?;
     let body = message(&head)?.bodyLength();
     let placed = i64::try_from(at).ok().zip(i32::try_from(len).ok());
-    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message that is too long"))?;
+    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message is too long"))?;
     Ok(Some(Block::new(at, len, body)))
 }
 
-/// The description of a message, with its length before it.
+/// Parses the description of a message, which is preceded by its length.
 fn message(head: &[u8]) -> Result<arrow_ipc::Message<'_>> {
     let start = if head.starts_with(&CONTINUES) { 8 } else { 4 };
-    let text = head.get(start..).ok_or_else(|| COLUMNS.broken("a message without a header"))?;
+    let text = head.get(start..).ok_or_else(|| COLUMNS.broken("a message has no header"))?;
     guarded(|| root_as_message(text).map_err(odd))
 }
 
-/// What the verifier of descriptions says.
+/// Converts an error of the flatbuffer verifier.
 fn odd(e: impl std::fmt::Debug) -> ArrowError {
     ArrowError::ParseError(format!("{e:?}"))
 }
@@ -164,16 +166,16 @@ impl Batches {
         }
     }
 
-    /// Reads a message; `None` for a dictionary.
+    /// Reads a message. Returns `None` for a dictionary.
     fn read(&mut self, block: &Block) -> Result<Option<RecordBatch>> {
         let number = |n: i64| {
-            u64::try_from(n).map_err(|_| COLUMNS.broken(format!("a place or length of {n}")))
+            u64::try_from(n).map_err(|_| COLUMNS.broken(format!("invalid offset or length {n}")))
         };
         let (start, body) = (number(block.offset())?, number(block.bodyLength())?);
         let head = number(i64::from(block.metaDataLength()))?;
         let all = head.saturating_add(body);
         check_head(&self.source, head)?;
-        // The bytes are in the file.
+        // The range lies within the file.
         let bytes = self.source.get(start, all)?;
         let (head_bytes, body_bytes) = bytes.split_at(head as usize);
         let message = message(head_bytes)?;
@@ -184,10 +186,10 @@ impl Batches {
                 message.header_as_dictionary_batch().and_then(|d| d.data())
             }
             other => {
-                return Err(COLUMNS.broken(format!("a message of the type {other:?}")));
+                return Err(COLUMNS.broken(format!("unexpected message of type {other:?}")));
             }
         };
-        let described = described.ok_or_else(|| COLUMNS.broken("a message without columns"))?;
+        let described = described.ok_or_else(|| COLUMNS.broken("a message has no columns"))?;
         check(&self.source, &described, body_bytes)?;
         let buffer = Buffer::from(bytes.clone());
         let decoder = &mut self.decoder;
@@ -203,7 +205,7 @@ impl Batches {
     }
 }
 
-/// Compares what a message says of its buffers with its bytes, before there is memory for them.
+/// Compares the lengths that a message states for its buffers with its bytes, before memory is allocated for them.
 fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut decoded = 0u64;
@@ -213,9 +215,12 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
         let found = place.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
         let found = found.ok_or_else(|| {
             let (at, len) = (buffer.offset(), buffer.length());
-            COLUMNS.broken(format!("a buffer of {len} bytes at {at}, of {}", body.len()))
+            COLUMNS.broken(format!(
+                "a buffer of {len} bytes at offset {at} ends after its message of {} bytes",
+                body.len()
+            ))
         })?;
-        // A compressed buffer says its length first: -1 where it is as it is.
+        // A compressed buffer starts with its decoded length; -1 means that it is not compressed.
         let said = match found.first_chunk::<8>() {
             Some(first) if is_packed => u64::try_from(i64::from_le_bytes(*first)).ok(),
             _ => None,
@@ -225,6 +230,6 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let stored = body.len() as u64;
     source.check("the columns of a batch", decoded, stored)?;
     let rows = u64::try_from(batch.length())
-        .map_err(|_| COLUMNS.broken(format!("a batch of {} rows", batch.length())))?;
+        .map_err(|_| COLUMNS.broken(format!("invalid number of rows: {}", batch.length())))?;
     source.check("the rows of a batch", rows, stored)
 }

@@ -1,7 +1,7 @@
-//! Files of Parquet and Arrow: rows that come in batches, and batches on their way into such files.
+//! Reads and writes Parquet and Arrow files, whose rows come in batches.
 //!
-//! The decoders are those of the `arrow` project. Before they see a footer, a page or a message, what it says of lengths,
-//! counts and depths is checked against the file and the limits; where they panic all the same, that is an error.
+//! The decoders are those of the `arrow` project. Before a footer, page or message is passed to them, the lengths,
+//! counts and depths in it are checked against the file and the limits. A panic in a decoder becomes an error.
 
 mod fill;
 mod ipc;
@@ -24,14 +24,14 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The batches of a file, one after the other.
+/// An iterator over the batches of a file.
 pub(crate) struct Batched {
     schema: SchemaRef,
     batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
 }
 
 impl Batched {
-    /// Begins to read a file of that form. `work` counts its bytes.
+    /// Starts to read a file of this format. `work` counts the bytes that are read.
     pub(crate) fn open(
         source: Arc<dyn ByteSource>,
         form: RecordForm,
@@ -46,13 +46,13 @@ impl Batched {
         }
     }
 
-    /// The schema of a record that is a row.
+    /// Returns the schema of a row.
     pub(crate) fn kind(&self) -> Result<Value> {
         crate::arrow::kind(&self.schema)
     }
 }
 
-/// A file that is read, and what of it may be asked.
+/// A file that is read, and its limits.
 #[derive(Clone)]
 struct Source {
     bytes: Arc<dyn ByteSource>,
@@ -60,7 +60,7 @@ struct Source {
     work: Work,
 }
 
-/// Steps until there is no more, or one fails.
+/// Returns an iterator that calls `step` until it returns `None` or fails.
 fn batches(
     mut step: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
 ) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
@@ -80,22 +80,25 @@ impl Source {
         self.bytes.len()
     }
 
-    /// Bytes from `start` on, which are in the file.
+    /// Returns `len` bytes from `start` on. Fails if they are not all in the file.
     fn get(&self, start: u64, len: u64) -> Result<bytes::Bytes> {
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         let Some(end) = end else {
-            let message = format!("{len} bytes at {start} of a file of {} bytes", self.len());
+            let message = format!(
+                "a range of {len} bytes at offset {start} ends after the file of {} bytes",
+                self.len()
+            );
             return Err(COLUMNS.broken(message));
         };
         self.bytes.read_range(start..end)
     }
 
-    /// Refuses what would take more.
+    /// Refuses data that would take more memory than the limits allow.
     fn check(&self, what: &str, decoded: u64, stored: u64) -> Result<()> {
         let most = most_decoded(stored, &self.limits);
         if decoded > most {
             let message = format!(
-                "{what} would take {decoded} bytes, of {stored} stored ones; at most {most}"
+                "{what} would decode from {stored} to {decoded} bytes; at most {most} are allowed"
             );
             return Err(COLUMNS_LIMIT.broken(message));
         }
@@ -103,7 +106,7 @@ impl Source {
     }
 }
 
-/// What a decoder gives; where it fails or panics, an error.
+/// Calls a decoder and converts its failure or panic to an error.
 fn guarded<T, E>(work: impl FnOnce() -> std::result::Result<T, E>) -> Result<T>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -114,12 +117,12 @@ where
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-            Err(COLUMNS.broken(format!("the decoder gave up: {}", text.escape_debug())))
+            Err(COLUMNS.broken(format!("the decoder panicked: {}", text.escape_debug())))
         }
     }
 }
 
-/// An error of a decoder: ours, where one of ours is in it.
+/// Converts an error of a decoder. If it contains one of our own errors, that error is returned.
 fn decoder_error(e: &(dyn std::error::Error + 'static)) -> Error {
     let mut inner = Some(e);
     while let Some(e) = inner {

@@ -1,4 +1,4 @@
-//! Pages of a Parquet file, looked at before they are decoded.
+//! Checks the pages of a Parquet file before they are decoded.
 
 use super::Source;
 use super::thrift::{Broken, Page, Reader};
@@ -8,29 +8,30 @@ use holdall_core::{Error, Result};
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-/// Bytes of a header that are read at first, and at most.
+/// Number of bytes of a page header to read at first, and at most.
 const HEAD: u64 = 512;
 const LONGEST_HEAD: u64 = 16 << 20;
-/// The encoding in which a value has the beginning of the one before.
+/// The encoding in which a value shares a prefix with the previous one.
 const DELTA_BYTE_ARRAY: i64 = 7;
 /// Types of pages.
 const DATA: i64 = 0;
 const DICTIONARY: i64 = 2;
 const DATA_V2: i64 = 3;
 
-/// What the pages of a row group take.
+/// The sizes of the pages of a row group.
 pub(super) struct Sizes {
-    /// Bytes that are stored.
+    /// Stored bytes.
     pub(super) stored: u64,
-    /// Bytes of all rows as columns, about.
+    /// Approximate bytes of all rows as decoded columns.
     pub(super) decoded: u64,
 }
 
-/// Looks at every page of a row group.
+/// Checks every page of a row group.
 ///
 /// # Errors
-/// `records/columns`; `records/columns-limit` where what has to be in memory at the same time is too much: of each column its
-/// dictionary and its longest page, and of one with lists all elements; `records/columns-unsupported`; Io.
+/// Returns `input/columns` if a page is invalid; `input/columns-limit` if too much must be in memory at the same time,
+/// which is the dictionary and the longest page of each column, and all elements of a column with lists;
+/// `input/columns-unsupported` for an unsupported codec; or an I/O error.
 pub(super) fn check(source: &Source, group: &RowGroupMetaData) -> Result<Sizes> {
     let mut sizes = Sizes { stored: 0, decoded: 0 };
     let mut at_once = 0u64;
@@ -47,14 +48,14 @@ pub(super) fn check(source: &Source, group: &RowGroupMetaData) -> Result<Sizes> 
         sizes.stored = sizes.stored.saturating_add(found.stored);
         sizes.decoded = sizes.decoded.saturating_add(decoded);
         at_once = at_once.saturating_add(found.dictionary).saturating_add(found.longest);
-        // One row may have all the elements, each with two levels of two bytes.
+        // All elements may belong to one row, each with two levels of two bytes.
         if column.column_descr().max_rep_level() > 0 {
             at_once = at_once.saturating_add(found.values.saturating_mul(width + 4));
         }
     }
-    source.check("what is decoded at once", at_once, sizes.stored)?;
+    source.check("the data that must be in memory at once", at_once, sizes.stored)?;
     let rows = u64::try_from(group.num_rows())
-        .map_err(|_| COLUMNS.broken(format!("a row group of {} rows", group.num_rows())))?;
+        .map_err(|_| COLUMNS.broken(format!("invalid number of rows: {}", group.num_rows())))?;
     source.check("rows", rows, sizes.stored)?;
     Ok(sizes)
 }
@@ -69,13 +70,13 @@ fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
         other => {
             let name = other.to_string();
             let name = name.split('(').next().unwrap_or_default();
-            let message = format!("its pages are compressed with {name}");
+            let message = format!("the pages are compressed with {name}, which is not supported");
             Err(COLUMNS_UNSUPPORTED.broken(message))
         }
     }
 }
 
-/// Bytes of a value in memory, without the text that it points at.
+/// Returns the bytes of a value in memory, without the text that it refers to.
 fn width(column: &ColumnChunkMetaData) -> u64 {
     match column.column_type() {
         Type::BOOLEAN => 1,
@@ -89,7 +90,7 @@ fn width(column: &ColumnChunkMetaData) -> u64 {
     }
 }
 
-/// What the pages of a column say.
+/// The sums over the page headers of a column.
 #[derive(Default)]
 struct Found {
     stored: u64,
@@ -101,7 +102,7 @@ struct Found {
 }
 
 fn pages(source: &Source, column: &ColumnChunkMetaData) -> Result<Found> {
-    let wrong = || COLUMNS.broken("where its pages lie is not in the file");
+    let wrong = || COLUMNS.broken("the column's pages are outside of the file");
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let start = u64::try_from(start).map_err(|_| wrong())?;
     let len = u64::try_from(column.compressed_size()).map_err(|_| wrong())?;
@@ -110,13 +111,14 @@ fn pages(source: &Source, column: &ColumnChunkMetaData) -> Result<Found> {
     let mut at = start;
     while at < end {
         let (page, header) = header(source, at, end)?;
-        let odd = || COLUMNS.broken("a page of a length below zero");
+        let odd = || COLUMNS.broken("a page has a negative length");
         let decoded = u64::try_from(page.decoded).map_err(|_| odd())?;
         let stored = u64::try_from(page.stored).map_err(|_| odd())?;
         let values = u64::try_from(page.values).map_err(|_| odd())?;
         let next = at.checked_add(header).and_then(|at| at.checked_add(stored));
         at = next.filter(|next| *next <= end).ok_or_else(|| {
-            COLUMNS.broken(format!("a page at {at} that passes the end of its column at {end}"))
+            COLUMNS
+                .broken(format!("a page at offset {at} ends after its column, which ends at {end}"))
         })?;
         match page.kind {
             DICTIONARY => found.dictionary = found.dictionary.saturating_add(decoded),
@@ -132,7 +134,7 @@ fn pages(source: &Source, column: &ColumnChunkMetaData) -> Result<Found> {
     Ok(found)
 }
 
-/// The header of the page at `at`, and its bytes.
+/// Returns the header of the page at `at`, and its length in bytes.
 fn header(source: &Source, at: u64, end: u64) -> Result<(Page, u64)> {
     let mut len = HEAD;
     loop {
@@ -142,7 +144,7 @@ fn header(source: &Source, at: u64, end: u64) -> Result<(Page, u64)> {
         match reader.page() {
             Ok(page) => return Ok((page, reader.at() as u64)),
             Err(Broken::Short) if len < there.min(LONGEST_HEAD) => len = len.saturating_mul(8),
-            Err(_) => return Err(COLUMNS.broken(format!("there is no page at {at}"))),
+            Err(_) => return Err(COLUMNS.broken(format!("no valid page header at offset {at}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Parquet files, a row group after the other.
+//! Reads Parquet files, one row group after the other.
 
 use super::thrift::Reader;
 use super::{Batched, Source, batches, guarded, pages};
@@ -16,12 +16,12 @@ use parquet::file::reader::{ChunkReader, Length};
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
-/// The mark at both ends, and at the end of a file whose footer is encrypted.
+/// The mark at both ends of a file, and the mark at the end of a file whose footer is encrypted.
 const MARK: &[u8] = b"PAR1";
 const ENCRYPTED: &[u8] = b"PARE";
-/// The length of the footer, and the mark.
+/// The footer's length field and the mark, in bytes.
 const TAIL: u64 = 8;
-/// Rows of a batch, and about the bytes of one.
+/// Rows of a batch, and approximate bytes of a batch.
 const ROWS: u64 = 8192;
 const BYTES: u64 = 32 << 20;
 
@@ -30,7 +30,8 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let chunks = Chunks(source.clone());
     let load = |options| guarded(|| ArrowReaderMetadata::load(&chunks, options));
     let metadata = load(ArrowReaderOptions::new())?;
-    // A dictionary of texts gives each once where columns look at them, and once for each row where they have them.
+    // With this schema, the text of a dictionary is stored once and referred to by views; otherwise it would be copied
+    // for each row.
     let seen = viewed_schema(metadata.schema());
     let options = ArrowReaderOptions::new().with_schema(seen);
     let viewed = guarded(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options));
@@ -40,13 +41,16 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     Ok(Batched { schema, batches: batches(move || groups.step()) })
 }
 
-/// Looks through the footer before it is decoded.
+/// Checks the footer before it is decoded.
 fn check_footer(source: &Source) -> Result<()> {
     let broken = |message: String| Err(COLUMNS.broken(message));
     let len = source.len();
     let head = source.get(0, len.min(MARK.len() as u64))?;
     if head != MARK {
-        return broken(format!("no Parquet file starts with `{}`", head.escape_ascii()));
+        return broken(format!(
+            "a Parquet file starts with `PAR1`, found `{}`",
+            head.escape_ascii()
+        ));
     }
     let Some(start) = len.checked_sub(TAIL).filter(|start| *start >= MARK.len() as u64) else {
         return broken(format!("a Parquet file of {len} bytes is cut short"));
@@ -54,7 +58,7 @@ fn check_footer(source: &Source) -> Result<()> {
     let tail = source.get(start, TAIL)?;
     let (size, mark) = tail.split_at(4);
     if mark == ENCRYPTED {
-        return Err(COLUMNS_UNSUPPORTED.broken("its footer is encrypted"));
+        return Err(COLUMNS_UNSUPPORTED.broken("the footer is encrypted, which is not supported"));
     }
     if mark != MARK {
         return broken(
@@ -65,11 +69,11 @@ fn check_footer(source: &Source) -> Result<()> {
     if size > source.limits.header_len {
         let most = source.limits.header_len;
         let raise = Remedy::RaiseLimit { limit: "header_len", at_least: Some(size) };
-        let message = format!("a footer of {size} bytes, at most {most}");
+        let message = format!("a footer of {size} bytes; at most {most} are allowed");
         return Err(COLUMNS_LIMIT.broken(message).with_remedy(raise));
     }
     let Some(at) = start.checked_sub(size) else {
-        return broken(format!("a footer of {size} bytes in a file of {len}"));
+        return broken(format!("a footer of {size} bytes in a file of {len} bytes"));
     };
     let footer = source.get(at, size)?;
     match Reader::new(&footer).metadata() {
@@ -77,10 +81,10 @@ fn check_footer(source: &Source) -> Result<()> {
         Ok(depth) => {
             let most = source.limits.depth;
             let raise = Remedy::RaiseLimit { limit: "depth", at_least: Some(depth as u64) };
-            let message = format!("columns nest {depth} deep, at most {most}");
+            let message = format!("columns are nested {depth} deep; at most {most} is allowed");
             Err(COLUMNS_LIMIT.broken(message).with_remedy(raise))
         }
-        Err(_) => broken(format!("the {size} bytes before its end are not a footer")),
+        Err(_) => broken(format!("the last {size} bytes are not a valid footer")),
     }
 }
 
@@ -102,13 +106,13 @@ fn viewed(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(of))
 }
 
-/// The row groups of a file.
+/// An iterator over the row groups of a file.
 struct Groups {
     source: Source,
     metadata: ArrowReaderMetadata,
     next: usize,
     current: Option<ParquetRecordBatchReader>,
-    /// Bytes of the current one.
+    /// Stored bytes of the current row group.
     stored: u64,
 }
 
@@ -141,7 +145,7 @@ impl Groups {
     }
 }
 
-/// The file as the decoder reads it.
+/// The file, as the decoder reads it.
 struct Chunks(Source);
 
 impl Length for Chunks {
@@ -153,7 +157,7 @@ impl Length for Chunks {
 impl ChunkReader for Chunks {
     type T = BufReader<From>;
 
-    /// What is read from here is the header of a page.
+    /// The decoder calls this only to read page headers, so little is buffered.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         const HEAD: usize = 512;
         Ok(BufReader::with_capacity(HEAD, From { source: self.0.clone(), at: start }))
@@ -165,7 +169,7 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// The file from a place on.
+/// A reader that starts at an offset of the file.
 struct From {
     source: Source,
     at: u64,

@@ -1,9 +1,9 @@
-//! Thrift's compact protocol, as far as a Parquet file is looked at before it is decoded: nothing is allocated by its
-//! numbers, and nesting is bounded.
+//! A parser of Thrift's compact protocol for checking a Parquet file before it is decoded. It allocates nothing
+//! according to numbers in the file, and bounds the nesting depth.
 
 use holdall_core::wire::cursor::varint;
 
-/// The bytes are not such values, or end too early.
+/// An error: the bytes are invalid, or end too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     Short,
@@ -12,19 +12,19 @@ pub(super) enum Broken {
 
 type Result<T> = std::result::Result<T, Broken>;
 
-/// How deep structures nest.
+/// Largest nesting depth of structures.
 const DEPTH: u32 = 64;
 
 const I32: u8 = 5;
 const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
-/// What a page says of itself.
+/// The fields of a page header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// 0 and 3 for data, 2 for a dictionary.
     pub(super) kind: i64,
-    /// Bytes as they are decoded and as they are stored, without the header.
+    /// Decoded and stored length in bytes, without the header.
     pub(super) decoded: i64,
     pub(super) stored: i64,
     pub(super) values: i64,
@@ -41,12 +41,12 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The header of a page.
+    /// Parses the header of a page.
     pub(super) fn page(&mut self) -> Result<Page> {
         let mut page = Page::default();
         self.fields(0, &mut |reader, id, kind| {
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
                 (1, I32) => page.kind = reader.int()?,
                 (2, I32) => page.decoded = reader.int()?,
                 (3, I32) => page.stored = reader.int()?,
-                // Of data, of a dictionary, and of data in the second version.
+                // The headers of data pages, dictionary pages, and data pages of version 2.
                 (5 | 7 | 8, STRUCT) => reader.fields(1, &mut |reader, below, kind| {
                     match (below, kind) {
                         (1, I32) => page.values = reader.int()?,
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Ok(page)
     }
 
-    /// Looks through the metadata of a file. Gives how deep its schema nests.
+    /// Checks the metadata of a file and returns the nesting depth of its schema.
     pub(super) fn metadata(&mut self) -> Result<usize> {
         let mut depth = 0;
         self.fields(0, &mut |reader, id, kind| {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             if of != STRUCT {
                 return Err(Broken::Wrong);
             }
-            // Children that are still to come, of each element that the next one is in.
+            // For each enclosing element, the number of its children that are still to come.
             let mut open: Vec<u64> = Vec::new();
             for at in 0..count {
                 let mut children = 0;
@@ -116,8 +116,8 @@ impl<'a> Reader<'a> {
         Ok(depth)
     }
 
-    /// The fields of a structure. `each` says whether it read the one whose number and type it is told; otherwise it is
-    /// passed over.
+    /// Calls `each` with the id and the type of each field of a structure. `each` returns whether it read the field;
+    /// otherwise the field is skipped.
     fn fields(
         &mut self,
         depth: u32,
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a value. Whether a boolean is true is in the type of a field, and in a byte of a list.
+    /// Skips a value. A boolean field is stored in its type, a boolean in a list as a byte.
     fn skip(&mut self, kind: u8, depth: u32, is_item: bool) -> Result<()> {
         if depth > DEPTH {
             return Err(Broken::Wrong);
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type and the number of the items of a list.
+    /// Returns the type and the number of the items of a list.
     fn list(&mut self) -> Result<(u8, u64)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         Ok((head & 15, count))
     }
 
-    /// A number of items, each of which takes a byte at least.
+    /// Reads a number of items. Each item takes at least one byte, so larger numbers are refused.
     fn counted(&mut self) -> Result<u64> {
         let count = self.varint()?;
         let left = self.bytes.len().saturating_sub(self.at) as u64;
@@ -241,13 +241,13 @@ mod tests {
 
     #[test]
     fn lengths_and_depths_are_bounded() {
-        // A text of 2^40 bytes; structures in structures; a list of 2^28 structures.
+        // A text of 2^40 bytes; nested structures; a list of 2^28 structures.
         let long = [0x18, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20];
         assert_eq!(Reader::new(&long).page(), Err(Broken::Short));
         assert_eq!(Reader::new(&[0x1c; 1000]).page(), Err(Broken::Wrong));
         let list = [0x29, 0xfc, 0x80, 0x80, 0x80, 0x80, 1];
         assert_eq!(Reader::new(&list).metadata(), Err(Broken::Short));
-        // A schema of one element with a child that does not come, and of two roots.
+        // A schema of one element whose child is missing, and a schema with two roots.
         assert_eq!(Reader::new(&[0x29, 0x1c, 0x55, 2, 0, 0]).metadata(), Err(Broken::Wrong));
         assert_eq!(Reader::new(&[0x29, 0x2c, 0, 0, 0]).metadata(), Err(Broken::Wrong));
         assert_eq!(Reader::new(&[0x29, 0x2c, 0x55, 2, 0, 0, 0]).metadata(), Ok(2));

@@ -1,4 +1,4 @@
-//! Batches on their way into a Parquet or Arrow file.
+//! Writes batches to a Parquet or Arrow file.
 
 use super::guarded;
 use crate::Record;
@@ -17,15 +17,16 @@ use parquet::file::properties::WriterProperties;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Encoded bytes of a row group that is being made, at most about that many.
+/// Approximate largest number of encoded bytes of a row group.
 const GROUP: usize = 64 << 20;
-/// And of records that become a batch.
+/// Largest number of bytes of records in a batch.
 const BYTES: u64 = 32 << 20;
-/// And how many, at most.
+/// Largest number of records in a batch.
 const ROWS: u64 = 1 << 16;
 
-/// A Parquet or Arrow file of batches, which appears when it is whole: of [`RecordForm::Parquet`], its pages compressed with Snappy, or
-/// of [`RecordForm::Arrow`] with its columns as they are, so that others can map it. Batches are written as they come.
+/// A writer of a Parquet or Arrow file, which appears under its name when it is complete. Pages of
+/// [`RecordForm::Parquet`] are compressed with Snappy; columns of [`RecordForm::Arrow`] are uncompressed, so that other
+/// programs can map them. Batches are written as they are added.
 pub struct TableWriter {
     to: To,
     target: PathBuf,
@@ -33,13 +34,13 @@ pub struct TableWriter {
     rows: u64,
 }
 
-/// What a [`TableWriter`] wrote.
+/// The result of a [`TableWriter`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableReport {
-    /// Rows of all batches.
+    /// Number of rows of all batches.
     pub rows: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub target_len: u64,
 }
 
@@ -49,12 +50,12 @@ enum To {
 }
 
 impl TableWriter {
-    /// Begins a file of batches with these columns: those of [`Arrow::schema`](crate::arrow::Arrow::schema). Of `options` it takes
-    /// whether a file is replaced, and what it survives.
+    /// Creates a file of batches with these columns, which come from [`Arrow::schema`](crate::arrow::Arrow::schema). Of
+    /// `options`, only replacing of an existing file and durability apply.
     ///
     /// # Errors
-    /// `records/arrow` for a column that such a file cannot have, and for another form; as
-    /// [`FileSink::create`](holdall_io::sink::FileSink::create).
+    /// Returns `records/arrow` for a column that the format does not support, or for any other format, and the errors
+    /// of [`FileSink::create`](holdall_io::sink::FileSink::create).
     pub fn create(
         path: impl AsRef<Path>,
         form: RecordForm,
@@ -76,7 +77,8 @@ impl TableWriter {
                 To::Arrow(Box::new(guarded(|| FileWriter::try_new(out, schema)).map_err(at)?))
             }
             other => {
-                let e = ARROW.broken(format!("{} has no columns with types", other.as_str()));
+                let e = ARROW
+                    .broken(format!("cannot write {}: expected parquet or arrow", other.as_str()));
                 return Err(at(e));
             }
         };
@@ -86,10 +88,11 @@ impl TableWriter {
     /// Adds the rows of a batch.
     ///
     /// # Errors
-    /// `records/arrow` where its columns are others; Io, after which the writer is of no more use: dropped, it leaves nothing behind.
+    /// Returns `records/arrow` if the batch has other columns than the file; or an I/O error, after which the writer
+    /// cannot be used any more. A writer that is dropped leaves no file.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema().fields() != self.schema.fields() {
-            let e = ARROW.broken("a batch of other columns than the file has");
+            let e = ARROW.broken("the batch has other columns than the file");
             return Err(e.in_source(self.target.display()));
         }
         let done = match &mut self.to {
@@ -107,11 +110,11 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Adds these records: those of [`Records::iter`](crate::Records::iter) or of [`Query::run`](crate::Query::run), as rows of
-    /// `columns`, in batches that take some 32 MiB. Gives their number.
+    /// Adds records, from [`Records::iter`](crate::Records::iter) or [`Query::run`](crate::Query::run), as rows of
+    /// `columns`, in batches of about 32 MiB. Returns the number of records.
     ///
     /// # Errors
-    /// As [`TableWriter::batch`] and [`Arrow::batch`].
+    /// Returns the same errors as [`TableWriter::batch`] and [`Arrow::batch`].
     pub fn records<'r>(
         &mut self,
         columns: &Arrow,
@@ -130,10 +133,10 @@ impl TableWriter {
         }
     }
 
-    /// Writes what is left, and publishes the file.
+    /// Writes the remaining batches and publishes the file.
     ///
     /// # Errors
-    /// Io; nothing is published then.
+    /// Returns an I/O error; the file is not published then.
     pub fn finish(self) -> Result<TableReport> {
         let out = match self.to {
             To::Parquet(writer) => guarded(|| writer.into_inner()),
@@ -152,7 +155,7 @@ impl std::fmt::Debug for TableWriter {
     }
 }
 
-/// An error in batches that are written is not damage of a file.
+/// Changes the code of an error: a fault in batches to write is not damage of a file.
 fn refused(e: Error) -> Error {
     match e.code() == crate::rules::COLUMNS.code {
         true => ARROW.broken(e.found().to_owned()),
@@ -160,7 +163,7 @@ fn refused(e: Error) -> Error {
     }
 }
 
-/// The file as the encoders write it.
+/// The output file, as the encoders write it.
 struct Out {
     sink: FileSink,
     work: holdall_io::Work,

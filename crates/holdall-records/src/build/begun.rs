@@ -1,4 +1,4 @@
-//! What was begun for a file, and has to come back to it.
+//! Tracks the datasets and blobs that were begun for a file and must be added to it.
 
 use crate::rules::NOT_ADDED;
 use holdall_core::Result;
@@ -6,7 +6,8 @@ use holdall_core::error::Shown as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The names of the datasets and blobs that a [`Build`](super::Build) handed out and did not get back, by their numbers.
+/// The names of the datasets and blobs that a [`Build`](super::Build) handed out and that were not added yet, by
+/// number.
 #[derive(Clone, Default)]
 pub(super) struct Begun(Arc<Mutex<Names>>);
 
@@ -16,14 +17,14 @@ struct Names {
     out: BTreeMap<u64, String>,
 }
 
-/// That one of them is still to come back. Dropping it is not coming back.
+/// The obligation to add one of them. Dropping it does not fulfil it.
 pub(crate) struct Promise {
     to: Begun,
     number: u64,
 }
 
 impl Begun {
-    /// Notes that this one was handed out.
+    /// Records that a dataset or blob was handed out.
     pub(super) fn promise(&self, name: &str) -> Promise {
         let mut names = self.names();
         let number = names.next;
@@ -33,7 +34,7 @@ impl Begun {
     }
 
     /// # Errors
-    /// `build/not-added` where one has not come back.
+    /// Returns `build/not-added` if one of them was neither added nor discarded.
     pub(super) fn check(&self) -> Result<()> {
         let names = self.names();
         if names.out.is_empty() {
@@ -42,7 +43,7 @@ impl Begun {
         let all: Vec<String> =
             names.out.values().map(|name| format!("`{}`", name.shown())).collect();
         let verb = if all.len() == 1 { "was" } else { "were" };
-        Err(NOT_ADDED.broken(format!("{} {verb} begun and not added to the file", all.join(", "))))
+        Err(NOT_ADDED.broken(format!("{} {verb} begun, but not added to the file", all.join(", "))))
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -51,7 +52,7 @@ impl Begun {
 }
 
 impl Promise {
-    /// It came back, or nobody wants it any more.
+    /// Fulfils the obligation: the dataset or blob was added or discarded.
     pub(super) fn keep(self) {
         self.to.names().out.remove(&self.number);
     }

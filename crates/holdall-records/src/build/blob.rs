@@ -1,4 +1,4 @@
-//! The runs of a blob, on their way into a file.
+//! Writes the runs of a blob.
 
 use super::FinishedTensor;
 use super::begun::Promise;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// A blob under construction: see [`Build::blob`](super::Build::blob).
-#[must_use = "it is in no file before `Build::add`"]
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct BlobWriter {
     promise: Option<Promise>,
     name: String,
@@ -24,13 +24,13 @@ pub struct BlobWriter {
     entries: Spool,
     heap: SpoolHeap,
     count: u64,
-    /// Memory for the run at hand.
+    /// Reused memory for the current run.
     scratch: Vec<u8>,
 }
 
 impl BlobWriter {
-    /// A blob that belongs to no [`Build`](super::Build) yet. What does not fit memory waits in `folder`, in files
-    /// without a name.
+    /// Creates a writer of a blob that does not belong to a [`Build`](super::Build) yet. Bytes that exceed its buffer
+    /// in memory are kept in unnamed temporary files in `folder`.
     pub fn new(name: &str, content: Content, folder: &Path, limits: &SchemaLimits) -> BlobWriter {
         BlobWriter {
             promise: None,
@@ -44,48 +44,47 @@ impl BlobWriter {
         }
     }
 
-    /// Lets equal runs share their bytes, as
-    /// [`DatasetWriter::with_dedup`](super::DatasetWriter::with_dedup) does.
+    /// Stores equal runs once, as [`DatasetWriter::with_dedup`](super::DatasetWriter::with_dedup) does.
     pub fn with_dedup(mut self) -> BlobWriter {
         self.heap.window = Some(Window::default());
         self
     }
 
-    /// Has to come back to the file that this is begun for.
+    /// Sets the obligation to add this blob to the file that it was begun for.
     pub(super) fn promised(mut self, promise: Promise) -> BlobWriter {
         self.promise = Some(promise);
         self
     }
 
-    /// Gives it up: the file that it was begun for is finished without it.
+    /// Discards the blob, so that the file can be finished without it.
     pub fn discard(self) {
         self.promise.into_iter().for_each(Promise::keep);
     }
 
-    /// Its path in the file.
+    /// Returns the blob's path in the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its runs hold.
+    /// Returns the content type of the runs.
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no runs.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds a run of bytes, which are checked to be what the blob holds. Gives its place.
+    /// Adds a run of bytes and returns its index. Checks that the bytes are of the blob's content type.
     ///
     /// # Errors
-    /// `record/utf8`, `record/json`, `record/entry-length`, Io.
+    /// Returns `record/utf8`, `record/json`, `record/entry-length`, an I/O error.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<u64> {
         let align = check_run(self.content, bytes, &self.limits).map_err(|e| self.in_context(e))?;
         self.put(bytes, align).map_err(|e| self.in_context(e))?;
@@ -96,15 +95,15 @@ impl BlobWriter {
     /// Adds a run of text.
     ///
     /// # Errors
-    /// As [`BlobWriter::bytes`].
+    /// Returns the same errors as [`BlobWriter::bytes`].
     pub fn text(&mut self, text: &str) -> Result<u64> {
         self.bytes(text.as_bytes())
     }
 
-    /// Adds a JSON value.
+    /// Adds a run that is a JSON value.
     ///
     /// # Errors
-    /// `records/content` where the blob does not hold JSON; Io.
+    /// Returns `records/content` if the blob does not contain JSON, or an I/O error.
     pub fn value(&mut self, value: &Value) -> Result<u64> {
         if self.content != Content::Json {
             return Err(self.not("JSON"));
@@ -115,7 +114,7 @@ impl BlobWriter {
     /// Adds a run of elements.
     ///
     /// # Errors
-    /// `records/content` where `T` is not their type; Io.
+    /// Returns `records/content` if the elements are not of type `T`, or an I/O error.
     pub fn elements<T: BlobElement>(&mut self, elements: &[T]) -> Result<u64> {
         if !matches!(self.content, Content::Elements(dtype) if T::is(dtype)) {
             return Err(self.not(std::any::type_name::<T>()));
@@ -125,11 +124,11 @@ impl BlobWriter {
         self.bytes(&bytes)
     }
 
-    /// Adds a run of its JSON text: a string for text, one of base64 for bytes, any value for JSON, an array of
-    /// numbers for elements. Gives its place.
+    /// Adds a run from its JSON text and returns its index: a string for text, a base64 string for bytes, any value for
+    /// JSON, an array of numbers for elements.
     ///
     /// # Errors
-    /// The rules of section 5.2, `json/…`, Io.
+    /// Returns an error of the rules in section 5.2 of the specification or of the `json/…` rules, or an I/O error.
     pub fn json(&mut self, json: &[u8]) -> Result<u64> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
@@ -139,11 +138,11 @@ impl BlobWriter {
         added
     }
 
-    /// Adds a run for each row of JSON, in order: see [`BlobWriter::json`]. Gives their number.
+    /// Adds a run for each row of JSON, in order, and returns the number of runs added: see [`BlobWriter::json`].
     ///
     /// # Errors
-    /// As [`BlobWriter::json`], with the number of the line; those of reading `rows`; `records/content` for a table.
-    /// Runs of the lines before have been added then.
+    /// Returns the errors of [`BlobWriter::json`], with the number of the line; the errors of reading `rows`; and
+    /// `records/content` if `rows` is a table. The runs of the lines before the error have been added.
     pub fn fill(&mut self, mut rows: Rows) -> Result<u64> {
         let before = self.count;
         while let Some((line, row)) = rows.next()? {
@@ -163,9 +162,7 @@ impl BlobWriter {
 
     #[cold]
     fn not(&self, what: &str) -> Error {
-        self.in_context(
-            CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)),
-        )
+        self.in_context(CONTENT.broken(format!("the blob contains {}, not {what}", self.content)))
     }
 
     #[cold]
@@ -174,7 +171,7 @@ impl BlobWriter {
     }
 }
 
-/// The kind of a blob of that content.
+/// Returns the kind of a blob with this content type.
 pub(super) fn kind(content: Content) -> Value {
     serde_json::json!({"TypeDef:Blob": {"content": content.to_string()}})
 }

@@ -1,4 +1,4 @@
-//! The records of a dataset, on their way into a file.
+//! Writes the records of a dataset.
 
 use super::FinishedTensor;
 use super::begun::Promise;
@@ -20,39 +20,39 @@ use std::path::Path;
 
 /// A dataset under construction: see [`Build::dataset`](super::Build::dataset).
 ///
-/// After an error about a record, the dataset is as it was before it.
-#[must_use = "it is in no file before `Build::add`"]
+/// After an error about a record, the dataset is in the same state as before that record.
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct DatasetWriter {
     promise: Option<Promise>,
     name: String,
     pub(crate) kind: Value,
-    /// The text of `kind`, in its author's order: what a file has.
+    /// The text of `kind` in its author's order, which the file will contain.
     kind_text: String,
     pub(crate) schema: Schema,
     pub(crate) ty: TypeId,
     extent: Extent,
-    /// Bytes of a record, and from one to the next.
+    /// Size of a record and distance from one record to the next, in bytes.
     pub(super) size: usize,
     pub(super) stride: usize,
-    /// Formats and keywords of the caller's, for rows that are checked.
+    /// The caller's formats and keywords, for rows that are checked.
     pub(crate) vocabulary: Vocabulary,
     pub(crate) limits: SchemaLimits,
     work: Work,
     pub(super) records: Spool,
     pub(super) heap: SpoolHeap,
     count: u64,
-    /// Memory for the record at hand.
+    /// Reused memory for the current record.
     scratch: Vec<u8>,
-    /// Records whose kind was compared with this one's.
+    /// Records whose kind was found to be equal to that of this dataset.
     known: Option<Records>,
 }
 
 impl DatasetWriter {
-    /// A dataset of records of that schema that belongs to no [`Build`](super::Build) yet. What does not fit memory
-    /// waits in `folder`, in files without a name.
+    /// Creates a writer of a dataset with this schema of a record that does not belong to a [`Build`](super::Build)
+    /// yet. Bytes that exceed its buffers in memory are kept in unnamed temporary files in `folder`.
     ///
     /// # Errors
-    /// The `schema/…` rules; `records/size` for records of no bytes.
+    /// Returns an error of the `schema/…` rules if the schema is invalid, `records/size` if a record has 0 bytes.
     pub fn new(
         name: &str,
         kind: &Value,
@@ -68,7 +68,8 @@ impl DatasetWriter {
         let extent = schema.extent(ty)?;
         let fits = |n: u64| isize::try_from(n).ok().and_then(|n| usize::try_from(n).ok());
         let (Some(size), Some(stride @ 1..)) = (fits(extent.size), fits(extent.stride)) else {
-            return Err(SIZE.broken(format!("records of {} bytes", extent.stride)));
+            return Err(SIZE
+                .broken(format!("a record has {} bytes, which is not supported", extent.stride)));
         };
         Ok(DatasetWriter {
             promise: None,
@@ -91,11 +92,11 @@ impl DatasetWriter {
         })
     }
 
-    /// As [`DatasetWriter::new`], for the schema of a record; the file has it in its author's order, and rows are checked by its vocabulary
-    /// too.
+    /// Creates a writer like [`DatasetWriter::new`] from the schema of a record. The file contains the schema in its
+    /// author's order, and rows are also checked against its vocabulary.
     ///
     /// # Errors
-    /// As [`DatasetWriter::new`].
+    /// Returns the same errors as [`DatasetWriter::new`].
     pub fn for_schema(
         name: &str,
         schema: &Document,
@@ -108,66 +109,66 @@ impl DatasetWriter {
         Ok(dataset.with_vocabulary(schema.vocabulary.clone()))
     }
 
-    /// Lets equal strings, bytes, JSON objects and arrays share their bytes, where they come within some
-    /// 16 MiB of each other and are no longer than 64 KiB. It costs a look at each.
+    /// Stores equal strings, bytes, JSON objects and arrays once, if they are at most about 16 MiB apart in the heap
+    /// and no longer than 64 KiB. Each value is then looked up in a hash map.
     pub fn with_dedup(mut self) -> DatasetWriter {
         self.heap.window = Some(Window::default());
         self
     }
 
-    /// Checks rows by these formats and keywords, too, where they are checked: see
+    /// Also checks rows against these formats and keywords, if rows are checked: see
     /// [`FillOptions::with_checks`](crate::FillOptions::with_checks).
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> DatasetWriter {
         self.vocabulary = vocabulary;
         self
     }
 
-    /// Has this text for its schema, the same in another order.
+    /// Sets the text of the schema to an equivalent one with another order of keywords.
     pub(crate) fn with_kind_text(mut self, text: String) -> DatasetWriter {
         self.kind_text = text;
         self
     }
 
-    /// Has to come back to the file that this is begun for.
+    /// Sets the obligation to add this dataset to the file that it was begun for.
     pub(super) fn promised(mut self, promise: Promise) -> DatasetWriter {
         self.promise = Some(promise);
         self
     }
 
-    /// Gives it up: the file that it was begun for is finished without it.
+    /// Discards the dataset, so that the file can be finished without it.
     pub fn discard(self) {
         self.promise.into_iter().for_each(Promise::keep);
     }
 
-    /// Its path in the file.
+    /// Returns the dataset's path in the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The schema of a record.
+    /// Returns the schema of a record.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Bytes and alignment of a record.
+    /// Returns the size and alignment of a record, in bytes.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Adds a record of JSON text.
+    /// Adds a record from its JSON text.
     ///
     /// # Errors
-    /// The rules of section 5.2, `json/…`, Io.
+    /// Returns an error of the rules in section 5.2 of the specification or of the `json/…` rules, or an I/O error.
     pub fn text(&mut self, json: &[u8]) -> Result<()> {
         self.put(|writer, record| {
             let mut encoder = Encoder::new(&writer.schema, writer.ty, &writer.limits)?;
@@ -175,10 +176,10 @@ impl DatasetWriter {
         })
     }
 
-    /// Adds a record of a JSON value.
+    /// Adds a record from a JSON value.
     ///
     /// # Errors
-    /// As [`DatasetWriter::text`].
+    /// Returns the same errors as [`DatasetWriter::text`].
     pub fn value(&mut self, json: &Value) -> Result<()> {
         self.put(|writer, record| {
             let mut encoder = Encoder::new(&writer.schema, writer.ty, &writer.limits)?;
@@ -186,10 +187,10 @@ impl DatasetWriter {
         })
     }
 
-    /// Adds a record of its bytes, whose entries point into `heap`. What they point at is copied.
+    /// Adds a record from its bytes, whose entries refer to `heap`. The heap bytes that they refer to are copied.
     ///
     /// # Errors
-    /// The rules of sections 3 to 5 about bytes, Io.
+    /// Returns an error of the rules about bytes in sections 3 to 5 of the specification, or an I/O error.
     pub fn raw(&mut self, record: &[u8], heap: &[u8]) -> Result<()> {
         let checked = self.schema.check_record(self.ty, record, heap, &self.limits);
         checked.map_err(|e| self.in_context(e))?;
@@ -199,10 +200,11 @@ impl DatasetWriter {
         self.moved(record, &From { len: heap.len() as u64, get: &get })
     }
 
-    /// Adds a record of an open file that has the same kind, as it is.
+    /// Adds a copy of a record from an open file. The record must be of the same kind.
     ///
     /// # Errors
-    /// `records/other-kind`; the rules of sections 3 to 5 about bytes; Io.
+    /// Returns `records/other-kind` if the record is of another kind, an error of the rules about bytes in sections 3
+    /// to 5 of the specification, or an I/O error.
     pub fn copy(&mut self, record: &Record<'_>) -> Result<()> {
         let records = record.records();
         let is_known =
@@ -221,12 +223,12 @@ impl DatasetWriter {
         self.moved(record.bytes(), &From { len: heap.len(), get: &|range| heap.get(range) })
     }
 
-    /// Adds a record for each line of JSON text, in order, encoded on several threads; empty lines are
-    /// passed over. Gives their number.
+    /// Adds a record for each line of JSON text, in order, and returns the number of records added. Lines are encoded
+    /// on several threads. Empty lines are skipped.
     ///
     /// # Errors
-    /// As [`DatasetWriter::text`], with the number of the line; `records/line`. Records of the lines before
-    /// may have been added then.
+    /// Returns the errors of [`DatasetWriter::text`], with the number of the line, and `records/line` if a line is too
+    /// long. The records of the lines before the error may have been added.
     pub fn lines(&mut self, from: impl Read) -> Result<u64> {
         let before = self.count;
         let threads = self.work.threads();
@@ -242,7 +244,7 @@ impl DatasetWriter {
         })
     }
 
-    /// Adds the record that `with` puts into zeros.
+    /// Adds the record that `with` writes into zeroed bytes.
     fn put(&mut self, with: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>) -> Result<()> {
         let mut record = std::mem::take(&mut self.scratch);
         record.clear();

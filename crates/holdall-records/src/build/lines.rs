@@ -1,4 +1,4 @@
-//! Lines of JSON to records, on several threads and in order.
+//! Encodes lines of JSON as records, on several threads and in order.
 
 use super::dataset::DatasetWriter;
 use crate::entries::{From, Mover, entry};
@@ -12,34 +12,34 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-/// Bytes of text in a batch, unless one line is longer.
+/// Bytes of text in a batch; more if one line is longer.
 const BATCH: usize = 256 << 10;
-/// Bytes of the records of a batch, which may be far longer than their text, unless one is longer.
+/// Bytes of the records of a batch, which may be much longer than their text; more if one record is longer.
 const RECORDS: usize = 1 << 20;
-/// The longest line.
+/// Length of the longest line, in bytes.
 const LONGEST: usize = 64 << 20;
-/// More threads than these have nothing to do while one puts batches together.
+/// Largest number of threads. More would be idle, because a single thread joins the batches.
 const THREADS: usize = 16;
-/// More entries than these in a record are found by walking it.
+/// If records have more entries than this, the entries are found by walking each record.
 const MOST_ENTRIES: usize = 1024;
 
-/// Lines of a reader, in batches.
+/// A reader of lines in batches.
 pub(super) struct Lines<R> {
     from: R,
-    /// What was read and not handed out.
+    /// Bytes that were read, but not returned yet.
     rest: Vec<u8>,
-    /// Bytes of it, from the start, that are known to have no whole line where that is more than a batch.
+    /// If `rest` is longer than a batch: the number of its first bytes that are known to contain no line end.
     searched: usize,
-    /// The number of the next line, from 1.
+    /// The number of the next line, counted from 1.
     next: u64,
     at_end: bool,
 }
 
-/// Some lines, and what becomes of them.
+/// Some lines and the records that they are encoded to.
 #[derive(Default)]
 struct Batch {
     text: Vec<u8>,
-    /// The number of its first line.
+    /// The number of the batch's first line.
     first: u64,
     records: Vec<u8>,
     heap: Vec<u8>,
@@ -51,7 +51,7 @@ impl<R: Read> Lines<R> {
         Lines { from, rest: Vec::new(), searched: 0, next: 1, at_end: false }
     }
 
-    /// The next lines, at most `most` of them; whether there are any.
+    /// Reads the next lines, at most `most`, into `batch`. Returns whether there are any.
     fn fill(&mut self, batch: &mut Batch, most: usize) -> Result<bool> {
         batch.text.clear();
         while !self.at_end && self.rest.len() < BATCH {
@@ -67,7 +67,7 @@ impl<R: Read> Lines<R> {
             end = self.end(most);
         }
         if end == 0 {
-            // The last line may lack its end.
+            // The last line may have no line end.
             end = self.rest.len();
         }
         batch.text.extend_from_slice(self.rest.get(..end).unwrap_or_default());
@@ -78,14 +78,14 @@ impl<R: Read> Lines<R> {
         Ok(!batch.text.is_empty())
     }
 
-    /// Where the last whole line of a batch ends; 0 where there is none.
+    /// Returns the end of the last complete line of a batch, or 0 if there is none.
     fn end(&mut self, most: usize) -> usize {
         let is_end = |b: &u8| *b == b'\n';
         let (batch, beyond) = self.rest.split_at(self.rest.len().min(BATCH));
         let end = match batch.iter().rposition(is_end) {
             Some(at) => at + 1,
             None => {
-                // A line longer than a batch is looked through once.
+                // Bytes of a line longer than a batch are searched only once.
                 let from = self.searched.max(BATCH) - BATCH;
                 self.searched = self.rest.len();
                 match beyond.iter().skip(from).position(is_end) {
@@ -123,7 +123,7 @@ pub(super) fn encode<R: Read>(
     mut lines: Lines<R>,
     threads: usize,
 ) -> Result<()> {
-    // The threads have a schema of their own, because the writer changes while they work.
+    // The threads use a clone of the schema, because the writer is changed while they work.
     let (schema, limits, ty, stride) = (to.schema.clone(), to.limits.clone(), to.ty, to.stride);
     let merge = Merge::new(&schema, ty, to);
     let most = (RECORDS / stride).max(1);
@@ -156,7 +156,7 @@ pub(super) fn encode<R: Read>(
             });
         }
         drop(back);
-        // Taken by value, so that the threads end when this does.
+        // Takes ownership of the sender, so that the threads end when this function returns.
         let give = give;
         let mut order = Order { done, early: BTreeMap::new(), taken: 0 };
         let (mut given, mut spare) = (0u64, Vec::new());
@@ -179,7 +179,7 @@ pub(super) fn encode<R: Read>(
     })
 }
 
-/// Batches in the order of their lines.
+/// Returns batches in the order of their lines.
 struct Order {
     done: Receiver<(u64, Result<Batch>)>,
     early: BTreeMap<u64, Result<Batch>>,
@@ -225,13 +225,13 @@ impl Batch {
     }
 }
 
-/// How many lines end in `bytes`. Sums of one byte each, so that many bytes are counted at a time.
+/// Counts the line ends in `bytes`. The sums are in `u8`, so that the compiler can vectorize the loop.
 fn line_ends(bytes: &[u8]) -> usize {
     let few = |bytes: &[u8]| bytes.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>();
     bytes.chunks(usize::from(u8::MAX)).map(|chunk| usize::from(few(chunk))).sum()
 }
 
-/// Bytes of the first line, without its end. Looks at many bytes at a time.
+/// Returns the length of the first line without its line end. Compares many bytes at a time.
 fn line_len(bytes: &[u8]) -> usize {
     let has_no_end = |chunk: &&[u8; 32]| !chunk.iter().fold(false, |any, b| any | (*b == b'\n'));
     let (chunks, _) = bytes.as_chunks();
@@ -245,12 +245,12 @@ fn in_line(e: Error, line: u64) -> Error {
     e.within(format!("line {line}"))
 }
 
-/// How batches are put together.
+/// How batches are joined.
 enum Merge {
-    /// Entries lie at these places of every record and point at no entries: they are moved on by the
-    /// place of the heap.
+    /// Every record has its entries at the same positions, and no entry refers to other entries, so each entry is
+    /// shifted by the start of the batch's heap.
     Shift { places: Vec<usize>, align: u32 },
-    /// Every record is walked.
+    /// Each record is walked to find its entries.
     Walk { limits: SchemaLimits, schema: Box<Schema> },
 }
 
@@ -299,7 +299,7 @@ impl Merge {
     }
 }
 
-/// Moves an entry on, unless it is empty.
+/// Adds `base` to the offset of an entry, unless the entry is empty.
 #[inline]
 fn shift(bytes: &mut [u8], base: u64) -> Result<()> {
     let Entry { offset, len } = entry(bytes)?;
@@ -311,8 +311,8 @@ fn shift(bytes: &mut [u8], base: u64) -> Result<()> {
     Ok(())
 }
 
-/// The places of all entries of a type that starts at `start`, where they are the same in every record and
-/// none of them points at entries.
+/// Collects the positions of all entries of a type that starts at `start`. Returns `None` if the positions differ
+/// between records or an entry refers to other entries.
 fn find(schema: &Schema, ty: TypeId, start: u64, places: &mut Vec<usize>) -> Option<()> {
     let found = schema.ty(ty);
     if found.heap_align.is_none() {
@@ -333,7 +333,7 @@ fn find(schema: &Schema, ty: TypeId, start: u64, places: &mut Vec<usize>) -> Opt
                 }
             }
         },
-        // The bytes of an absent member are zero: an empty entry.
+        // The bytes of an absent member are zero, which is an empty entry.
         Kind::Struct(fields) => {
             for member in &fields.members {
                 find(schema, member.ty, start + member.offset?, places)?;

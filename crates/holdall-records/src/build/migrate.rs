@@ -1,4 +1,4 @@
-//! Records of one schema as records of another.
+//! Adds records of another schema, converted to this dataset's schema.
 
 use super::DatasetWriter;
 use crate::Records;
@@ -8,11 +8,11 @@ use holdall_schema::{Checker, Converters, Resolution, ResolveOptions, resolve};
 use std::ops::Range;
 
 impl DatasetWriter {
-    /// How `records` become records of this dataset: members match by name, numbers widen, and what
-    /// `options` say of renames and converters. To be asked for once, for all of them.
+    /// Decides how `records` are converted to records of this dataset: members match by name, numbers widen, and
+    /// `options` give renames and converters. Call it once for all of the records.
     ///
     /// # Errors
-    /// As [`resolve`].
+    /// Returns the same errors as [`resolve`].
     pub fn resolve(&self, records: &Records, options: &ResolveOptions) -> Result<Resolution> {
         let mut options = options.clone();
         let most = &mut options.limits.decoded_len;
@@ -21,13 +21,13 @@ impl DatasetWriter {
         made.map_err(|e| self.in_context(e))
     }
 
-    /// Adds the records of those places, made into records of this dataset as `resolution` says, which
-    /// [`DatasetWriter::resolve`] gave for the same `records`. Memory does not grow with their number.
+    /// Adds the records of a range, converted according to `resolution`, which [`DatasetWriter::resolve`] returned for
+    /// the same `records`. Memory does not grow with their number.
     ///
     /// # Errors
-    /// `records/index`; `evolve/no-converter` for one that `converters` lack, and whatever those say; the
-    /// rules of sections 3 to 5 for records that are not sound; Io. All name the record, and those before
-    /// it were added.
+    /// Returns `records/index` if the range is out of bounds; `evolve/no-converter` if `converters` lack a converter;
+    /// the errors of converters; an error of the rules in sections 3 to 5 of the specification if a record is invalid;
+    /// or an I/O error. Each error names the record; the records before it have been added.
     pub fn migrate(
         &mut self,
         records: &Records,
@@ -38,7 +38,7 @@ impl DatasetWriter {
         self.migrate_checked(records, range, resolution, converters, None)
     }
 
-    /// The same, where each record must be what standard keywords say, too.
+    /// Does the same as [`DatasetWriter::migrate`], and also checks each record against standard keywords.
     pub(crate) fn migrate_checked(
         &mut self,
         records: &Records,

@@ -1,11 +1,11 @@
-//! Writing files of datasets, blobs and flat tensors.
+//! Writes files of datasets, blobs and dense tensors.
 //!
-//! Records and heaps grow at the same time, and formats whose header comes first want to know of all
-//! lengths before a byte is written. So each goes to a temporary file without a name in the target's
-//! folder, and [`Build::finish`] puts them together: the disk needs room for the data twice.
+//! Records and heaps grow at the same time, and formats with the header at the start need all lengths before the first
+//! byte is written. Therefore each is kept in an unnamed temporary file in the target's folder, and [`Build::finish`]
+//! puts them together: the disk needs room for the data twice.
 //!
-//! Memory stays below 128 MiB, whatever the number of cores and records, plus the schema, the longest
-//! record with what it points at, and twice the longest line for [`DatasetWriter::lines`].
+//! Memory use stays below 128 MiB for any number of cores and records, plus the schema, the longest record with its
+//! heap data, and twice the longest line for [`DatasetWriter::lines`].
 //!
 //! JSON lines are encoded in batches on several threads, each batch with its own heap, and joined in order; the
 //! entries of a batch are then shifted by the start of its heap.
@@ -44,9 +44,9 @@ pub(crate) use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
-/// Dropped before [`Build::finish`], it leaves nothing behind. What it handed out to be filled has to be given to
-/// [`Build::add`] before, or `finish` fails.
+/// A file of datasets, blobs and dense tensors under construction, in any format that supports them. Dropping it before
+/// [`Build::finish`] leaves no file. Each dataset and blob that it begins must be given to [`Build::add`] or discarded
+/// before, or `finish` fails.
 ///
 /// ```no_run
 /// # fn main() -> holdall_core::Result<()> {
@@ -65,7 +65,7 @@ use std::path::PathBuf;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "there is no file before `finish`"]
+#[must_use = "the file is only written by `finish`"]
 pub struct Build {
     path: PathBuf,
     folder: PathBuf,
@@ -81,26 +81,27 @@ pub struct Build {
 /// The schema of the file.
 struct FileSchema {
     json: Value,
-    /// As its author wrote it.
+    /// The text that the author wrote.
     text: String,
     compiled: Schema,
 }
 
-/// What helps where a format has no records and blobs.
-const HOLDERS: &str = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
+/// The hint for formats that do not support records and blobs.
+const HOLDERS: &str =
+    "write Metatensor (`.mt`) or zTensor (`.zt`), which support records and blobs";
 
-/// What a [`Build`] wrote.
+/// The result of a [`Build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildReport {
-    /// Tensors, datasets and blobs.
+    /// The number of tensors, including datasets and blobs.
     pub tensors: u64,
-    /// Bytes of the file.
+    /// The length of the file in bytes.
     pub target_len: u64,
 }
 
-/// A dataset or a blob that has all it shall have.
-#[must_use = "it is in no file before `Build::add`"]
+/// A dataset or a blob that is complete.
+#[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct FinishedTensor {
     promise: Option<Promise>,
     kind: String,
@@ -111,7 +112,7 @@ pub struct FinishedTensor {
 }
 
 impl FinishedTensor {
-    /// What it is as a tensor of a file: its name, and its components with their bytes.
+    /// Returns the description of the tensor: its name, and its components with their lengths.
     pub fn spec(&self) -> TensorSpec {
         let components = self.components.iter().map(|(role, dtype, spool)| {
             ComponentSpec::new(Role::from_name(role), *dtype, spool.len())
@@ -120,10 +121,10 @@ impl FinishedTensor {
         TensorSpec { components, ..spec(&self.name, self.layout, self.count, self.kind.clone()) }
     }
 
-    /// The bytes of each component, in the order of its [`Part::spec`].
+    /// Returns a reader of the bytes of each component, in the order of [`FinishedTensor::spec`].
     ///
     /// # Errors
-    /// Io.
+    /// Returns an I/O error.
     pub fn into_readers(self) -> Result<Vec<impl Read + Send + Sync + 'static>> {
         self.promise.into_iter().for_each(Promise::keep);
         self.components.into_iter().map(|(_, _, spool)| spool.reader(Work::default())).collect()
@@ -131,10 +132,10 @@ impl FinishedTensor {
 }
 
 impl Build {
-    /// Begins a file that appears at `path` when [`Build::finish`] succeeds.
+    /// Creates a file that appears at `path` when [`Build::finish`] succeeds.
     ///
     /// # Errors
-    /// As [`Writer::create`].
+    /// Returns the same errors as [`Writer::create`].
     pub fn create(path: impl AsRef<std::path::Path>, options: &WriteOptions) -> Result<Build> {
         let path = path.as_ref();
         let format = options.format_for(path).map_err(|e| e.without_advice().with_hint(HOLDERS));
@@ -154,19 +155,20 @@ impl Build {
         })
     }
 
-    /// Writes what this schema describes: [`Build::dataset`] and [`Build::blob`] find their kinds in it,
-    /// and the file has it.
+    /// Sets the schema of the file. [`Build::dataset`] and [`Build::blob`] look up their kinds in it, and it is written
+    /// to the file.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn with_schema(self, schema: &Value) -> Result<Build> {
         self.with_text(&schema.to_string())
     }
 
-    /// As [`Build::with_schema`]; the file has the schema as its author wrote it, with the order of all keywords.
+    /// Sets the schema of the file like [`Build::with_schema`], and writes its original text, with the order of all
+    /// keywords.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn with_document(self, schema: &Document) -> Result<Build> {
         self.with_text(&schema.text).map_err(|e| e.in_source(&schema.name))
     }
@@ -180,19 +182,19 @@ impl Build {
         Ok(self)
     }
 
-    /// What schemas, and records on their way into the file, may ask for.
+    /// Sets the limits for schemas and records.
     pub fn with_limits(mut self, limits: SchemaLimits) -> Build {
         self.limits = limits;
         self
     }
 
-    /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
-    /// its records, or to [`DatasetWriter::discard`]: [`Build::finish`] fails otherwise. Several may be filled at the same
-    /// time, on several threads.
+    /// Begins the dataset that the schema has at the path `name`. Call [`Build::add`] with it when its records have
+    /// been added, or [`DatasetWriter::discard`]; otherwise [`Build::finish`] fails. Several datasets can be filled at
+    /// the same time, on several threads.
     ///
     /// # Errors
-    /// `records/node` where the schema has no dataset there; the `schema/…` rules; Unsupported where the
-    /// format has no datasets.
+    /// Returns `records/node` if the schema has no dataset at this path, an error of the `schema/…` rules if the schema
+    /// is invalid, or an unsupported error if the format has no datasets.
     pub fn dataset(&self, name: &str) -> Result<DatasetWriter> {
         let (schema, pointer) = match self.node(name)? {
             (schema, Node::Dataset { pointer, .. }) => (schema, pointer),
@@ -205,11 +207,12 @@ impl Build {
         Ok(self.dataset_of(name, &kind)?.with_kind_text(text))
     }
 
-    /// Begins a dataset of records of that schema. A value has its keywords and properties sorted; [`Build::dataset_for`] keeps their
-    /// order.
+    /// Begins a dataset with this schema of a record. The keywords and properties of a JSON value are sorted;
+    /// [`Build::dataset_for`] keeps their order.
     ///
     /// # Errors
-    /// The `schema/…` rules; Unsupported where the format has no datasets.
+    /// Returns an error of the `schema/…` rules if the schema is invalid, or an unsupported error if the format has no
+    /// datasets.
     pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
         let kind = normal(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
@@ -218,11 +221,12 @@ impl Build {
             .map_err(|e| e.in_tensor(name))
     }
 
-    /// Begins the dataset that a schema is for: that of a record stands at `path`, or `records`; that of a
-    /// file, which the new file gets too, says itself where its dataset is, and `path` chooses one of several.
+    /// Begins the dataset that `schema` describes. The dataset for a schema of a record is at `path`, or called
+    /// `records`. A schema of a file is also written to the new file; it contains the dataset's path itself, and `path`
+    /// chooses one of several datasets.
     ///
     /// # Errors
-    /// `records/which-dataset`; as [`Build::with_schema`] and [`Build::dataset`].
+    /// Returns `records/which-dataset`, and the errors of [`Build::with_schema`] and [`Build::dataset`].
     pub fn dataset_for(
         self,
         schema: &Document,
@@ -248,7 +252,8 @@ impl Build {
     /// Begins the blob that the schema has at the path `name`: see [`Build::dataset`].
     ///
     /// # Errors
-    /// `records/node` where the schema has no blob there; Unsupported where the format has no blobs.
+    /// Returns `records/node` if the schema has no blob at this path, or an unsupported error if the format has no
+    /// blobs.
     pub fn blob(&self, name: &str) -> Result<BlobWriter> {
         match self.node(name)? {
             (_, Node::Blob { content, .. }) => self.blob_of(name, *content),
@@ -256,21 +261,21 @@ impl Build {
         }
     }
 
-    /// Begins a blob of that content.
+    /// Begins a blob with this content type.
     ///
     /// # Errors
-    /// Unsupported where the format has no blobs.
+    /// Returns an unsupported error if the format has no blobs.
     pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
         self.check_format(name, BLOB, &blob::kind(content))?;
         let blob = BlobWriter::new(name, content, &self.folder, &self.limits);
         Ok(blob.promised(self.begun.promise(name)))
     }
 
-    /// Begins the blob `name`: that of the file's schema where it has a blob there, otherwise one of `content`.
+    /// Begins the blob `name`, with the content type that the file's schema has at this path, otherwise with `content`.
     ///
     /// # Errors
-    /// `records/node` where the schema has a blob of another content there; Misuse where nothing says what it
-    /// holds (`records/which-content`); Unsupported where the format has no blobs.
+    /// Returns `records/node` if the schema has a blob of another content type at this path, `records/which-content` if
+    /// neither the schema nor `content` gives a content type, or an unsupported error if the format has no blobs.
     pub fn blob_for(&self, name: &str, content: Option<Content>) -> Result<BlobWriter> {
         let own = match self.node(name) {
             Ok((_, Node::Blob { content, .. })) => Some(*content),
@@ -278,33 +283,35 @@ impl Build {
         };
         match (own, content) {
             (Some(own), Some(content)) if own != content => {
-                let message = format!("the schema has a blob of {own} here, not of {content}");
+                let message =
+                    format!("the schema has a blob of {own} at this path, not of {content}");
                 Err(NODE.broken(message).in_tensor(name))
             }
             (Some(content), _) | (None, Some(content)) => self.blob_of(name, content),
             (None, None) => {
-                let message = "nothing says what the runs of the blob hold";
+                let message = "the content type of the blob is not known";
                 Err(WHICH_CONTENT.broken(message).in_tensor(name))
             }
         }
     }
 
-    /// Takes a dataset or a blob.
+    /// Adds a dataset or a blob.
     ///
     /// # Errors
-    /// `write/same-name`, Unsupported where the format cannot hold it, Io.
+    /// Returns `write/same-name` if the file already has a tensor of this name, an unsupported error if the format does
+    /// not support it, or an I/O error.
     pub fn add(&mut self, part: impl Into<FinishedTensor>) -> Result<()> {
         self.add_with(part, &Attributes::new())
     }
 
-    /// As [`Build::add`], with attributes besides those that say what the dataset or the blob is.
+    /// Adds a dataset or a blob with further attributes, besides those of the dataset or blob itself.
     pub(crate) fn add_with(
         &mut self,
         part: impl Into<FinishedTensor>,
         attributes: &Attributes,
     ) -> Result<()> {
         let mut part = part.into();
-        // Whether or not it can be taken: what is told is not lost in silence.
+        // Fulfils the obligation even if adding fails, because the error is returned to the caller anyway.
         part.promise.take().into_iter().for_each(Promise::keep);
         let mut spec = part.spec();
         for (key, value) in attributes.iter() {
@@ -317,11 +324,12 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
-    /// Takes a tensor of any layout: `components` are the decoded bytes of each component with bytes of
-    /// its own, in order. They are kept on the disk.
+    /// Adds a tensor of any layout. `components` are the decoded bytes of each component that has bytes, in order. The
+    /// bytes are kept on disk.
     ///
     /// # Errors
-    /// As [`Build::add`]; `write/length`.
+    /// Returns the errors of [`Build::add`], and `write/length` if a component does not have the length that `spec`
+    /// states.
     pub fn tensor(&mut self, spec: TensorSpec, components: &[&[u8]]) -> Result<()> {
         let mut bytes = components.iter();
         let mut feeds = Vec::new();
@@ -335,10 +343,10 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
-    /// Takes a tensor of one component that [`Build::finish`] reads from `from`.
+    /// Adds a tensor of one component. [`Build::finish`] reads its bytes from `from`.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn tensor_from(
         &mut self,
         spec: TensorSpec,
@@ -347,30 +355,31 @@ impl Build {
         self.fed(spec, ComponentSource::Reader(Box::new(from)))
     }
 
-    /// Takes a tensor, a dataset or a blob of an open file as it is.
+    /// Adds a copy of a tensor, dataset or blob of an open file.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn copy(&mut self, tensor: &Tensor) -> Result<()> {
         self.copy_as(tensor, tensor.name())
     }
 
-    /// The same, under another name.
+    /// Adds a copy of a tensor, dataset or blob of an open file, under another name.
     ///
     /// # Errors
-    /// As [`Build::add`].
+    /// Returns the same errors as [`Build::add`].
     pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         name.clone_into(&mut item.spec.name);
         self.push(item)
     }
 
-    /// Takes a tensor of one component, which comes from an open file in another form.
+    /// Adds a tensor of one component that `feed` provides.
     pub(crate) fn fed(&mut self, spec: TensorSpec, feed: ComponentSource) -> Result<()> {
         self.push(Item { spec, feeds: vec![feed], keep: CopyMode::Nothing })
     }
 
-    /// As [`Build::copy`], as what `spec` says: another name, and another shape of as many elements.
+    /// Adds a copy of a tensor with the name and shape of `spec`. The shape must have as many elements as that of the
+    /// tensor.
     pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         spec.name.clone_into(&mut item.spec.name);
@@ -378,10 +387,10 @@ impl Build {
         self.push(item)
     }
 
-    /// Checks that what it has so far could stand in a file under its schema, whatever its format.
+    /// Checks that the tensors added so far fit the schema, regardless of the file's format.
     ///
     /// # Errors
-    /// `metatensor/schema-fit` and the like.
+    /// Returns `metatensor/schema-fit` or a similar error if they do not.
     pub(super) fn check_fit(&self) -> Result<()> {
         let Some(FileSchema { json: schema, .. }) = &self.schema else { return Ok(()) };
         let specs: Vec<TensorSpec> = self.items.iter().map(|item| item.spec.clone()).collect();
@@ -391,14 +400,15 @@ impl Build {
     /// Writes the file and publishes it.
     ///
     /// # Errors
-    /// `build/not-added` where a dataset or a blob was begun, and neither added nor discarded; Unsupported where the
-    /// format cannot hold all of it together (`metatensor/schema-fit`, say); Io; `write/length`. What was at the path
-    /// stays then.
+    /// Returns `build/not-added` if a dataset or blob was begun, but neither added nor discarded; an unsupported error
+    /// if the format cannot represent the file (for example `metatensor/schema-fit`); an I/O error; or `write/length`.
+    /// After an error, an existing file at the path is unchanged.
     pub fn finish(self) -> Result<BuildReport> {
         self.finish_from(|_, _| Ok(())).map(|(report, ())| report)
     }
 
-    /// As [`Build::finish`], unless `check` finds something missing in the record of what was written.
+    /// Writes and publishes the file like [`Build::finish`], unless `check` returns an error about the report of what
+    /// was written.
     pub(crate) fn finish_from<T>(
         self,
         check: impl FnOnce(&Record, TieRule) -> Result<T>,
@@ -434,7 +444,7 @@ impl Build {
         Ok(ComponentSource::Reader(Box::new(spool.reader(self.options.work.clone())?)))
     }
 
-    /// Refuses early what the format cannot hold.
+    /// Refuses a dataset or blob early if the format does not support it.
     fn check_format(&self, name: &str, layout: &'static str, kind: &Value) -> Result<()> {
         let mut spec = spec(name, layout, 0, kind.to_string());
         let roles: &[(&str, DType)] = match layout {
@@ -457,7 +467,7 @@ impl Build {
         self.encoder.check_tensor(&spec).map_err(refused)
     }
 
-    /// What the schema has at a path.
+    /// Looks up what the schema has at a path.
     fn node(&self, name: &str) -> Result<(&FileSchema, &Node)> {
         let Some(file_schema) = &self.schema else {
             let e = NODE.broken("the file has no schema").in_tensor(name);
@@ -481,7 +491,7 @@ impl Build {
     }
 }
 
-/// A tensor of that layout without components.
+/// Returns the description of a tensor with this layout and without components.
 pub(crate) fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
     let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {

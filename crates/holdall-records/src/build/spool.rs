@@ -1,4 +1,4 @@
-//! Bytes that wait on the disk, or in memory where there are few, until their number is known.
+//! Bytes that are kept on disk, or in memory if there are few, until their number is known.
 
 use super::window::Window;
 use holdall_core::Result;
@@ -9,20 +9,20 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes in memory before they go to the file.
+/// Number of bytes to keep in memory before they are written to the file.
 const BUFFER: usize = 1 << 20;
 
-/// Bytes that grow.
+/// A growing sequence of bytes.
 pub(crate) struct Spool {
     folder: PathBuf,
     file: Option<File>,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     flushed: u64,
     buffer: Vec<u8>,
 }
 
 impl Spool {
-    /// Nothing yet; the file will be in that folder.
+    /// Creates an empty spool. Its file will be in `folder`.
     pub(super) fn new(folder: &Path) -> Spool {
         Spool { folder: folder.to_owned(), file: None, flushed: 0, buffer: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes away what was appended after there were `len` bytes.
+    /// Removes the bytes that were appended after the first `len` bytes.
     fn truncate(&mut self, len: u64) -> Result<()> {
         if let Some(kept) = len.checked_sub(self.flushed) {
             self.buffer.truncate(kept as usize);
@@ -63,7 +63,7 @@ impl Spool {
         self.buffer.clear();
         if let Some(file) = &mut self.file {
             let cut = file.set_len(len).and_then(|()| file.seek(SeekFrom::Start(len)));
-            cut.map_err(|e| io(e, "cutting a temporary file"))?;
+            cut.map_err(|e| io(e, "truncating a temporary file"))?;
         }
         self.flushed = len;
         Ok(())
@@ -91,7 +91,7 @@ impl Spool {
         Ok(())
     }
 
-    /// A range of the bytes, which lies inside.
+    /// Returns a range of the bytes. The range must be in bounds.
     pub(crate) fn range(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
         let mut out = vec![0; range.end.saturating_sub(range.start) as usize];
         let in_file = self.flushed.saturating_sub(range.start).min(out.len() as u64) as usize;
@@ -107,7 +107,7 @@ impl Spool {
         Ok(out)
     }
 
-    /// All the bytes, from the first.
+    /// Returns a reader of all bytes.
     pub(super) fn reader(mut self, work: Work) -> Result<Reader> {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(0)).map_err(|e| io(e, "reading a temporary file"))?;
@@ -117,10 +117,10 @@ impl Spool {
     }
 }
 
-/// Gives back what a [`Spool`] took.
+/// A reader of the bytes of a [`Spool`].
 pub(super) struct Reader {
     file: Option<File>,
-    /// Bytes of the file that are left.
+    /// Number of bytes left in the file.
     left: u64,
     rest: std::io::Cursor<Vec<u8>>,
     work: Work,
@@ -145,10 +145,10 @@ impl Read for Reader {
     }
 }
 
-/// A heap that waits on the disk.
+/// A heap that is kept on disk.
 pub(super) struct SpoolHeap {
     pub(super) spool: Spool,
-    /// What is remembered to be used again, if anything.
+    /// The recently appended bytes that can be shared, if sharing is on.
     pub(super) window: Option<Window>,
 }
 
@@ -157,7 +157,7 @@ impl SpoolHeap {
         SpoolHeap { spool: Spool::new(folder), window: None }
     }
 
-    /// Takes away what was appended after there were `len` bytes, because it belongs to nothing.
+    /// Removes the bytes that were appended after the first `len` bytes, because their record failed.
     pub(super) fn truncate(&mut self, len: u64) -> Result<()> {
         if self.spool.len() != len {
             self.spool.truncate(len)?;

@@ -1,15 +1,15 @@
-//! Bytes that were put into a heap lately, to be shared by those that are equal.
+//! Recently appended bytes of a heap, which equal bytes can share.
 
 use std::collections::HashMap;
 
-/// Bytes in each half of a window.
+/// Number of bytes in each half of a window.
 const HALF: usize = 8 << 20;
-/// Longer runs are not remembered.
+/// Length of the longest run of bytes that is remembered.
 const LONGEST: usize = 64 << 10;
-/// What an entry costs beside its bytes, about.
+/// Approximate memory of an entry in addition to its bytes.
 const ENTRY: usize = 64;
 
-/// Two halves: when the newer is full, the older is forgotten. About 16 MiB in all.
+/// Two halves: when the newer one is full, the older one is discarded. About 16 MiB in total.
 #[derive(Default)]
 pub(super) struct Window {
     newer: HashMap<Box<[u8]>, u64>,
@@ -18,7 +18,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Where those bytes are, at a multiple of `align`.
+    /// Returns the offset of equal bytes, if it is a multiple of `align`.
     pub(super) fn find(&self, bytes: &[u8], align: u32) -> Option<u64> {
         if bytes.len() > LONGEST {
             return None;
@@ -27,7 +27,7 @@ impl Window {
         found.filter(|offset| offset.is_multiple_of(u64::from(align.max(1))))
     }
 
-    /// Notes where those bytes are.
+    /// Remembers the offset of these bytes.
     pub(super) fn keep(&mut self, bytes: &[u8], offset: u64) {
         if bytes.len() > LONGEST {
             return;
@@ -41,7 +41,7 @@ impl Window {
         self.newer.insert(bytes.into(), offset);
     }
 
-    /// Forgets all.
+    /// Discards everything.
     pub(super) fn forget(&mut self) {
         *self = Window::default();
     }

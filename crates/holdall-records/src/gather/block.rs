@@ -1,4 +1,4 @@
-//! Parts of a block of records, one after the other: loops without a branch, and without an outcome, for each value.
+//! Gathers a member of a block of consecutive records: loops without a branch or early exit for each value.
 
 use super::plan::{Content, Job, Slot};
 use super::views::{Long, view};
@@ -7,50 +7,50 @@ use holdall_schema::{Accessor, Entry};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Records that lie one after the other.
+/// Consecutive records.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'b> {
     pub(super) bytes: &'b [u8],
     pub(super) count: usize,
-    /// Bytes from one to the next, 1 at the least.
+    /// Distance from one record to the next in bytes, at least 1.
     pub(super) stride: usize,
 }
 
-/// What their entries point into.
+/// The heap that the records' entries refer to.
 pub(super) struct Heap<'h> {
     pub(super) len: u64,
     /// All of it, for views.
     pub(super) bytes: &'h [u8],
-    /// Bytes that views may still be of.
+    /// Number of heap bytes that may still be checked for views.
     pub(super) left: AtomicU64,
-    /// Most levels of JSON.
+    /// Largest nesting depth of JSON.
     pub(super) depth: usize,
 }
 
-/// Where a part of them goes.
+/// The destination of a gathered member.
 pub(super) struct Out<'o> {
-    /// A bit for each that is there.
+    /// A bit for each record, set if it has the member.
     pub(super) there: Option<&'o mut [u8]>,
     pub(super) values: &'o mut [u8],
-    /// Where in the heap views count from.
+    /// The heap offset from which views count.
     pub(super) base: u64,
 }
 
-/// What was found of a part in a block.
+/// The findings about a member in a block.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// Some bytes of it are wrong.
+    /// Whether any value is invalid.
     pub(super) is_wrong: bool,
     pub(super) absent: usize,
-    /// Bytes in the heap.
+    /// Number of bytes in the heap.
     pub(super) len: u64,
-    /// Where they lie there, if they do so one after the other.
+    /// Their offset in the heap, if they are consecutive.
     pub(super) start: Option<u64>,
-    /// Those of views that point at them.
+    /// The heap bytes that views refer to.
     pub(super) long: Long,
 }
 
-/// Memory of a thread.
+/// Reused memory of a thread.
 #[derive(Default)]
 pub(super) struct Scratch {
     there: Vec<u8>,
@@ -58,7 +58,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Gathers a part of each record.
+    /// Gathers a member of each record.
     pub(super) fn gather(
         &mut self,
         slot: &Slot,
@@ -122,7 +122,7 @@ impl Scratch {
         seen
     }
 
-    /// The entries of a part, those of what is absent empty.
+    /// Returns the entries of a member. Entries of absent members are empty.
     pub(super) fn entries(
         &mut self,
         slot: &Slot,
@@ -135,7 +135,7 @@ impl Scratch {
 }
 
 impl Heap<'_> {
-    /// Whether runs that lie in the heap are what they should be. Not looked at where they are more than may be gathered.
+    /// Returns `true` if the runs in the heap have valid content. Does not check more bytes than may be gathered.
     fn has(&self, content: Content, entries: &[u8], there: Option<&[u8]>, seen: &Seen) -> bool {
         let rest = |left: u64| left.checked_sub(seen.len);
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_err() {
@@ -150,7 +150,8 @@ impl Heap<'_> {
     }
 }
 
-/// Whether runs are what they should be, but those that are not there; `whole` is all of them, where they lie one after the other.
+/// Returns `true` if all runs have valid content. Empty runs of absent members are skipped. `whole` is all runs, if
+/// they are consecutive.
 pub(super) fn is_of<'r>(
     content: Content,
     whole: Option<&[u8]>,
@@ -158,7 +159,7 @@ pub(super) fn is_of<'r>(
     is_there: impl Fn(usize) -> bool,
     depth: usize,
 ) -> bool {
-    // Of a text that is cut inside a character.
+    // True for a text that starts inside of a UTF-8 character.
     let is_cut = |run: &[u8]| run.first().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     match (content, whole) {
         (Content::Any, _) => true,
@@ -171,7 +172,7 @@ pub(super) fn is_of<'r>(
     }
 }
 
-/// A byte for each record, 1 where it has the part; `None` where all have.
+/// Returns a byte for each record, 1 if it has the member. Returns `None` if all records have it.
 fn there_of<'s>(
     part: &Accessor,
     block: Block<'_>,
@@ -192,7 +193,7 @@ fn entries(slot: &Slot, block: Block<'_>, there: Option<&[u8]>, out: &mut Vec<u8
     clear(out, Entry::LEN, there);
 }
 
-/// Looks at entries, one after the other; `with` has each, and how many bytes they have so far.
+/// Follows entries; calls `with` for each, with the number of heap bytes up to and including it.
 #[inline]
 fn follow(entries: &[u8], heap: u64, seen: &mut Seen, mut with: impl FnMut(Entry, u64)) {
     let entries = entries.as_chunks().0;
@@ -217,7 +218,7 @@ fn resized(bytes: &mut Vec<u8>, len: usize) {
     bytes.resize(len, 0);
 }
 
-/// Copies `size` bytes of each record, from `start` on, each to the next `width`.
+/// Copies `size` bytes of each record, from byte `start` on, to slots of `width` bytes.
 fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8]) {
     let records = block.bytes.get(start..).unwrap_or_default().chunks(block.stride);
     match (size, width) {
@@ -243,7 +244,7 @@ fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
     }
 }
 
-/// What is absent is zero.
+/// Sets absent values to zero.
 fn clear(out: &mut [u8], width: usize, there: Option<&[u8]>) {
     let Some(there) = there else { return };
     for (slot, there) in out.chunks_exact_mut(width.max(1)).zip(there) {
@@ -253,7 +254,7 @@ fn clear(out: &mut [u8], width: usize, there: Option<&[u8]>) {
     }
 }
 
-/// Whether all these numbers are less than `most`.
+/// Returns `true` if all of these numbers are less than `most`.
 pub(super) fn is_below(numbers: &[u8], width: usize, most: u32) -> bool {
     let greatest = match width {
         1 => numbers.iter().copied().max().map(u32::from),
@@ -263,7 +264,7 @@ pub(super) fn is_below(numbers: &[u8], width: usize, most: u32) -> bool {
     greatest.is_none_or(|greatest| greatest < most)
 }
 
-/// A bit for each byte, which are 0 or 1, the lowest first.
+/// Packs bytes, each 0 or 1, into bits, lowest bit first.
 pub(super) fn pack(bytes: &[u8], out: &mut [u8]) {
     let (eights, rest) = bytes.as_chunks::<8>();
     for (slot, eight) in out.iter_mut().zip(eights) {
@@ -277,6 +278,6 @@ pub(super) fn pack(bytes: &[u8], out: &mut [u8]) {
 }
 
 fn packed(eight: [u8; 8]) -> u8 {
-    // Each of the bits of the factor moves one of the bytes into the last, to a place of its own.
+    // The multiplication moves the lowest bit of each byte to its own bit of the highest byte.
     (u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

@@ -1,4 +1,4 @@
-//! Columns of what was gathered.
+//! Builds columns from gathered values.
 
 use super::fill::Filled;
 use super::plan::{ColumnKind, END, Shape};
@@ -57,11 +57,11 @@ impl Gatherer<'_> {
         shapes.into_iter().map(|shape| self.column(shape, len, filled)).collect()
     }
 
-    /// Values of a type that lie one after the other, as elements of arrays do.
+    /// Returns a column of consecutive values of a type, such as the elements of arrays.
     fn elements(&mut self, data: ColumnBytes, items: TypeId) -> Found<Gathered> {
         let schema = self.records.schema();
         let extent = schema.extent(items)?;
-        // Of records or a heap that are in memory.
+        // The values are part of records or of a heap in memory, so the sizes fit in `usize`.
         let (size, stride) = (extent.size as usize, extent.stride.max(1) as usize);
         let len = data.as_ref().len() / stride;
         let is_plain = matches!(schema.ty(items).kind, Kind::Scalar(s) if s != Scalar::Boolean);
@@ -72,7 +72,7 @@ impl Gatherer<'_> {
         self.columns(&rows, items, &[Path::root()])?.pop().ok_or(Wrong::Bytes)
     }
 
-    /// The keys of unions with these tags, of which `there` has a bit for each that is there.
+    /// Returns the keys of unions with these tags. `there` has a bit for each union, set if it is present.
     fn keys(&mut self, union: &Union, tags: &[u8], there: Option<&[u8]>) -> Result<Values> {
         let width = union.width.bytes() as usize;
         let len = tags.len() / width;
@@ -94,7 +94,7 @@ impl Gatherer<'_> {
     }
 }
 
-/// The elements of tensors, `count` in each of `len`.
+/// Returns the elements of `len` tensors with `count` elements each.
 pub(crate) fn tensor(
     data: ColumnBytes,
     dtype: TensorDType,
@@ -123,12 +123,12 @@ pub(crate) fn tensor(
     Ok(whole(total, Values::Numbers(ColumnBytes::Own(codes))))
 }
 
-/// Values that are all there.
+/// Returns a column without absent values.
 fn whole(len: usize, values: Values) -> Gathered {
     Gathered { len, absent: 0, there: None, values }
 }
 
-/// Numbers at an address that suits them.
+/// Returns numbers at an aligned address; copies them if necessary.
 fn aligned(data: ColumnBytes, width: usize) -> Result<ColumnBytes> {
     let is_aligned = |bytes: &[u8]| (bytes.as_ptr() as usize).is_multiple_of(width.clamp(1, 8));
     match data {
@@ -141,7 +141,7 @@ fn aligned(data: ColumnBytes, width: usize) -> Result<ColumnBytes> {
     }
 }
 
-/// So many bits from a bit on.
+/// Returns `bits` bits, starting at bit `start`.
 fn code(bytes: &[u8], start: usize, bits: usize) -> u8 {
     let [low, high] = [0, 1].map(|next| bytes.get(start / 8 + next).copied().unwrap_or(0));
     (u16::from_le_bytes([low, high]) >> (start % 8)) as u8 & ((1 << bits) - 1)

@@ -1,4 +1,4 @@
-//! Blocks one beside the other, then what their entries point at.
+//! Gathers blocks on several threads, then the heap bytes that their entries refer to.
 
 use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
 use super::plan::{END, Job, Slot};
@@ -13,41 +13,41 @@ use std::ops::Range;
 use std::slice::ChunksMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of records in a block: they stay in the cache while one member after the other is taken of them.
+/// Bytes of records in a block: small enough to stay in the cache while all members are gathered from it.
 const BLOCK: usize = 128 << 10;
-/// Of fewer bytes of records than this a second thread is not worth starting.
+/// With fewer bytes of records than this, a second thread is not worth starting.
 const FEW: usize = 1 << 20;
-/// Bytes of the heap that are read together.
+/// Number of heap bytes that are read together.
 const TOGETHER: u64 = 16 << 20;
 
-/// What was gathered in a slot.
+/// The gathered values of a slot.
 #[derive(Default)]
 pub(super) struct Filled {
     pub(super) there: Option<Bytes>,
     pub(super) absent: usize,
-    /// Numbers, bits, views, or where runs end.
+    /// Numbers, bits, views, or the ends of runs.
     pub(super) values: ColumnBytes,
-    /// The bytes of runs, or what views point into.
+    /// The bytes of runs, or the bytes that views refer to.
     pub(super) runs: ColumnBytes,
 }
 
-/// The bytes of a block's runs: in the heap as they are wanted, or to be copied.
+/// The bytes of a block's runs: directly in the heap, or to be copied.
 enum Runs<'r> {
     There(&'r [u8]),
     Copied(&'r mut [u8]),
 }
 
 impl Gatherer<'_> {
-    /// Gathers what is in these slots, in order.
+    /// Gathers the values of these slots, in order.
     pub(super) fn fill(&mut self, slots: &[Slot], rows: &Rows<'_>) -> Found<Vec<Filled>> {
         let (count, stride) = (rows.count, rows.stride.max(1));
-        // Eight records have a byte of bits.
+        // A multiple of eight records, so that each block has whole bytes of bits.
         let every = (BLOCK / stride).clamp(8, 8192).next_multiple_of(8);
         let work = match rows.bytes.len() < FEW {
             true => self.work.clone().with_threads(1),
             false => self.work.clone(),
         };
-        // Records without bytes may be any number.
+        // Records without bytes can be any number, so the count is limited separately.
         self.take(count, 1)?;
         let mut out = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -56,7 +56,7 @@ impl Gatherer<'_> {
             self.take(len, 1)?;
             self.take(bits, 1)?;
             let mut values = reuse::take(len)?;
-            // What is not written to below.
+            // Zeroes the bytes that are not written below.
             match slot.job {
                 Job::Ends { .. } => values.as_mut()[..END].fill(0),
                 Job::Numbers { size, width, .. } if size < width => values.as_mut().fill(0),
@@ -117,7 +117,8 @@ impl Gatherer<'_> {
         Ok(filled)
     }
 
-    /// The bytes that entries point at. `ends` are those of each block, from its start; they become those of all.
+    /// Gathers the heap bytes that entries refer to. `ends` are counted from the start of each block before the call,
+    /// and from the start of all blocks after it.
     fn follow(
         &mut self,
         slot: &Slot,
@@ -144,7 +145,7 @@ impl Gatherer<'_> {
         let bits = (0..).map(|at| there.and_then(|there| there.get(at * every / 8..)));
         let of_blocks = blocks.iter().zip(seen).zip(ends.chunks_mut(every * END)).zip(bits);
         for (((block, seen), ends), there) in of_blocks {
-            // No more than of all together, which are in memory.
+            // At most the number of bytes of all blocks together, which are in memory.
             let len = seen.len as usize;
             let runs = match lying.split_at_checked(len) {
                 Some((own, rest)) => {
@@ -187,7 +188,7 @@ impl Gatherer<'_> {
     }
 }
 
-/// The pieces of a slot's memory that blocks of so many records have.
+/// Splits a slot's memory into the pieces of blocks of `every` records.
 fn pieces<'p>(
     slot: &Slot,
     (there, values): &'p mut (Buffer, Buffer),
@@ -204,7 +205,7 @@ fn pieces<'p>(
     (there, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
 }
 
-/// Where runs lie in the heap, if they do so one after the other.
+/// Returns the range of the runs in the heap, if they are consecutive.
 fn together(seen: &[&Seen]) -> Option<Range<u64>> {
     let mut all = None;
     for seen in seen.iter().filter(|seen| seen.len > 0) {
@@ -218,7 +219,7 @@ fn together(seen: &[&Seen]) -> Option<Range<u64>> {
     Some(all.unwrap_or(0..0))
 }
 
-/// Copies what the entries of a block point at, which is in the heap.
+/// Copies the heap bytes that the entries of a block refer to.
 fn bring(
     records: &Records,
     slot: &Slot,
@@ -260,7 +261,7 @@ fn bring(
     }
 }
 
-/// The runs that end there.
+/// Returns an iterator over runs with these ends.
 fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let mut start = 0;
     ends.as_chunks().0.iter().map(move |end| {

@@ -1,9 +1,10 @@
-//! Members of records gathered as columns, as Arrow and NumPy have them: all code that takes columns takes these.
+//! Gathers members of records as columns, in the layout of Arrow and NumPy. Everything that converts records to columns
+//! uses this module.
 //!
-//! The records of a batch lie one after the other. They are gone over in blocks that stay in the processor's cache, all members of
-//! a block together, on several threads. What lies in the heap takes a second turn, once it is known how much it is; where it
-//! lies there in the order of the records, it is not copied. Blocks only find out that something is wrong; what it is, the
-//! record is asked then.
+//! The records of a batch are consecutive. They are processed in blocks that fit into the processor's cache, all
+//! members of a block together, on several threads. Heap data is gathered in a second pass, when its length is known;
+//! heap data that is in the order of the records is not copied. The passes over blocks only detect that a value is
+//! invalid; the error is then found by reading the record.
 
 mod block;
 mod columns;
@@ -28,15 +29,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A column: a value for each record, or for each element of an array in one.
+/// A column: a value for each record, or for each element of an array.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Gathered {
-    /// How many values there are.
+    /// The number of values.
     pub len: usize,
-    /// How many of them are absent: zeros, and nothing in the heap.
+    /// The number of absent values. They are zero, or empty runs.
     pub absent: usize,
-    /// A bit for each that is there, the lowest of a byte first; `None` where all are.
+    /// A bit for each value, set if it is present, lowest bit of a byte first. `None` if all are present.
     pub there: Option<Bytes>,
     /// The values.
     pub values: Values,
@@ -46,31 +47,32 @@ pub struct Gathered {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Values {
-    /// A bit for each boolean, the lowest of a byte first.
+    /// A bit for each boolean, lowest bit of a byte first.
     Bits(ColumnBytes),
-    /// Numbers, one after the other; of less than a byte a byte each.
+    /// Consecutive numbers. Those of less than a byte take a byte each.
     Numbers(ColumnBytes),
-    /// The places of an enum's strings, as wide as they are stored.
+    /// The indices of enum values, in the width in which they are stored.
     Places(ColumnBytes, Enum),
-    /// Where texts, or runs of bytes, end: one more `i64` than there are values, the first 0. And their bytes.
+    /// Texts or runs of bytes: the ends of the runs, which are one more `i64` than there are values, starting with 0;
+    /// and their bytes.
     Runs(Bytes, Bytes),
-    /// Texts, or runs of bytes, as views of Arrow's: sixteen bytes for each, with a short one in them. And the buffers, of less than
-    /// 2 GiB each, in which the others lie.
+    /// Texts or runs of bytes as Arrow views: sixteen bytes for each, which contain a short text; and the buffers of
+    /// less than 2 GiB each that contain the other texts.
     Views(Bytes, Vec<Bytes>),
-    /// A column for each member; of a union its keys, and a column for each variant.
+    /// A column for each member of a struct. For a union, a column of its keys and a column for each variant.
     Struct(Vec<Gathered>),
-    /// Where lists end, as of runs, counted in elements. And the elements.
+    /// Lists: their ends as in `Runs`, counted in elements; and the elements.
     Lists(Bytes, Box<Gathered>),
-    /// The elements of lists of one length.
+    /// The elements of lists of equal length.
     Fixed(Box<Gathered>),
 }
 
-/// Bytes of a column.
+/// The bytes of a column.
 #[derive(Debug)]
 pub enum ColumnBytes {
-    /// Nobody else's.
+    /// Memory that belongs to the column.
     Own(Buffer),
-    /// As they lie in the heap.
+    /// Bytes of the heap, not copied.
     Shared(Bytes),
 }
 
@@ -81,8 +83,8 @@ impl Default for ColumnBytes {
 }
 
 impl ColumnBytes {
-    /// The bytes, shared and no longer changeable. Up to 64 MiB of memory are kept for columns that come later, once nobody has them
-    /// any more.
+    /// Converts to shared, immutable bytes. When the last reference is dropped, the memory is kept for later columns,
+    /// up to 64 MiB in total.
     pub fn freeze(self) -> Bytes {
         match self {
             ColumnBytes::Own(memory) => reuse::lend(memory),
@@ -100,24 +102,26 @@ impl AsRef<[u8]> for ColumnBytes {
     }
 }
 
-/// Which records are gathered.
+/// The records to gather.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RowSelection<'a, 'r> {
-    /// Those of a range.
+    /// The records of a range.
     Range(Range<u64>),
-    /// Those at these places, in this order.
+    /// The records at these indices, in this order.
     At(&'a [u64]),
-    /// These.
+    /// These records.
     These(&'a [Record<'r>]),
 }
 
 impl Records {
-    /// The parts at these paths of some records, each as a column.
+    /// Returns the members at these paths of the chosen records, each as a column.
     ///
     /// # Errors
-    /// `records/index`; `records/other-kind` for records of something else; as [`Records::accessor`]; the `record/…` rules, with the record; `record/too-large` where columns would take more
-    /// than the limit of [`Records::limits`], as entries that share their bytes can; as [`Records::record`].
+    /// Returns `records/index` if a record does not exist; `records/other-kind` for records of another kind; the errors of
+    /// [`Records::accessor`] and [`Records::record`]; an error of the `record/…` rules, with the record; `record/too-large`
+    /// if the columns would need more memory than the limit of [`Records::limits`], which is possible if entries share
+    /// their bytes.
     pub fn gather(
         &self,
         paths: &[Path],
@@ -127,10 +131,11 @@ impl Records {
         self.gather_as(Texts::Ends, paths, chosen, work)
     }
 
-    /// As [`Records::gather`], with texts and runs of bytes as views, at any depth: [`Values::Views`], but for the keys of unions.
+    /// Does the same as [`Records::gather`], but returns texts and runs of bytes as views, at any depth:
+    /// [`Values::Views`]. The keys of unions are still runs.
     ///
     /// # Errors
-    /// As [`Records::gather`]; `records/arrow` for a text of more than 1 GiB.
+    /// Returns the errors of [`Records::gather`], and `records/arrow` for a text of more than 1 GiB.
     pub fn gather_views(
         &self,
         paths: &[Path],
@@ -153,11 +158,12 @@ impl Records {
         })
     }
 
-    /// What a part has in the heap: where that of each record ends, one more `i64` than there are records, in bytes of a text or a run, in
-    /// elements of an array; and the bytes, of an array at the stride of its elements.
+    /// Returns the heap data of a member: the ends of each record's data, which are one more `i64` than there are
+    /// records, in bytes for texts and runs and in elements for arrays; and the bytes, for an array at the stride of
+    /// its elements.
     ///
     /// # Errors
-    /// As [`Records::gather`]; `record/access` for a part without an entry.
+    /// Returns the errors of [`Records::gather`], and `record/access` for a member without an entry.
     pub fn gather_runs(
         &self,
         path: &Path,
@@ -170,10 +176,11 @@ impl Records {
         })
     }
 
-    /// Which records have a part: a bit for each, the lowest of a byte first; `None` where all have.
+    /// Returns which records have a member: a bit for each, lowest bit of a byte first. Returns `None` if all records
+    /// have it.
     ///
     /// # Errors
-    /// As [`Records::gather`], but of the part itself nothing is looked at.
+    /// Returns the errors of [`Records::gather`], except those about the value of the member.
     pub fn gather_there(
         &self,
         path: &Path,
@@ -191,14 +198,14 @@ impl Records {
         })
     }
 
-    /// How many records have about so many bytes together, with what they point at: 1 to 1,048,576.
+    /// Returns how many records take about `bytes` bytes together, including their heap data: from 1 to 1,048,576.
     pub fn rows_in(&self, bytes: u64) -> u64 {
         let all = self.0.data.len().saturating_add(self.0.heap.len());
         let each = all.div_ceil(self.0.count.max(1)).max(1);
         (bytes / each).clamp(1, 1 << 20)
     }
 
-    /// Does it, and asks the records for what is wrong where something is.
+    /// Gathers, and if a value is invalid, reads the records to find the error.
     fn gather_or_explain<T>(
         &self,
         paths: &[Path],
@@ -218,7 +225,7 @@ impl Records {
         })
     }
 
-    /// What is wrong with the first record of which a part is wrong.
+    /// Returns the error of the first record with an invalid value.
     #[cold]
     fn wrong(&self, paths: &[Path], chosen: &RowSelection<'_, '_>, rows: &Rows<'_>) -> Error {
         for path in paths {
@@ -243,11 +250,11 @@ impl Records {
                 }
             }
         }
-        placed(LENGTH.broken("records that are not of their schema"), self.tensor())
+        placed(LENGTH.broken("the records do not fit their schema"), self.tensor())
     }
 }
 
-/// Why there is no column: an error, or that some bytes are wrong.
+/// The reason why there is no column: an error, or an invalid value whose error is not known yet.
 pub(crate) enum Wrong {
     Told(Error),
     Bytes,
@@ -261,7 +268,7 @@ impl From<Error> for Wrong {
 
 pub(crate) type Found<T> = std::result::Result<T, Wrong>;
 
-/// Values of one type that lie one after the other.
+/// Consecutive values of one type.
 struct Rows<'a> {
     bytes: Cow<'a, [u8]>,
     count: usize,
@@ -279,12 +286,12 @@ struct Gatherer<'g> {
     records: &'g Records,
     work: &'g Work,
     texts: Texts,
-    /// Bytes that columns may still take.
+    /// Number of bytes that columns may still take.
     left: u64,
 }
 
 impl<'g> Gatherer<'g> {
-    /// The chosen records, as they lie in the file or one after the other in memory.
+    /// Returns the chosen records, directly from the file or copied together in memory.
     fn rows<'a>(&mut self, chosen: &RowSelection<'a, '_>) -> Result<Rows<'a>>
     where
         'g: 'a,
@@ -305,7 +312,10 @@ impl<'g> Gatherer<'g> {
                 };
                 if let Some(other) = these.iter().find(is_other) {
                     let name = other.records().tensor().name();
-                    let message = format!("a record of `{}`, for columns of others", name.shown());
+                    let message = format!(
+                        "a record of `{}` cannot be added to columns of other records",
+                        name.shown()
+                    );
                     return Err(placed(OTHER_KIND.broken(message), records.tensor()));
                 }
                 let first = these.first().map_or(0, Record::index);
@@ -341,9 +351,9 @@ impl<'g> Gatherer<'g> {
         Ok(Rows { bytes: bytes.into(), count, stride })
     }
 
-    /// The parts at these paths of values of a type. The height of a schema bounds the recursion.
+    /// Returns the members at these paths of values of a type. The recursion is bounded by the depth of the schema.
     fn columns(&mut self, rows: &Rows<'_>, ty: TypeId, paths: &[Path]) -> Found<Vec<Gathered>> {
-        // In one turn where their bytes are at hand.
+        // One pass is enough if the heap is in memory.
         let is_near = self.records.0.heap.whole().is_some();
         let texts = if is_near { self.texts } else { Texts::Ends };
         let mut plan = Plan::new(self.records.schema(), texts);
@@ -362,7 +372,7 @@ impl<'g> Gatherer<'g> {
         }
     }
 
-    /// Counts bytes of a column before there is memory for them.
+    /// Counts the bytes of a column before memory is allocated for them.
     fn take(&mut self, count: usize, width: usize) -> Result<()> {
         let wanted = (count as u64).saturating_mul(width as u64);
         let most = self.records.limits().decoded_len;

@@ -1,4 +1,4 @@
-//! What is gathered of each record, and what columns are made of it.
+//! Plans what to gather from each record and which columns to build from it.
 
 use super::Texts;
 use super::views::VIEW;
@@ -11,42 +11,42 @@ use holdall_schema::{
 };
 use std::sync::Arc;
 
-/// What is gathered of one kind of record.
+/// The values to gather from records of one type.
 pub(super) struct Plan<'s> {
     schema: &'s Schema,
     texts: Texts,
     pub(super) slots: Vec<Slot>,
 }
 
-/// A part of each record, gathered for itself.
+/// A member that is gathered from each record.
 pub(super) struct Slot {
     pub(super) part: Accessor,
     pub(super) job: Job,
 }
 
 pub(super) enum Job {
-    /// Only whether it is there.
+    /// Gather only whether the member is present.
     There,
     /// A boolean.
     Bits,
-    /// Its bytes, `size` of `width`; as a number less than `most`.
+    /// Copy `size` bytes into slots of `width` bytes. If `most` is set, they are a number that must be less than it.
     Numbers { size: usize, width: usize, most: Option<u32> },
-    /// An entry of elements of that stride and alignment; of texts and runs both are 1.
+    /// An entry of elements with this stride and alignment. For texts and runs, both are 1.
     Ends { stride: u64, align: u64, content: Content },
-    /// The entry of a text or a run, as a view.
+    /// The entry of a text or a run of bytes, as a view.
     Views(Content),
 }
 
-/// What the bytes of an entry are.
+/// The content of the bytes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Any,
     Text,
-    /// The text of an object.
+    /// The text of a JSON object.
     Json,
 }
 
-/// A column, by the number of its slot.
+/// A column and the index of the slot that it is built from.
 pub(super) struct Shape {
     pub(super) slot: usize,
     pub(super) of: ColumnKind,
@@ -59,12 +59,12 @@ pub(super) enum ColumnKind {
     Runs,
     Views,
     Struct(Vec<Shape>),
-    /// Of which the slot has the tags.
+    /// The slot contains the tags.
     Union(Union, Vec<Shape>),
     Lists(TypeId),
-    /// Lists of one length.
+    /// Lists of equal length.
     Fixed(TypeId),
-    /// So many elements.
+    /// This number of elements.
     Tensor(TensorDType, usize),
 }
 
@@ -73,7 +73,7 @@ impl<'s> Plan<'s> {
         Plan { schema, texts, slots: Vec::new() }
     }
 
-    /// Adds the part at a path of records of a type; `is_raw` for what it has in the heap, as it is.
+    /// Adds the member at a path of records of a type. `is_raw` gathers its heap data unchanged.
     pub(super) fn add(&mut self, ty: TypeId, path: &Path, is_raw: bool) -> Result<Shape> {
         let schema = self.schema;
         let part = schema.accessor(ty, path)?;
@@ -83,7 +83,7 @@ impl<'s> Plan<'s> {
             Texts::Ends => (Job::Ends { stride: 1, align: 1, content }, ColumnKind::Runs),
             Texts::Views => (Job::Views(content), ColumnKind::Views),
         };
-        // Of what is below it comes first.
+        // Slots of nested members come after this one.
         let slot = self.slots.len();
         let of_kind = &schema.ty(part.ty()).kind;
         let (job, of) = match of_kind {
@@ -96,7 +96,7 @@ impl<'s> Plan<'s> {
                 (Job::Ends { stride, align, content: Content::Any }, ColumnKind::Lists(*items))
             }
             kind if is_raw => {
-                let message = format!("a `TypeDef:{}` has nothing in the heap", kind.as_str());
+                let message = format!("a `TypeDef:{}` has no data in the heap", kind.as_str());
                 return Err(ACCESS.broken(message));
             }
             Kind::Scalar(Scalar::Boolean) => (Job::Bits, ColumnKind::Bits),
@@ -114,21 +114,23 @@ impl<'s> Plan<'s> {
                 )
             }
             Kind::Array(Array { items, len: Len::Fixed(count), .. }) => {
-                // Within the record, whose size fits memory.
+                // Part of a record, whose size fits in memory.
                 let stride = schema.extent(*items)?.stride.max(1) as usize;
                 let width = (*count as usize).saturating_mul(stride);
                 let job = Job::Numbers { size: size.min(width), width, most: None };
                 (job, ColumnKind::Fixed(*items))
             }
             Kind::Tensor(tensor) => {
-                let any = || OPEN_SHAPE.broken("a tensor of any dtype");
+                let any = || OPEN_SHAPE.broken("the dtype of the tensor is not known");
                 let dtype = tensor.dtype.ok_or_else(any)?;
                 // As above.
                 let count = schema.dims(tensor)?.iter().product::<u64>() as usize;
                 (numbers(None), ColumnKind::Tensor(dtype, count))
             }
             kind => {
-                return Err(ARROW.broken(format!("no column is of a `TypeDef:{}`", kind.as_str())));
+                return Err(
+                    ARROW.broken(format!("a `TypeDef:{}` cannot be a column", kind.as_str()))
+                );
             }
         };
         self.slots.push(Slot { part, job });
@@ -139,7 +141,7 @@ impl<'s> Plan<'s> {
                 of.members.iter().map(|m| below(&m.name)).collect::<Result<_>>()?,
             ),
             (ColumnKind::Union(union, _), _) => {
-                // One that is called as the discriminator has no name left in a struct.
+                // A variant with the name of the discriminator cannot be a member of the struct.
                 let variants = union.variants.iter().filter(|v| v.key != union.discriminator);
                 let variants = variants.map(|v| below(&v.key)).collect::<Result<_>>()?;
                 ColumnKind::Union(union, variants)
@@ -151,7 +153,7 @@ impl<'s> Plan<'s> {
 }
 
 impl Job {
-    /// Bytes of `count` values.
+    /// Returns the bytes of `count` values.
     pub(super) fn len(&self, count: usize) -> usize {
         match self {
             Job::There => 0,
@@ -163,5 +165,5 @@ impl Job {
     }
 }
 
-/// Bytes of where something ends.
+/// Size of the end of a run in bytes.
 pub(super) const END: usize = size_of::<i64>();

@@ -1,20 +1,21 @@
-//! Memory of columns that were let go of, for those that are gathered next: a third of what a batch costs is that the system
-//! clears fresh memory.
+//! Reuses the memory of dropped columns for new ones: a third of the cost of a batch is that the system clears fresh
+//! memory.
 
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_io::buffer::Buffer;
 use std::sync::Mutex;
 
-/// Bytes that are kept, at most.
+/// Largest number of bytes to keep.
 const MOST: usize = 64 << 20;
-/// Columns of fewer bytes are not worth it.
+/// Columns of fewer bytes are not kept.
 const LEAST: usize = 1 << 20;
 
-/// What came last is the last. Nobody waits for the lock: in a process that was forked who had it may be gone.
+/// The most recently added buffer is last. The lock is only tried, never waited for: in a forked process, the thread
+/// that holds it may not exist.
 static KEPT: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
-/// So many bytes, with anything in them that a column had before.
+/// Returns a buffer of `len` bytes with unspecified content.
 pub(super) fn take(len: usize) -> Result<Buffer> {
     let mut found = None;
     if len >= LEAST
@@ -26,7 +27,8 @@ pub(super) fn take(len: usize) -> Result<Buffer> {
     found.map_or_else(|| Buffer::new(len), Ok)
 }
 
-/// The bytes, shared and no longer changeable. Their memory is kept when nobody has them any more.
+/// Converts memory to shared, immutable bytes. When the last reference is dropped, the memory is kept for later
+/// columns.
 pub(super) fn lend(memory: Buffer) -> Bytes {
     match memory.as_ref().len() {
         LEAST..=MOST => Bytes::from_owner(Lent(Some(memory))),
@@ -55,7 +57,7 @@ impl Drop for Lent {
         let too_many = too_many.count();
         let gone: Vec<Buffer> = kept.drain(..too_many).collect();
         drop(kept);
-        // The system takes its time.
+        // Freeing memory can be slow, so it happens outside of the lock.
         drop(gone);
     }
 }
@@ -70,7 +72,7 @@ mod tests {
         let first = take(len).unwrap();
         let at = first.as_ref().as_ptr();
         drop(lend(first));
-        // Others would have it by now, were it given back.
+        // If the memory had been freed, this buffer would probably be at its address.
         let other = Buffer::new(len).unwrap();
         assert_ne!(other.as_ref().as_ptr(), at);
         assert_eq!(take(len).unwrap().as_ref().as_ptr(), at);

@@ -1,4 +1,4 @@
-//! Texts as views: sixteen bytes for each, which have a short text in them and point at a long one.
+//! Texts as Arrow views: sixteen bytes for each, which contain a short text and refer to a long one.
 
 use super::block::{Block, Scratch, Seen};
 use super::plan::{END, Job, Slot};
@@ -11,23 +11,24 @@ use holdall_io::buffer::Buffer;
 use holdall_schema::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a view.
+/// Size of a view in bytes.
 pub(super) const VIEW: usize = 16;
-/// Bytes of a text that is in its view.
+/// Length of the longest text that is stored in its view.
 const SHORT: u64 = 12;
-/// Bytes from the start of one buffer to that of the next. Each is as long as two of these steps, so that no text is cut.
+/// Distance from the start of one buffer to that of the next, in bytes. Each buffer is twice as long, so that every
+/// text is complete in one buffer.
 const STEP: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 30;
-/// Texts that a thread takes at a time.
+/// Number of texts that a thread takes at a time.
 const EVERY: usize = 1 << 14;
 
-/// Texts of a block that are not in their views.
+/// The texts of a block that are too long for their views.
 #[derive(Debug, Clone)]
 pub(super) struct Long {
-    /// Bytes of all.
+    /// The number of bytes of all of them.
     len: u64,
     longest: u64,
-    /// Where the first of them starts in the heap, and the last one ends.
+    /// The start of the first one and the end of the last one in the heap.
     start: u64,
     end: u64,
 }
@@ -59,7 +60,8 @@ impl Long {
     }
 }
 
-/// Where in the heap the views of a slot count from: as a rule all long texts lie behind the first ones.
+/// Returns the heap offset from which the views of a slot count. Usually all long texts come after those of the first
+/// block.
 pub(super) fn base(slot: &Slot, first: Block<'_>) -> u64 {
     let Job::Views(_) = slot.job else { return 0 };
     let mut long = Long::default();
@@ -68,8 +70,8 @@ pub(super) fn base(slot: &Slot, first: Block<'_>) -> u64 {
 }
 
 impl Gatherer<'_> {
-    /// What views point into, which count from `base` in the heap: the heap itself from there on, where half of it is theirs or more;
-    /// else copies of the texts, and the views are of these.
+    /// Returns the bytes that views refer to, which count from `base` in the heap. If at least half of the heap from
+    /// there on belongs to the texts, that is the heap itself; otherwise the texts are copied and the views changed.
     pub(super) fn lead(
         &mut self,
         views: &mut [u8],
@@ -91,7 +93,7 @@ impl Gatherer<'_> {
             return Ok(ColumnBytes::Shared(heap.shared(base..long.end)?));
         }
         let heap = heap.whole().unwrap_or_default();
-        // Of texts that together are within the limit.
+        // The texts together are within the limit.
         let mut out = Buffer::new(long.len as usize)?;
         let (mut left, mut before, mut jobs) = (out.as_mut(), 0, Vec::with_capacity(seen.len()));
         for (views, seen) in views.chunks_mut(every * VIEW).zip(seen) {
@@ -125,10 +127,10 @@ impl Gatherer<'_> {
     }
 }
 
-/// Views of the texts that end at `ends`, as [`Values::Runs`](super::Values::Runs) has them.
+/// Returns views of the texts with these ends: see [`Values::Runs`](super::Values::Runs).
 ///
 /// # Errors
-/// `records/arrow` for a text of more than 1 GiB.
+/// Returns `records/arrow` for a text of more than 1 GiB.
 pub(super) fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<Buffer> {
     let ends = ends.as_chunks::<END>().0;
     let mut out = Buffer::new(ends.len().saturating_sub(1) * VIEW)?;
@@ -156,7 +158,7 @@ pub(super) fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<Buffer> 
     if is_long.into_inner() { Err(too_long()) } else { Ok(out) }
 }
 
-/// The buffers that views of texts in these bytes point into.
+/// Returns the buffers for views of texts in these bytes.
 pub(super) fn buffers(bytes: Bytes) -> Vec<Bytes> {
     let step = STEP as usize;
     let each = (0..bytes.len()).step_by(step);
@@ -167,7 +169,7 @@ fn end(end: Option<&[u8; END]>) -> u64 {
     end.map_or(0, |end| u64::from_le_bytes(*end))
 }
 
-/// The view of a text of so many bytes, `at` so many from the start of the first buffer.
+/// Returns the view of a text of `len` bytes at offset `at` from the start of the first buffer.
 #[inline]
 pub(super) fn view(text: &[u8], len: u64, at: u64) -> u128 {
     let first = match text.first_chunk() {
@@ -188,15 +190,16 @@ pub(super) fn view(text: &[u8], len: u64, at: u64) -> u128 {
     head << 32 | u128::from(len as u32)
 }
 
-/// Where in the heap a view points that counts from `base`; `None` where the text is in it.
+/// Returns the entry in the heap that a view refers to; the view counts from `base`. Returns `None` if the view
+/// contains the text.
 fn pointed(view: u128, base: u64) -> Option<Entry> {
     let [len, _, index, offset] = [0, 32, 64, 96].map(|bits| u64::from((view >> bits) as u32));
-    // What lies before the base wrapped around when it was counted.
+    // Offsets before the base wrapped around when they were counted.
     let offset = base.wrapping_add(index << STEP_BITS | offset) % (1 << (32 + STEP_BITS));
     (len > SHORT).then_some(Entry { offset, len })
 }
 
 #[cold]
 fn too_long() -> Error {
-    ARROW.broken("a text of more than 1 GiB for a view")
+    ARROW.broken("a text of more than 1 GiB cannot be a view")
 }

@@ -1,4 +1,4 @@
-//! Converters as a migration is given them: by name, or functions of the caller's.
+//! The converters of a migration: named converters, or functions of the caller.
 
 use super::tensors::TensorPart;
 use holdall_core::Result;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// What makes a member, or a tensor, of the new schema from that of the old: converters by their
-/// [names](Chain), or functions.
+/// Converts a member or a tensor of the old schema to one of the new schema: a chain of [named converters](Chain), or a
+/// function.
 ///
 /// ```
 /// use holdall_records::Conversion;
@@ -33,19 +33,19 @@ type ValueFn = dyn Fn(Value) -> Result<Value> + Send + Sync;
 pub(super) type TensorFn = dyn Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync;
 
 impl Conversion {
-    /// A function of the JSON of a member's values.
+    /// Creates a conversion that calls a function with the JSON of each value of a member.
     pub fn values(change: impl Fn(Value) -> Result<Value> + Send + Sync + 'static) -> Conversion {
         Conversion { values: Some(Arc::new(change)), ..Conversion::default() }
     }
 
-    /// A function that gives the bytes of a tensor.
+    /// Creates a conversion that calls a function which returns the bytes of a tensor.
     pub fn tensors(
         change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Conversion {
         Conversion { tensors: Some(Arc::new(change)), ..Conversion::default() }
     }
 
-    /// With another function for tensors, where it is not known beforehand what stands at the path.
+    /// Adds a function for tensors, for callers that do not know whether the path refers to a member or a tensor.
     pub fn or_tensors(
         mut self,
         change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
@@ -54,23 +54,22 @@ impl Conversion {
         self
     }
 
-    /// What a plan calls it.
+    /// Returns the name for plans.
     pub fn name(&self) -> &str {
         self.chain.as_ref().map_or("a function", Chain::as_str)
     }
 
-    /// What the JSON of a value becomes.
+    /// Converts the JSON of a value.
     fn value(&self, value: Value) -> Result<Value> {
         match (&self.chain, &self.values) {
             (Some(chain), _) => chain.value(value),
             (None, Some(change)) => change(value),
-            (None, None) => {
-                Err(NO_CONVERTER.broken("a converter of tensors was given a member of records"))
-            }
+            (None, None) => Err(NO_CONVERTER
+                .broken("this converter is for tensors, but the path is a member of records")),
         }
     }
 
-    /// As a converter of records, added under a name to others.
+    /// Adds this conversion under a name to the converters of records.
     pub(super) fn add_to(
         &self,
         converters: Converters<'static>,
@@ -105,7 +104,7 @@ impl std::str::FromStr for Conversion {
     type Err = holdall_core::Error;
 
     /// # Errors
-    /// `evolve/converter`.
+    /// Returns `evolve/converter` if the text is not a chain of converters.
     fn from_str(text: &str) -> Result<Conversion> {
         Ok(text.parse::<Chain>()?.into())
     }

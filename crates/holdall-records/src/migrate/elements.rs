@@ -1,4 +1,4 @@
-//! The elements of a tensor, made others: a range of them, or one after the other.
+//! Converts the elements of a tensor: a range of them, or all in order.
 
 use super::tensors::slice;
 use bytes::Bytes;
@@ -12,21 +12,21 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The elements of a tensor, made others.
+/// The converted elements of a tensor.
 #[derive(Clone)]
 pub(super) struct Elements {
     tensor: Tensor,
     chain: Chain,
     from: TensorDType,
     to: TensorDType,
-    /// Whether each becomes one of a wider type.
+    /// Whether the conversion is to a wider type of number.
     pub(super) widens: bool,
-    /// All bytes of the old one, where ranges of them cannot be had.
+    /// All bytes of the old tensor, if ranges cannot be converted separately.
     whole: OnceLock<Bytes>,
 }
 
 impl Elements {
-    /// Those that a chain makes of a tensor's, whose elements it takes.
+    /// Creates the converted elements of a tensor. `chain` must accept elements of type `from`.
     pub(super) fn new(
         tensor: &Tensor,
         chain: Chain,
@@ -37,17 +37,18 @@ impl Elements {
         Elements { tensor: tensor.clone(), chain, from, to, widens, whole: OnceLock::new() }
     }
 
-    /// The tensor that they are made of.
+    /// Returns the old tensor.
     pub(super) fn tensor(&self) -> &Tensor {
         &self.tensor
     }
 
-    /// The converter that makes them.
+    /// Returns the name of the converter.
     pub(super) fn name(&self) -> &str {
         self.chain.as_str()
     }
 
-    /// The same, told to a writer, where floats become floats and none may be beyond them.
+    /// Returns this conversion as a cast between floats that a writer performs itself, if it is one and out-of-range
+    /// numbers are an error.
     pub(super) fn cast(&self) -> Option<ComponentSource> {
         if !self.chain.is_cast() || self.chain.saturates() {
             return None;
@@ -57,11 +58,11 @@ impl Elements {
         ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond_float)
     }
 
-    /// All of them, as the old ones come.
+    /// Returns all converted elements piece by piece, as the old ones are read.
     pub(super) fn all(self) -> Result<Next> {
         let width = size(self.from).max(1) as usize;
         let mut pieces = self.tensor.checked_with(Check::All).pieces(&Role::Data)?;
-        // The start of an element whose end has not come, and elements so far.
+        // The first bytes of an element whose end has not been read, and the number of elements so far.
         let (mut begun, mut done) = (Vec::new(), 0);
         Ok(Box::new(move || {
             for piece in pieces.by_ref() {
@@ -80,7 +81,7 @@ impl Elements {
         }))
     }
 
-    /// The bytes of a range of what they become.
+    /// Returns a range of the bytes after conversion.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         let (old, new) = (size(self.from), size(self.to).max(1));
         let (first, end) = (range.start / new, range.end.div_ceil(new));
@@ -106,25 +107,25 @@ impl Elements {
         slice(whole, range)
     }
 
-    /// Appends what elements become; `bytes` are whole ones, of which the first has that number.
+    /// Converts whole elements, the first of which has the index `first`, and appends the result to `out`.
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         convert_elements(&self.chain, first, (self.from, bytes), (self.to, out))
     }
 }
 
-/// Bytes of an element of a type that a converter takes.
+/// Returns the bytes of an element of a type that converters support.
 fn size(dtype: TensorDType) -> u64 {
     dtype.bits() / 8
 }
 
-/// What gives bytes piece by piece, and nothing at the end.
+/// Returns the next piece of bytes, or `None` at the end.
 pub(super) type Next = Box<dyn FnMut() -> Result<Option<Bytes>> + Send>;
 
-/// Bytes of a flat tensor, one after the other.
+/// A reader of the bytes of a dense tensor.
 pub(super) struct Reader {
     next: Next,
     piece: Bytes,
-    /// What errors are about.
+    /// The tensor to name in errors.
     tensor: Option<Tensor>,
 }
 

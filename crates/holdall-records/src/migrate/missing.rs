@@ -1,4 +1,4 @@
-//! What the new schema has and a file has not.
+//! Finds tensors that the new schema has and a file does not have.
 
 use super::tensors::{Flat, FlatSource, set_type};
 use holdall_core::{Result, TensorSpec};
@@ -6,19 +6,20 @@ use holdall_formats::stored_as;
 use holdall_schema::{Document, Filled, Path, SchemaLimits, TensorType};
 use std::sync::Arc;
 
-/// The flat tensors of a schema that a file lacks.
+/// The dense tensors of a schema that a file does not have.
 #[derive(Default)]
 pub(crate) struct Lacking {
-    /// Those that a default makes.
+    /// Tensors that are created from their default.
     pub(crate) filled: Vec<Flat>,
-    /// Where there are none, and what they would be.
+    /// The paths and types of optional tensors that remain absent.
     pub(super) absent: Vec<(Path, TensorType)>,
 }
 
-/// The tensors that the schema has and a file lacks, whose tensors stand at `present` under it.
+/// Finds the tensors that the schema has and a file does not have. `present` are the paths of the file's tensors under
+/// the schema.
 ///
 /// # Errors
-/// As [`Document::lacking`].
+/// Returns the same errors as [`Document::lacking`].
 pub(crate) fn missing(
     schema: &Document,
     present: impl Iterator<Item = String>,
@@ -29,7 +30,7 @@ pub(crate) fn missing(
     Ok(Lacking { filled, absent })
 }
 
-/// The tensor that a default is.
+/// Creates a tensor from its default.
 fn default(path: &Path, filled: Filled) -> Flat {
     let (dtype, _) = stored_as(filled.dtype);
     let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());

@@ -1,4 +1,4 @@
-//! The records and the tensors of a file written anew under another schema, or read under it.
+//! Writes or reads the records and tensors of a file under another schema.
 
 mod conversion;
 mod elements;
@@ -22,10 +22,11 @@ use serde_json::Value;
 use std::path::Path;
 use tensors::FlatSource;
 
-/// How a file is written under another schema, or read under it: that of a record, or that of a whole file.
+/// A migration of a file to another schema, by writing a new file or by converting while reading. The schema is that of
+/// a record or of a whole file.
 ///
-/// Members and tensors match by name, numbers widen, and what is new takes its default or is absent; converters make
-/// what does not follow by itself. Nothing is left out unless [`Migration::with_drop`] says so.
+/// Members and tensors match by name, numbers widen, and new members take their default or are absent. Everything else
+/// needs a converter. Nothing is left out without [`Migration::with_drop`].
 ///
 /// ```no_run
 /// # fn main() -> holdall_core::Result<()> {
@@ -51,28 +52,28 @@ pub struct Migration {
     work: holdall_io::Work,
 }
 
-/// What a [`Migration`] did.
+/// The result of a [`Migration`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrationReport {
-    /// Records that were written under the new schema.
+    /// The number of records that were written under the new schema.
     pub records: u64,
-    /// Members and datasets that were left out, as paths of the file.
+    /// Members and datasets that were left out, as paths in the old file.
     pub dropped: Vec<String>,
-    /// What the file contains besides and the new one lacks, in words: what this version does not know, and what the format of
-    /// the new file has no place for.
+    /// Descriptions of other contents of the old file that the new one does not have: fields that this version does not
+    /// know, and content that the format of the new file does not support.
     pub left_behind: Vec<String>,
-    /// Tensors, datasets and blobs of the file that was written.
+    /// The number of tensors of the new file, including datasets and blobs.
     pub tensors: u64,
-    /// Bytes of it.
+    /// The length of the new file in bytes.
     pub target_len: u64,
 }
 
-/// Records between two steps of the progress.
+/// Number of records between two progress updates.
 const AT_ONCE: usize = 1 << 14;
 
 impl Migration {
-    /// Migrates to this schema.
+    /// Creates a migration to this schema.
     pub fn new(schema: Document) -> Migration {
         Migration {
             schema,
@@ -85,23 +86,24 @@ impl Migration {
         }
     }
 
-    /// The dataset that a record's schema is for; otherwise it is the only one of the file.
+    /// Sets the dataset that a schema of a record applies to. The default is the only dataset of the file.
     pub fn with_dataset(mut self, path: impl Into<String>) -> Migration {
         self.dataset = Some(path.into());
         self
     }
 
-    /// The member that is `new` in the new schema is `old` in the file, in the same struct. Where there are
-    /// several datasets, both start with the path of theirs: `points[].x`. Under the schema of a whole file, `old`
-    /// may be the name of a tensor, which is then `new`.
+    /// Declares that the member `new` of the new schema is called `old` in the file, in the same struct. If there are
+    /// several datasets, both names start with the path of the dataset: `points[].x`. With a schema of a whole file,
+    /// `old` can be the name of a tensor, which is renamed to `new`.
     pub fn with_rename(mut self, new: impl Into<String>, old: impl Into<String>) -> Migration {
         self.renames.push((new.into(), old.into()));
         self
     }
 
-    /// Makes the member, or the tensor, that the new schema has at `path` by a converter. It is given what the file has
-    /// there, or at the path that a rename says; or the struct around, where the file has no such member. Paths are
-    /// those of [`Migration::with_rename`], and `[]` stands for each element of an array in a record.
+    /// Creates the member or tensor at `path` in the new schema with a converter. The converter receives the value that
+    /// the file has at this path, or at the old path of a rename; if the file has no such member, it receives the
+    /// struct that contains the member. Paths are written as in [`Migration::with_rename`]; `[]` means each element of
+    /// an array in a record.
     pub fn with_converter(
         mut self,
         path: impl Into<String>,
@@ -117,20 +119,20 @@ impl Migration {
         self
     }
 
-    /// What schemas and records may ask for.
+    /// Sets the limits for schemas and records.
     pub fn with_limits(mut self, limits: SchemaLimits) -> Migration {
         self.limits = limits;
         self
     }
 
-    /// Writes the records of `file` under the new schema, and everything else in it as it is, into a new file
-    /// at `path`. Memory does not grow with the number of records. The work of the migration counts the bytes of
-    /// records that are read, that of `options` the bytes that are written.
+    /// Writes a new file at `path`, with the records of `file` under the new schema and everything else unchanged.
+    /// Memory does not grow with the number of records. This migration's progress counts the bytes of records that are
+    /// read, that of `options` the bytes that are written.
     ///
     /// # Errors
-    /// `records/which-dataset`; the `evolve/…` rules, which say what would be left out or cannot be
-    /// converted; the `schema/…` rules; as [`Build::create`] and [`Build::finish`]. What was at the path stays
-    /// then.
+    /// Returns `records/which-dataset` if it is not clear which dataset the schema is for; an error of the `evolve/…`
+    /// rules that lists what would be left out or cannot be converted; an error of the `schema/…` rules; and the errors
+    /// of [`Build::create`] and [`Build::finish`]. After an error, an existing file at the path is unchanged.
     pub fn run(
         &self,
         file: &File,
@@ -166,7 +168,7 @@ impl Migration {
         }
         report.dropped.extend(prepared.dropped.iter().map(|(name, _)| name.clone()));
         if is_whole {
-            // Formats without schemas of their own would not look.
+            // Formats without schemas do not check this themselves.
             build.check_fit().map_err(|e| e.in_source(&self.schema.name))?;
         }
         let mut expected = prepared.expected();
@@ -183,19 +185,19 @@ impl Migration {
         Ok(report)
     }
 
-    /// What [`Migration::run`] would do with a file, member by member and tensor by tensor. Reads no more than the
+    /// Returns what [`Migration::run`] would do with a file, member by member and tensor by tensor. Reads only the
     /// file's index.
     ///
     /// # Errors
-    /// What keeps it from being done: as [`Migration::run`], but for what only the values of the file show.
+    /// Returns the errors of [`Migration::run`], except those that depend on the values in the file.
     pub fn plan(&self, file: &File) -> Result<MigrationPlan> {
         Ok(MigrationPlan::from_prepared(&self.prepare(file)?))
     }
 
-    /// The schema that the new file has, if it has one of its own, and the attributes that it has beside it.
+    /// Returns the schema of the new file, if it needs one, and the file's other attributes.
     fn attributes(&self, file: &File, prepared: &Prepared) -> (Option<String>, Attributes) {
         let schema = match self.schema.schema.root() {
-            // What a file of these tensors says without it need not be said.
+            // A schema that follows from the file's tensors is not written.
             Root::References(_) if is_implied(file, prepared, &self.schema.json) => None,
             Root::References(_) => Some(self.schema.text.clone()),
             Root::Record(_) => prepared.jobs().next().and_then(|only| patch(file, only)),
@@ -213,12 +215,12 @@ impl Migration {
         report: &mut MigrationReport,
     ) -> Result<DatasetWriter> {
         let (records, plan) = (&job.records, &job.resolution);
-        // What is written gets digests of its own.
+        // The new file gets new digests, so the old bytes are verified first.
         records.tensor().checked_with(Check::All).compare_all()?;
         let records = &records.clone().assume_compared();
         let dropped = plan.dropped().iter().map(|path| format!("{}[].{path}", job.name));
         report.dropped.extend(dropped);
-        // What has changed may ask for more than the records were held to.
+        // The new schema may be stricter than the old one, so the new records are checked.
         let checker = job.checker(&self.limits)?;
         let (len, stride) = (records.len(), records.extent().stride);
         for start in (0..len).step_by(AT_ONCE) {
@@ -234,7 +236,7 @@ impl Migration {
 
 with_work!(Migration);
 
-/// Returns `true` if a file without a schema of its own has the one that is inferred from what becomes of its tensors.
+/// Returns `true` if the file has no schema, and the new schema is the one that is inferred from the new tensors.
 fn is_implied(file: &File, prepared: &Prepared, schema: &Value) -> bool {
     let has_own = file.attributes().get(SCHEMA_ATTRIBUTE).is_some();
     let Ok(Some(specs)) = prepared.specs() else { return false };
@@ -252,8 +254,8 @@ fn inferred(_: &[holdall_core::TensorSpec]) -> Option<Value> {
     None
 }
 
-/// The schema of a file with another one for the records of a dataset; `None` where the file has no schema
-/// of its own, or the two have different things of one name.
+/// Returns the schema of the file with a new schema for the records of a dataset. Returns `None` if the file has no
+/// schema, or if both schemas define different things under one name.
 fn patch(file: &File, job: &Job) -> Option<String> {
     schema_of_file(file).ok()??.with_records(&job.name, &job.to)
 }

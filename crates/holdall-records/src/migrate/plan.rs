@@ -1,4 +1,4 @@
-//! What a migration is going to do, told before it runs.
+//! The plan of a migration.
 
 use super::prepare::{Prepared, Work};
 use super::tensors::{FlatSource, shown_spec};
@@ -6,42 +6,42 @@ use holdall_core::error::Shown as _;
 use holdall_io::items::spec_of;
 use holdall_schema::{MemberStep, Scalar, StepKind, TensorDType};
 
-/// What a [`Migration`](super::Migration) is going to do.
+/// The plan of a [`Migration`](super::Migration): what it will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrationPlan {
-    /// What becomes of tensors, and of members of records, that do not stay as they are.
+    /// The changes to tensors and to members of records.
     pub steps: Vec<PlanStep>,
-    /// Records that will be written under the new schema.
+    /// Number of records that will be written under the new schema.
     pub records: u64,
-    /// Tensors, datasets and blobs of the new file.
+    /// Number of tensors of the new file, including datasets and blobs.
     pub tensors: u64,
-    /// Those of them that stay as they are, their names too.
+    /// Number of them that are copied unchanged, under the same name.
     pub unchanged: u64,
 }
 
-/// What becomes of one tensor, or one member of records.
+/// A change to one tensor or one member of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanStep {
-    /// What is done.
+    /// The kind of change.
     pub what: StepKind,
-    /// Its path in the old file, if it is there: `encoder.weight`, `points[].x`.
+    /// The path in the old file, if it exists there: `encoder.weight`, `points[].x`.
     pub from: Option<String>,
-    /// Its path in the new one, if it will be there.
+    /// The path in the new file, if it exists there.
     pub to: Option<String>,
-    /// What it was, in short: `F32 [2, 3]`.
+    /// A short description of the old type: `F32 [2, 3]`.
     pub old: Option<String>,
-    /// What it will be, in short.
+    /// A short description of the new type.
     pub new: Option<String>,
-    /// The converter that makes it.
+    /// The name of the converter, if one is used.
     pub by: Option<String>,
     /// Whether numbers are rounded: to nearest, ties to even.
     pub rounds: bool,
 }
 
 impl MigrationPlan {
-    /// The plan of what was prepared.
+    /// Creates the plan of a prepared migration.
     pub(super) fn from_prepared(prepared: &Prepared) -> MigrationPlan {
         let mut plan =
             MigrationPlan { tensors: prepared.works.len() as u64, ..MigrationPlan::default() };
@@ -110,7 +110,7 @@ fn step(what: StepKind, from: Option<&str>, to: Option<&str>) -> PlanStep {
     PlanStep { what, from, to, old: None, new: None, by: None, rounds: false }
 }
 
-/// A step of records, with the name of their dataset before each path.
+/// Converts a step about a member of records; puts the name of the dataset before each path.
 fn member(of: &MemberStep, name: &str, target: &str) -> PlanStep {
     let path = |dataset: &str, path: &holdall_schema::Path| match path.is_root() {
         true => format!("{dataset}[]"),
@@ -128,7 +128,7 @@ fn member(of: &MemberStep, name: &str, target: &str) -> PlanStep {
     }
 }
 
-/// Whether numbers of one type, which a text begins with, may have to be rounded to be of another.
+/// Returns `true` if converting numbers between these types may round. Each text starts with the name of a type.
 fn rounds(old: Option<&str>, new: Option<&str>) -> bool {
     let scalar = |text: Option<&str>| {
         let name = text?.split(' ').next()?;

@@ -1,4 +1,4 @@
-//! What becomes of each tensor of a file: decided before anything is written.
+//! Decides what happens to each tensor of a file before anything is written.
 
 use super::Migration;
 use super::conversion::Conversion;
@@ -24,25 +24,25 @@ use holdall_schema::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A migration of one file, decided.
+/// A migration of one file with all decisions made.
 pub(super) struct Prepared {
-    /// What the new file has, in the order of the old one; defaults last.
+    /// The tensors of the new file, in the order of the old one; defaults come last.
     pub(super) works: Vec<Work>,
-    /// Paths of the new schema that the new file does not have, and what they would be.
+    /// Paths of the new schema that the new file does not have, and their types.
     pub(super) absent: Vec<(String, String)>,
-    /// Tensors and datasets that are left out, and what they are.
+    /// Tensors and datasets that are left out, and their types.
     pub(super) dropped: Vec<(String, Option<String>)>,
 }
 
 /// One tensor of the new file.
 pub(super) enum Work {
-    /// As it is, under that name.
+    /// A copy of a tensor under this name.
     Copied(Tensor, String),
     Flat(Box<Flat>),
     Records(Box<Job>),
 }
 
-/// A dataset to be migrated, its name in the new file, and the schema that its records get.
+/// A dataset to migrate, its name in the new file, and the new schema of its records.
 pub(super) struct Job {
     pub(super) name: String,
     pub(super) target: String,
@@ -52,40 +52,40 @@ pub(super) struct Job {
     pub(super) converters: Converters<'static>,
 }
 
-/// What renames and converters are about.
+/// The renames and converters, sorted by what they apply to.
 struct Options<'m> {
-    /// Tensors of the file, each with its name in the new one.
+    /// Tensors of the old file and their names in the new one.
     tensors: HashMap<&'m str, &'m str>,
     /// New and old names of members.
     renames: Vec<(&'m str, &'m str)>,
-    /// Converters, by the place of what they make.
+    /// Converters, by the path of their result.
     conversions: Vec<(&'m str, &'m Conversion)>,
     used: HashSet<&'m str>,
-    /// Datasets by their names in the file and in the new one.
+    /// The names of the datasets in the old file, and their names in the new one.
     names: Vec<String>,
     targets: Vec<String>,
 }
 
 impl Options<'_> {
-    /// A path of the new schema in the records of the dataset that is `target` there.
+    /// Parses a path of the new schema in the records of the dataset that is called `target` there.
     fn new_path(&self, text: &str, target: &str) -> Result<Option<Path>> {
         Path::within_dataset(text, target, self.targets.iter().map(String::as_str))
     }
 
-    /// A path in the records that the file has at `name`.
+    /// Parses a path in the records of the old file's dataset `name`.
     fn old_path(&self, text: &str, name: &str) -> Result<Option<Path>> {
         Path::within_dataset(text, name, self.names.iter().map(String::as_str))
     }
 }
 
 impl Migration {
-    /// Decides what becomes of each tensor of a file.
+    /// Decides what happens to each tensor of a file.
     pub(super) fn prepare(&self, file: &File) -> Result<Prepared> {
         let is_whole = matches!(self.schema.schema.root(), Root::References(_));
         let mut options = self.options(file, is_whole)?;
         let mut out = Prepared { works: vec![], absent: vec![], dropped: vec![] };
         let mut datasets: Vec<(Tensor, String, Document)> = Vec::new();
-        // Where each dataset will be among the works.
+        // The index of each dataset in `works`.
         let mut places = Vec::new();
         let only = match is_whole {
             true => None,
@@ -159,7 +159,7 @@ impl Migration {
         Ok(out)
     }
 
-    /// Which renames are of tensors, and which of members.
+    /// Separates renames of tensors from renames of members.
     fn options(&self, file: &File, is_whole: bool) -> Result<Options<'_>> {
         let mut tensors: HashMap<&str, &str> = HashMap::new();
         let mut renames = Vec::new();
@@ -167,7 +167,8 @@ impl Migration {
             if !(is_whole && file.index().get(old).is_some()) {
                 renames.push((new.as_str(), old.as_str()));
             } else if let Some(other) = tensors.insert(old, new).filter(|other| other != new) {
-                let message = format!("it was to be `{}` and `{}`", other.shown(), new.shown());
+                let message =
+                    format!("it is renamed to both `{}` and `{}`", other.shown(), new.shown());
                 return Err(SAME_NAME.broken(message).in_tensor(old).in_source(file.name()));
             }
         }
@@ -176,7 +177,7 @@ impl Migration {
         Ok(Options { tensors, renames, conversions, used: HashSet::new(), names, targets })
     }
 
-    /// A tensor that is not a dataset, under a schema that has a place for it.
+    /// Prepares a tensor that is not a dataset, under a schema that has a tensor at its path.
     fn tensor<'m>(
         &self,
         tensor: &Tensor,
@@ -197,7 +198,7 @@ impl Migration {
         }
     }
 
-    /// A dataset under a schema for its records.
+    /// Prepares a dataset under a new schema for its records.
     fn job(
         &self,
         tensor: &Tensor,
@@ -223,7 +224,7 @@ impl Migration {
                 continue;
             }
             if let Some(at) = options.new_path(path, &target)? {
-                // Two functions are told apart by what they make.
+                // Functions have no name, so they are identified by the path of their result.
                 let id = match &conversion.chain {
                     Some(chain) => chain.as_str().to_owned(),
                     None => format!("a function for {path}"),
@@ -243,7 +244,7 @@ impl Migration {
         Ok(Job { name, target, records, to, resolution, converters })
     }
 
-    /// Checks that the steps about members are about those of one dataset.
+    /// Checks that renames and converters of members refer to members of a dataset of the file.
     fn check_members(
         &self,
         file: &File,
@@ -259,8 +260,8 @@ impl Migration {
             let is_named = options.targets.iter().any(|target| path.below(target).is_some());
             if let ([_, _, ..], false) = (datasets, is_named) {
                 let message =
-                    format!("`{}` does not say which of several datasets it is in", new.shown());
-                let hint = "write names with the path of the dataset: `points[].x`";
+                    format!("`{}` is ambiguous: the file has several datasets", new.shown());
+                let hint = "write the path of the dataset first: `points[].x`";
                 return Err(WHICH_DATASET.broken(message).with_hint(hint));
             }
             let about = |(tensor, target, _): &(Tensor, String, Document)| {
@@ -273,17 +274,18 @@ impl Migration {
             if datasets.iter().map(about).collect::<Result<Vec<bool>>>()?.contains(&true) {
                 continue;
             }
-            let what = if is_whole {
-                "no tensor, and no member of a dataset,"
-            } else {
-                "no member of the dataset"
-            };
+            let what =
+                if is_whole { "no tensor and no dataset member" } else { "no dataset member" };
             let message = match old {
                 Some(old) => {
-                    format!("{what} of the file is `{}`, to be `{}`", old.shown(), new.shown())
+                    format!(
+                        "cannot rename `{}` to `{}`: {what} of the file has these paths",
+                        old.shown(),
+                        new.shown()
+                    )
                 }
                 None => {
-                    format!("{what} of the file is to be `{}`, which has a converter", new.shown())
+                    format!("cannot convert `{}`: {what} of the file has this path", new.shown())
                 }
             };
             return Err(UNKNOWN_PATH.broken(message).in_source(file.name()));
@@ -293,7 +295,7 @@ impl Migration {
 }
 
 impl Prepared {
-    /// What there will be; nothing where only decoding it says how long it is.
+    /// Returns the descriptions of the new tensors, or `None` if a length is known only after decoding.
     pub(super) fn specs(&self) -> Result<Option<Vec<TensorSpec>>> {
         let mut specs = Vec::with_capacity(self.works.len());
         for work in &self.works {
@@ -310,7 +312,7 @@ impl Prepared {
         Ok(Some(specs))
     }
 
-    /// What was asked to change, as the ledger takes it.
+    /// Returns the requested changes, for the check of the written file.
     pub(super) fn expected(&self) -> Expected {
         let mut expected = Expected::new();
         expected.change_attribute(SCHEMA_ATTRIBUTE);
@@ -342,7 +344,7 @@ impl Prepared {
         expected
     }
 
-    /// Its datasets to be migrated.
+    /// Returns the datasets to migrate.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.works.iter().filter_map(|work| match work {
             Work::Records(job) => Some(&**job),
@@ -352,7 +354,7 @@ impl Prepared {
 }
 
 impl Work {
-    /// Its name in the new file.
+    /// Returns the name in the new file.
     fn target(&self) -> &str {
         match self {
             Work::Copied(_, target) => target,
@@ -363,7 +365,7 @@ impl Work {
 }
 
 impl Job {
-    /// The dataset as it will be, with so many bytes in its heap if it has one.
+    /// Returns the description of the new dataset, with `heap_len` bytes in its heap if it has one.
     pub(super) fn spec(&self, heap_len: u64) -> Result<TensorSpec> {
         let schema = &self.to.schema;
         let Some(ty) = schema.record() else {
@@ -381,8 +383,8 @@ impl Job {
         Ok(spec)
     }
 
-    /// What checks the new records against the keywords of their schema, where it may say more than the old one, or
-    /// some of them are the caller's own.
+    /// Returns a checker of the new records against the keywords of their schema, if these may be stricter than the old
+    /// ones or include the caller's own keywords.
     pub(super) fn checker(
         &self,
         limits: &holdall_schema::SchemaLimits,

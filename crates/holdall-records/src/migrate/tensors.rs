@@ -1,4 +1,4 @@
-//! Flat tensors on their way to another schema: what becomes of each, and its bytes.
+//! Migrates dense tensors: decides how each is converted, and provides its bytes.
 
 use super::conversion::{Conversion, TensorFn};
 use super::elements::{Elements, Reader};
@@ -16,44 +16,44 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// A tensor of the old file, to become one of the new schema.
+/// A tensor of the old file that a function converts to one of the new schema.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct TensorPart<'a> {
-    /// The tensor as the file has it.
+    /// The tensor in the old file.
     pub tensor: &'a Tensor,
-    /// What is wanted: its shape, and the type of its elements.
+    /// The shape and the element type of the result.
     pub to: &'a TensorSpec,
 }
 
-/// A flat tensor of the new file.
+/// A dense tensor of the new file.
 #[derive(Clone)]
 pub(crate) struct Flat {
     pub(crate) spec: TensorSpec,
     pub(super) how: FlatSource,
 }
 
-/// Where the bytes of a tensor come from.
+/// The source of a tensor's bytes.
 #[derive(Clone)]
 pub(super) enum FlatSource {
-    /// Those of the old one, as they are.
+    /// The bytes of the old tensor.
     Same(Tensor),
-    /// Those of the old one, element by element.
+    /// The elements of the old tensor, converted one by one.
     Elements(Box<Elements>),
-    /// What the caller makes of the old one.
+    /// The result of a function of the caller.
     Made(Tensor, Arc<TensorFn>, OnceLock<Bytes>),
     /// A default.
     Filled(Arc<Filled>),
 }
 
-/// Bytes of a tensor that are made at a time.
+/// Number of bytes of a tensor to produce at a time.
 const PIECE: u64 = 4 << 20;
 
 impl Flat {
-    /// What a tensor of the file is under the new schema, which has `to` at its place.
+    /// Decides how a tensor of the file is converted to the type `to` of the new schema.
     ///
     /// # Errors
-    /// `evolve/no-converter`.
+    /// Returns `evolve/no-converter`.
     pub(crate) fn new(
         tensor: &Tensor,
         target: &str,
@@ -71,14 +71,14 @@ impl Flat {
         };
         let Some(from) = named else {
             return match conversion {
-                // Whether the schema has a place for it is asked later.
+                // Whether the schema has such a tensor is checked later.
                 None => Ok(same(spec)),
                 Some(_) => {
-                    Err(NO_CONVERTER.broken("it is not a dense tensor of a type with a name"))
+                    Err(NO_CONVERTER.broken("only dense tensors of a named type can be converted"))
                 }
             };
         };
-        // Also where nothing but decoding it would say how long it is.
+        // The length is set even if it would otherwise be known only after decoding.
         set_type(&mut spec, from);
         let converter = match conversion {
             None => None,
@@ -86,7 +86,9 @@ impl Flat {
                 (Some(chain), _) => TensorConverter::Named(chain),
                 (None, Some(_)) => TensorConverter::Function,
                 (None, None) => {
-                    return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+                    return Err(NO_CONVERTER.broken(
+                        "this converter is for members of records, but the path is a tensor",
+                    ));
                 }
             }),
         };
@@ -99,7 +101,7 @@ impl Flat {
             }
             TensorSource::Function => {
                 let Some(change) = conversion.and_then(|c| c.tensors.as_ref()) else {
-                    return Err(NO_CONVERTER.broken("there is no function for tensors"));
+                    return Err(NO_CONVERTER.broken("the conversion has no function for tensors"));
                 };
                 FlatSource::Made(tensor.clone(), Arc::clone(change), OnceLock::new())
             }
@@ -109,7 +111,7 @@ impl Flat {
         Ok(Flat { spec, how })
     }
 
-    /// Where it comes from, if it is not a default.
+    /// Returns the old tensor, unless this is a default.
     pub(super) fn tensor(&self) -> Option<&Tensor> {
         match &self.how {
             FlatSource::Same(tensor) | FlatSource::Made(tensor, ..) => Some(tensor),
@@ -118,12 +120,12 @@ impl Flat {
         }
     }
 
-    /// What it is, in short.
+    /// Returns a short description of the type.
     pub(super) fn shown(&self) -> String {
         shown_spec(&self.spec)
     }
 
-    /// A range of its bytes.
+    /// Returns a range of the tensor's bytes.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         match &self.how {
             FlatSource::Same(tensor) => tensor.bytes_range(&Role::Data, range),
@@ -159,8 +161,8 @@ impl Flat {
         Ok(made.into())
     }
 
-    /// Where a writer has its bytes from. Of floats that are only rounded it knows what they are, so that tensors which
-    /// share their bytes do so still.
+    /// Returns the source of the bytes for a writer. A cast between floats is passed to the writer as such, so that
+    /// tensors that share their bytes still do.
     pub(super) fn feed(&self) -> Result<ComponentSource> {
         if let FlatSource::Elements(elements) = &self.how
             && let Some(feed) = elements.cast()
@@ -170,7 +172,7 @@ impl Flat {
         Ok(ComponentSource::Reader(self.reader()?))
     }
 
-    /// All of its bytes, in order.
+    /// Returns a reader of all bytes of the tensor.
     fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
         if let FlatSource::Elements(elements) = &self.how {
@@ -188,7 +190,7 @@ impl Flat {
     }
 }
 
-/// Makes the one component that of elements of a type.
+/// Sets the type of the only component's elements, and its length.
 pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     let bits = element_count(&spec.shape).and_then(|n| n.checked_mul(to.bits()));
     if let Some(data) = spec.components.first_mut() {
@@ -210,7 +212,7 @@ fn outside(range: &Range<u64>, len: usize) -> Error {
     rule.broken(format!("bytes {}..{} of {len}", range.start, range.end))
 }
 
-/// `F32 [2, 3]`.
+/// Describes a tensor: `F32 [2, 3]`.
 pub(super) fn shown_spec(spec: &TensorSpec) -> String {
     let named = spec.components.first();
     let named = named.and_then(|c| schema_dtype(c.dtype, c.logical_type.as_ref()));

@@ -1,8 +1,8 @@
-//! A file read under another schema: the file that a migration would write, made of the old one as it is read.
+//! Reads a file under another schema: the file that a migration would write, computed from the old one on demand.
 //!
-//! Nothing of it is kept but its index. A range of it is made of what it comes from: records one by one, elements
-//! one by one. The heap of a dataset stays where it is, and what defaults point at comes after it. Only where a heap
-//! would have to be made anew are the records made once, when the file is opened, and wait on the disk.
+//! Only the index of the new file is kept. A range of it is computed from the old file: records one by one, elements
+//! one by one. The heap of a dataset is used as it is, followed by heap data of defaults. Only if a conversion would
+//! create new heap data are the records converted once, when the file is opened, and kept on disk.
 
 use super::Migration;
 use super::prepare::{Job, Work};
@@ -22,8 +22,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 impl Migration {
-    /// The file as it is under the new schema, without being written: tensors and records are made as they are read. What
-    /// the schema does not have is passed over. Standard keywords are not looked at, as in any file that is read.
+    /// Returns the file under the new schema without writing it: tensors and records are converted as they are read.
+    /// Members that the schema does not have are skipped. Standard keywords are not checked, as for any file that is
+    /// read.
     ///
     /// ```no_run
     /// # fn main() -> holdall_core::Result<()> {
@@ -38,7 +39,8 @@ impl Migration {
     /// ```
     ///
     /// # Errors
-    /// As [`Migration::plan`]; Unsupported where no format holds what comes out of it; Io.
+    /// Returns the errors of [`Migration::plan`], an unsupported error if no format can represent the result, or an I/O
+    /// error.
     pub fn view(&self, file: &File) -> Result<File> {
         let migration = self.clone().with_drop();
         let prepared = migration.prepare(file)?;
@@ -64,7 +66,7 @@ impl Migration {
                     return options.open_source(Arc::new(view), file.name());
                 }
                 Ok(None) => {}
-                // What the file's own format says is nearest.
+                // The error of the file's own format is the most useful one.
                 Err(e) => refused = refused.or(Some(e)),
             }
         }
@@ -72,7 +74,7 @@ impl Migration {
         Err(refused.unwrap_or_else(none).in_source(file.name()))
     }
 
-    /// What a tensor of the view is, and where the bytes of each component come from.
+    /// Returns the description of a tensor of the view, and the source of the bytes of each component.
     fn parts(&self, work: Work, file: &File) -> Result<(TensorSpec, Vec<From>)> {
         match work {
             Work::Copied(tensor, target) => {
@@ -130,17 +132,17 @@ impl Migration {
     }
 }
 
-/// Where the bytes of a component come from.
+/// The source of the bytes of a component.
 enum From {
     Same(Tensor, Role),
     Flat(Box<Flat>),
     Records(Box<Each>),
-    /// The heap of records, and what comes after it.
+    /// The heap of records, and the bytes that follow it.
     Heap(Records, Bytes),
     Spooled(Mutex<Spool>),
 }
 
-/// Records made one by one.
+/// Records that are converted one by one.
 struct Each {
     records: Records,
     resolution: Resolution,
@@ -192,7 +194,7 @@ impl Each {
         let (from, to) = (self.resolution.from_size(), self.resolution.to_size());
         let slots = out.chunks_exact_mut(new_stride);
         for (at, (record, slot)) in old.chunks_exact(old_stride).zip(slots).enumerate() {
-            // Sizes are no more than strides.
+            // Sizes are not larger than strides.
             let (record, slot) = (&record[..from], &mut slot[..to]);
             migrator.record(record, heap, slot, &mut Nothing).map_err(|e| placed(e, at))?;
         }
@@ -201,26 +203,26 @@ impl Each {
     }
 }
 
-/// A heap that nothing is added to, because entries stay.
+/// A heap to which nothing is added, because entries are not changed.
 struct Nothing;
 
 impl holdall_schema::Heap for Nothing {
     fn append(&mut self, bytes: &[u8], _: u32) -> Result<u64> {
         let rule = &holdall_schema::evolve::rules::VALUE;
-        Err(rule.broken(format!("{} bytes for a heap that stays as it is", bytes.len())))
+        Err(rule.broken(format!("{} bytes were added to a heap that must not change", bytes.len())))
     }
 }
 
-/// Where everything of a file lies: what is before its components, those, and what is after them.
+/// The layout of a file: the bytes before its components, the ranges of the components, and the bytes after them.
 struct Laid {
     head: Bytes,
-    /// By tensor, as they were given.
+    /// The ranges by tensor, in the given order.
     components: Vec<Vec<Range<u64>>>,
     end: u64,
     tail: Bytes,
 }
 
-/// Where a format puts tensors; `None` where it is not written.
+/// Computes the layout of a file in `format`. Returns `None` if the format cannot be written.
 fn laid_out(
     format: &'static Format,
     attributes: &holdall_core::Attributes,
@@ -249,10 +251,10 @@ fn laid_out(
     Ok(Some(Laid { head, components: placed, end, tail }))
 }
 
-/// The bytes of a file that is nowhere.
+/// The bytes of a file that is computed on demand.
 struct View {
     laid: Laid,
-    /// Runs of bytes, in the order of their offsets, none of them empty.
+    /// Non-empty runs of bytes, sorted by offset.
     runs: Vec<(Range<u64>, From)>,
     terms: ReadHints,
 }

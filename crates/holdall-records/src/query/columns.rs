@@ -8,7 +8,7 @@ use holdall_json::Reader;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
 
-/// Some members of the records of one dataset: see [`Records::columns`].
+/// Chosen members of the records of one dataset: see [`Records::columns`].
 #[derive(Debug, Clone)]
 pub struct Columns {
     names: Vec<String>,
@@ -34,27 +34,27 @@ impl Columns {
         Ok(Columns { names, parts })
     }
 
-    /// The paths of the members, as they are written.
+    /// Returns the paths of the members, as the caller gave them.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The ways to them.
+    /// Returns the accessors of the members.
     pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
         self.parts.iter()
     }
 
-    /// The JSON text of each member; `None` for one that the record does not have.
+    /// Returns the JSON text of each member, or `None` for a member that the record does not have.
     ///
     /// # Errors
-    /// As [`Record::to_json`].
+    /// Returns the same errors as [`Record::to_json`].
     pub fn values(&self, record: &Record<'_>) -> Result<Vec<Option<String>>> {
         let text = |part| record.part(part)?.map(|part| part.to_json()).transpose();
         self.parts.iter().map(text).collect()
     }
 }
 
-/// The error about a member that is not there, with the one that is like it, or with those that are there.
+/// Adds a hint to an error about an unknown member: the most similar member, or a list of the existing ones.
 #[cold]
 pub(crate) fn or_like_member(e: Error, schema: &Schema, ty: TypeId, given: &str) -> Error {
     if e.code() != UNKNOWN_PATH.code || !e.remedies().is_empty() || e.hint().is_some() {
@@ -71,15 +71,15 @@ pub(crate) fn or_like_member(e: Error, schema: &Schema, ty: TypeId, given: &str)
     let more = if names.len() > LISTED { ", …" } else { "" };
     match listed.is_empty() {
         true => e,
-        false => e.with_hint(format!("there are {}{more}", listed.join(", "))),
+        false => e.with_hint(format!("available: {}{more}", listed.join(", "))),
     }
 }
 
-/// Members among which one is looked for that is like one that is not there, and those that are listed.
+/// Number of members that are compared with an unknown one, and number of members that are listed.
 const LOOKED_AT: usize = 1000;
 const LISTED: usize = 12;
 
-/// The members of a record that are not structs.
+/// Collects the paths of a record's members that are not structs.
 fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<Path>) {
     match &schema.ty(ty).kind {
         Kind::Struct(fields) => {
@@ -88,7 +88,7 @@ fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<P
                     return;
                 }
                 let path = path.then(Segment::Name(member.name.clone()));
-                // The height of a schema bounds the recursion.
+                // The recursion is bounded by the depth of the schema.
                 leaves(schema, member.ty, &path, most, out);
             }
         }
@@ -96,7 +96,7 @@ fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<P
     }
 }
 
-/// The part of a record's JSON at a path that it has.
+/// Returns the part of a record's JSON at a path, or `None` if the record does not have it.
 pub(super) fn follow<'t>(
     schema: &Schema,
     ty: TypeId,
@@ -123,7 +123,7 @@ pub(super) fn follow<'t>(
                 }
                 (at, ty) = (value(&mut reader)?, member.ty);
             }
-            // The object of a union is that of its variant.
+            // The JSON object of a union is that of its variant.
             (Kind::Union(union), Segment::Name(key)) => {
                 let variant = union.tag(key).and_then(|tag| union.variants.get(tag));
                 let Some(variant) = variant else { return Ok(None) };
@@ -148,7 +148,7 @@ pub(super) fn follow<'t>(
     Ok(Some(at))
 }
 
-/// The text of the value that comes next.
+/// Returns the text of the next value.
 fn value<'t>(reader: &mut Reader<'t>) -> Result<&'t str> {
     reader.peek()?;
     let start = reader.offset();

@@ -1,4 +1,4 @@
-//! What must hold of a record.
+//! Conditions on records.
 
 use super::written::Written;
 use crate::rules::CONDITION;
@@ -18,27 +18,27 @@ pub struct Condition(Node);
 #[derive(Debug, Clone)]
 #[allow(clippy::large_enum_variant)] // Most are the large one.
 enum Node {
-    /// At least one holds.
+    /// At least one condition holds.
     Any(Vec<Node>),
-    /// All hold.
+    /// All conditions hold.
     All(Vec<Node>),
     Not(Box<Node>),
-    /// What holds of one member.
+    /// A test of one member.
     One(Accessor, Test),
 }
 
 #[derive(Debug, Clone)]
 enum Test {
-    /// It is there.
+    /// The member is present.
     There,
     Compare(Operator, Read),
-    /// A text has this in it.
+    /// A text contains this text.
     Text(String),
-    /// An array has an element that is this.
+    /// An array contains this element.
     Element(Accessor, Read),
 }
 
-/// How a member and a value compare where the condition holds.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -49,11 +49,11 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-/// How the member is read, and the value it is compared with.
+/// How the member is read, and the value to compare it with.
 #[derive(Debug, Clone)]
 enum Read {
     Integer(Integer, i128),
-    /// The value of a float against an integer or a float.
+    /// Compares an integer or a float as `f64`.
     Float(Typed<f64>, f64),
     Bool(Typed<bool>, bool),
     Enum(String),
@@ -61,7 +61,7 @@ enum Read {
     Variant(String),
 }
 
-/// Every kind of integer, and times.
+/// Accessors for every kind of integer and for times.
 #[derive(Debug, Clone)]
 pub(super) enum Integer {
     I8(Typed<i8>),
@@ -75,16 +75,16 @@ pub(super) enum Integer {
 }
 
 impl Condition {
-    /// Reads what [`Written`] says.
+    /// Resolves a parsed condition against the schema.
     pub(super) fn new(records: &Records, text: &str) -> Result<Condition> {
         Node::new(records, &Written::new(text)?).map(Condition)
     }
 
-    /// Whether it holds of a record. A member that a record does not have is unequal to every value, and
-    /// neither less nor greater, and contains nothing.
+    /// Returns `true` if the condition holds for a record. A member that a record does not have is unequal to every
+    /// value, neither less nor greater, and contains nothing.
     ///
     /// # Errors
-    /// As [`Record::get`], [`Record::string`] and [`Record::elements`].
+    /// Returns the same errors as [`Record::get`], [`Record::string`] and [`Record::elements`].
     pub fn holds(&self, record: &Record<'_>) -> Result<bool> {
         self.0.holds(record)
     }
@@ -101,7 +101,7 @@ impl Node {
             Written::Not(written) => Node::Not(Box::new(Node::new(records, written)?)),
             Written::There(path) => {
                 let part = records.accessor(path)?;
-                // A Boolean by itself means its value, as in every language of conditions.
+                // A Boolean member alone tests its value, as in most query languages.
                 match part.typed::<bool>() {
                     Ok(typed) => {
                         Node::One(part, Test::Compare(Operator::Equal, Read::Bool(typed, true)))
@@ -117,7 +117,7 @@ impl Node {
                     let kind = records.schema().ty(part.ty()).kind.as_str();
                     let path = path.shown();
                     let message = format!(
-                        "`{path}` is a `TypeDef:{kind}`, which has no order, only `=` and `!=`"
+                        "`{path}` is a `TypeDef:{kind}`, which has no order: use `=` or `!=`"
                     );
                     return Err(CONDITION.broken(message));
                 }
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// Whether one of them holds, or does not; the first that does settles it.
+    /// Returns `wanted` if any of the conditions evaluates to `wanted`; stops at the first one that does.
     fn any_child(all: &[Node], record: &Record<'_>, wanted: bool) -> Result<bool> {
         for one in all {
             if one.holds(record)? == wanted {
@@ -192,7 +192,7 @@ impl Node {
 }
 
 impl Operator {
-    /// `order` is `None` where there is no value, or it is not a number.
+    /// `order` is `None` if the member is absent or is NaN.
     fn holds(self, order: Option<Ordering>) -> bool {
         let Some(order) = order else { return self == Operator::NotEqual };
         match self {
@@ -208,8 +208,9 @@ impl Operator {
 
 impl Read {
     fn new(part: &Accessor, kind: &Kind, value: &str) -> Result<Read> {
-        let wrong =
-            |what: &str| CONDITION.broken(format!("`{}` is not {what}", value.escape_debug()));
+        let wrong = |what: &str| {
+            CONDITION.broken(format!("expected {what}, found `{}`", value.escape_debug()))
+        };
         if let Some(integer) = Integer::from_accessor(part) {
             let value = match kind {
                 Kind::Scalar(Scalar::Timestamp) => {
@@ -251,7 +252,7 @@ impl Read {
         }
     }
 
-    /// How the member compares with the value.
+    /// Compares the member with the value.
     fn order(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<Ordering>> {
         Ok(match self {
             Read::Integer(integer, value) => integer.read(record)?.map(|found| found.cmp(value)),
@@ -294,8 +295,8 @@ impl Integer {
     }
 }
 
-/// The number of a kind that is nearest: what is printed of a member is what finds it. `None` where the kind
-/// has none that is near.
+/// Returns the number of this kind that is nearest to `value`, so that a printed value finds the member it came from.
+/// Returns `None` if no number of the kind is near.
 fn nearest(kind: &Kind, value: f64) -> Option<f64> {
     let limits = SchemaLimits::default();
     let json = json!({ format!("TypeDef:{}", kind.as_str()): true });
@@ -308,7 +309,7 @@ fn nearest(kind: &Kind, value: f64) -> Option<f64> {
     schema.accessor(ty, &Path::root()).ok()?.typed::<f64>().ok()?.read(bytes).ok()?
 }
 
-/// Nanoseconds since 1970.
+/// Parses a time as nanoseconds since 1970.
 fn time(text: &str) -> Option<i128> {
     let json = json!({"TypeDef:Timestamp": true});
     let limits = SchemaLimits::default();
@@ -319,7 +320,7 @@ fn time(text: &str) -> Option<i128> {
     Some(i64::from_le_bytes(bytes).into())
 }
 
-/// The error, with the value that is like the one given; otherwise with all of them, if they are few.
+/// Adds a hint to the error: the most similar value, or a list of the possible values if there are few.
 fn or_like<'a>(e: Error, given: &str, all: impl Iterator<Item = &'a str> + Clone) -> Error {
     if let Some(near) = nearest_name(given, all.clone()) {
         return e.with_remedy(Remedy::did_you_mean(near));
@@ -327,8 +328,8 @@ fn or_like<'a>(e: Error, given: &str, all: impl Iterator<Item = &'a str> + Clone
     let listed: Vec<_> =
         all.clone().take(LISTED).map(|value| format!("`{}`", value.shown())).collect();
     let more = if all.count() > LISTED { ", …" } else { "" };
-    e.with_hint(format!("there are {}{more}", listed.join(", ")))
+    e.with_hint(format!("available: {}{more}", listed.join(", ")))
 }
 
-/// Values of an enum that are listed.
+/// Largest number of an enum's values to list.
 const LISTED: usize = 12;

@@ -1,4 +1,4 @@
-//! Bytes of records as files.
+//! Exports bytes of records to files.
 
 use super::columns::follow;
 use crate::rules::{FILE_MEMBER, FILE_NAME};
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Writes a member of records, bytes or text, into files of a folder: takes the records one by one. See [`Records::export`].
+/// Writes a member of records (bytes or text) into files of a folder, one record at a time. See [`Records::export`].
 #[derive(Debug)]
 pub struct Export {
     member: Way,
@@ -24,18 +24,21 @@ pub struct Export {
 }
 
 impl Records {
-    /// Writes a member, bytes or text, into files of a folder, which is made where it is not there. They are called after the
-    /// places of the records, and end as what their first bytes are: `000012.png`.
+    /// Returns an exporter that writes a member (bytes or text) into files of a folder, which is created if it does not
+    /// exist. The files are named after the index of the record, with an extension that follows from their first bytes:
+    /// `000012.png`.
     ///
     /// # Errors
-    /// `records/file-member` for a member that is neither; `schema/path`, `schema/unknown-path`.
+    /// Returns `records/file-member` if the member is neither bytes nor text; `schema/path` or `schema/unknown-path` if
+    /// there is no such member.
     pub fn export(&self, member: &str, folder: impl Into<PathBuf>) -> Result<Export> {
         let part = self.accessor(member)?;
         let kind = &self.schema().ty(part.ty()).kind;
         if !matches!(kind, Kind::Bytes | Kind::String) {
             let (member, kind) = (member.shown(), kind.as_str());
-            let message =
-                format!("`{member}` is a `TypeDef:{kind}`; files are made of bytes and text");
+            let message = format!(
+                "`{member}` is a `TypeDef:{kind}`; only bytes and text can be exported as files"
+            );
             return Err(super::placed(FILE_MEMBER.broken(message), self.tensor()));
         }
         Ok(Export {
@@ -50,15 +53,15 @@ impl Records {
 }
 
 impl Export {
-    /// The ways to the members that are used.
+    /// Returns the accessors of the members that are used.
     pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
         std::iter::once(&self.part).chain(&self.names)
     }
 
-    /// Calls the files as another member says: text, an enum, or a number. A name without an extension gets one.
+    /// Names the files after another member: text, an enum or a number. A name without an extension gets one.
     ///
     /// # Errors
-    /// `records/file-member` for any other member; as [`Records::accessor`].
+    /// Returns `records/file-member` for any other member, and the errors of [`Records::accessor`].
     pub fn with_names(mut self, records: &Records, member: &str) -> Result<Export> {
         let part = records.accessor(member)?;
         let kind = &records.schema().ty(part.ty()).kind;
@@ -68,7 +71,7 @@ impl Export {
         {
             let (member, kind) = (member.shown(), kind.as_str());
             let message = format!(
-                "`{member}` is a `TypeDef:{kind}`; files are named by text, enums and numbers"
+                "`{member}` is a `TypeDef:{kind}`; files can only be named after text, enums and numbers"
             );
             return Err(super::placed(FILE_MEMBER.broken(message), records.tensor()));
         }
@@ -76,28 +79,29 @@ impl Export {
         Ok(self)
     }
 
-    /// Replaces files that are there.
+    /// Replaces existing files.
     pub fn with_overwrite(mut self, overwrite: bool) -> Export {
         self.overwrites = overwrite;
         self
     }
 
-    /// The path of the member.
+    /// Returns the path of the exported member.
     pub fn member(&self) -> String {
         self.member.to_string()
     }
 
-    /// Writes the file of a record, and gives its name in the folder; `None` for a record that does not have the member.
+    /// Writes the file of a record and returns its name in the folder, or `None` if the record does not have the
+    /// member.
     ///
     /// # Errors
-    /// `build/file-name` for a name that is invalid, leads out of the folder, or is that of two records; `write/exists`; Io;
-    /// as [`Record::data`].
+    /// Returns `build/file-name` for a name that is invalid, outside of the folder, or used by two records;
+    /// `write/exists` if the file exists; an I/O error; and the errors of [`Record::data`].
     pub fn add(&mut self, record: &Record<'_>) -> Result<Option<String>> {
         let Some(bytes) = record.data(&self.part)? else { return Ok(None) };
         let in_record = |e: Error| record.records().in_record(e, record.index());
         let name = self.name(record, &bytes)?;
         if !self.written.insert(name.clone()) {
-            let message = format!("two records are for the file `{}`", name.shown());
+            let message = format!("two records have the file name `{}`", name.shown());
             return Err(in_record(FILE_NAME.broken(message)));
         }
         let path = self.folder.join(&name);
@@ -105,17 +109,17 @@ impl Export {
         Ok(Some(name))
     }
 
-    /// The JSON text of a record with the name of its file in place of the member.
+    /// Returns the JSON text of a record with the name of its file in place of the member's value.
     ///
     /// # Errors
-    /// As [`Record::to_json`].
+    /// Returns the same errors as [`Record::to_json`].
     pub fn json(&self, record: &Record<'_>, name: Option<&str>) -> Result<String> {
         let whole = record.to_json()?;
         let Some(name) = name else { return Ok(whole) };
         let records = record.records();
         let found = follow(records.schema(), records.ty(), &whole, &self.member, usize::MAX)?;
         let Some(found) = found else { return Ok(whole) };
-        // A part of the text.
+        // `found` is a slice of the text.
         let at = (found.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
         let (before, rest) = whole.split_at(at);
         let after = rest.get(found.len()..).unwrap_or_default();
@@ -138,7 +142,7 @@ impl Export {
         let path = Path::new(&said);
         let is_inside = path.components().all(|c| matches!(c, Component::Normal(_)));
         if said.is_empty() || said.ends_with('/') || said.contains(['\\', '\0']) || !is_inside {
-            let message = format!("`{}` is not the name of a file in the folder", said.shown());
+            let message = format!("`{}` is not a valid name of a file in the folder", said.shown());
             return Err(records.in_record(FILE_NAME.broken(message), record.index()));
         }
         let is_text = matches!(kind, Kind::String);
@@ -150,7 +154,9 @@ impl Export {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let failed = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => EXISTS.broken("there is something already"),
+            std::io::ErrorKind::AlreadyExists => {
+                EXISTS.broken("a file of this name already exists")
+            }
             _ => io(e, "writing"),
         };
         if let Some(folder) = path.parent() {
@@ -165,7 +171,7 @@ impl Export {
     }
 }
 
-/// What a file of these bytes is called, by how they begin.
+/// Returns the file extension for bytes, by their first bytes.
 fn extension(bytes: &[u8]) -> &'static str {
     let is_riff = bytes.starts_with(b"RIFF");
     let of_riff = bytes.get(8..12).filter(|_| is_riff);

@@ -1,4 +1,4 @@
-//! How many records have which values.
+//! Counts records by their values.
 
 use super::Columns;
 use crate::rules::SORTED;
@@ -7,7 +7,7 @@ use holdall_collections::HashMap;
 use holdall_core::{Remedy, Result};
 use holdall_schema::Accessor;
 
-/// Counts records by the values of some members: takes them one by one. See [`Records::groups`].
+/// Counts records by the values of some members, one record at a time. See [`Records::groups`].
 #[derive(Debug, Clone)]
 pub struct Groups {
     columns: Columns,
@@ -16,21 +16,21 @@ pub struct Groups {
     most: u64,
 }
 
-/// Records that have the same values.
+/// A group of records that have the same values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Group {
-    /// The JSON text of each member; `None` for one that these records do not have.
+    /// The JSON text of each member, or `None` for a member that these records do not have.
     pub values: Vec<Option<String>>,
-    /// How many records.
+    /// The number of records in the group.
     pub count: u64,
 }
 
 impl Records {
-    /// Counts records by the values of these members.
+    /// Returns a counter of records by the values of these members.
     ///
     /// # Errors
-    /// As [`Records::columns`].
+    /// Returns the same errors as [`Records::columns`].
     pub fn groups(&self, members: &[impl AsRef<str>]) -> Result<Groups> {
         let columns = self.columns(members)?;
         Ok(Groups {
@@ -43,20 +43,21 @@ impl Records {
 }
 
 impl Groups {
-    /// The paths of the members, as they are written.
+    /// Returns the paths of the members, as the caller gave them.
     pub fn names(&self) -> &[String] {
         self.columns.names()
     }
 
-    /// The ways to the members.
+    /// Returns the accessors of the members.
     pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
         self.columns.parts()
     }
 
-    /// Takes a record.
+    /// Counts a record.
     ///
     /// # Errors
-    /// As [`Columns::values`]; `records/sorted` where different values take more than the limit.
+    /// Returns the errors of [`Columns::values`], and `records/sorted` if the different values take more memory than
+    /// the limit.
     pub fn add(&mut self, record: &Record<'_>) -> Result<()> {
         let values = self.columns.values(record)?;
         if let Some(count) = self.counts.get_mut(&values) {
@@ -67,7 +68,7 @@ impl Groups {
         let len = texts + (values.len() + 2) * size_of::<Option<String>>();
         self.taken = self.taken.saturating_add(len as u64);
         if self.taken > self.most {
-            let message = format!("more than {} bytes of different values", self.most);
+            let message = format!("the different values take more than {} bytes", self.most);
             let e = SORTED
                 .broken(message)
                 .with_remedy(Remedy::RaiseLimit { limit: "decoded_len", at_least: None });
@@ -77,7 +78,7 @@ impl Groups {
         Ok(())
     }
 
-    /// All of them, the most records first; of equal ones the lesser JSON text.
+    /// Returns all groups, largest first; groups of equal size are sorted by the JSON text of their values.
     pub fn finish(self) -> Vec<Group> {
         let all = self.counts.into_iter().map(|(values, count)| Group { values, count });
         let mut all: Vec<Group> = all.collect();

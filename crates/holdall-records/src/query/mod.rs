@@ -1,4 +1,4 @@
-//! Records chosen by their place, by conditions and by chance, and some of their members as JSON.
+//! Chooses records by their index, by conditions or at random, and reads some of their members as JSON.
 //!
 //! ```no_run
 //! # fn main() -> holdall_core::Result<()> {
@@ -33,7 +33,7 @@ use holdall_core::Result;
 use holdall_schema::{Accessor, Outline, OutlineRow, Symbols};
 use std::ops::Range;
 
-/// Which records are wanted: see [`Records::query`]. Cheap to clone.
+/// A query for records: see [`Records::query`]. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Query<'r> {
     records: &'r Records,
@@ -44,17 +44,17 @@ pub struct Query<'r> {
     parts: Vec<Accessor>,
 }
 
-/// The records that a [`Query`] finds, in their order.
+/// An iterator over the records that a [`Query`] finds, in the order of the query.
 pub struct Matches<'r>(Found<'r>);
 
 enum Found<'r> {
-    /// Those of a range for which all conditions hold.
+    /// The records of a range for which all conditions hold.
     Scan { records: Iter<'r>, conditions: Vec<Condition> },
-    /// Records by their places.
+    /// Records by their indices.
     Places(RecordsAt<'r>),
 }
 
-/// Places of runs in a blob: see [`Blob::places`].
+/// An iterator over indices of runs in a blob: see [`Blob::places`].
 #[derive(Debug)]
 pub struct Places(Chosen);
 
@@ -65,7 +65,7 @@ enum Chosen {
 }
 
 impl Records {
-    /// Asks for all records; what follows asks for fewer.
+    /// Returns a query for all records. Its `with_…` methods narrow it down.
     pub fn query(&self) -> Query<'_> {
         Query {
             records: self,
@@ -77,28 +77,30 @@ impl Records {
         }
     }
 
-    /// A condition on a record: `stars>=4`, `label=cat`, `image` (it has one), `!image` (it has none), `flag` and `!flag` of a Boolean (it is true, or not), `label in (cat, dog)`,
-    /// `caption contains sea`, of texts and of arrays (`tags contains sea`); with `and`, `or`, `not` and parentheses between
-    /// such. A value goes on up to `and`, `or` or `)`; in quotes, as JSON writes a string, it may be anything.
+    /// Parses a condition on a record: `stars>=4`, `label=cat`, `image` (the member is present), `!image` (it is
+    /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, or `caption contains
+    /// sea` for texts and arrays. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
+    /// `and`, `or` or `)`; a value in quotes, written as a JSON string, can contain anything.
     ///
     /// # Errors
-    /// `records/condition`; `schema/path`, `schema/unknown-path`.
+    /// Returns `records/condition`; `schema/path`, `schema/unknown-path`.
     pub fn condition(&self, text: &str) -> Result<Condition> {
         Condition::new(self, text).map_err(|e| placed(e, self.tensor()))
     }
 
-    /// The members at these paths, such as `id` and `at.lat`, to be read of many records.
+    /// Returns the members at these paths, such as `id` and `at.lat`, to be read from many records.
     ///
     /// # Errors
-    /// `schema/path`, `schema/unknown-path`.
+    /// Returns `schema/path`, `schema/unknown-path`.
     pub fn columns(&self, paths: &[impl AsRef<str>]) -> Result<Columns> {
         Columns::new(self, paths).map_err(|e| placed(e, self.tensor()))
     }
 
-    /// What the members are, and those of structs and arrays in them, with the places of their bytes.
+    /// Returns the types of the members and the positions of their bytes, including members of nested structs and
+    /// arrays.
     ///
     /// # Errors
-    /// `schema/too-large`.
+    /// Returns `schema/too-large`.
     pub fn members(&self) -> Result<Vec<OutlineRow>> {
         let symbols = Symbols::default();
         let mut outline = Outline::new(&symbols, self.limits(), None);
@@ -106,58 +108,58 @@ impl Records {
         Ok(outline.into_rows().into_iter().filter(|row| !row.path.is_root()).collect())
     }
 
-    /// Every member, those of structs instead of the structs, up to `most` of them.
+    /// Returns every member, up to `most` of them. Members of structs are listed instead of the structs.
     ///
     /// # Errors
-    /// As [`Records::columns`].
+    /// Returns the same errors as [`Records::columns`].
     pub fn all_columns(&self, most: usize) -> Result<Columns> {
         Columns::all(self, most).map_err(|e| placed(e, self.tensor()))
     }
 }
 
 impl<'r> Query<'r> {
-    /// Only records of this range of places.
+    /// Considers only records in this range of indices.
     pub fn with_range(mut self, range: Range<u64>) -> Query<'r> {
         self.range = range;
         self
     }
 
-    /// Only records for which this condition holds too: see [`Records::condition`].
+    /// Considers only records for which this condition also holds: see [`Records::condition`].
     ///
     /// # Errors
-    /// As [`Records::condition`].
+    /// Returns the same errors as [`Records::condition`].
     pub fn with_condition(mut self, text: &str) -> Result<Query<'r>> {
         self.conditions.push(self.records.condition(text)?);
         Ok(self)
     }
 
-    /// Only `count` of the records that are left, all equally likely. The same `seed` gives the same ones on
-    /// every machine.
+    /// Returns only `count` of the records that fit, chosen at random with equal probability. The same `seed` chooses
+    /// the same records on every machine.
     pub fn with_sample(mut self, count: u64, seed: u64) -> Query<'r> {
         self.sample = Some(Sample { count, seed });
         self
     }
 
-    /// The records in the order of these members, in place of that of the file: see [`Records::order`].
+    /// Returns the records in the order of these members instead of the file's order: see [`Records::order`].
     ///
     /// # Errors
-    /// As [`Records::order`].
+    /// Returns the same errors as [`Records::order`].
     pub fn with_order(mut self, members: &[impl AsRef<str>]) -> Result<Query<'r>> {
         self.order = Some(self.records.order(members)?);
         Ok(self)
     }
 
-    /// These parts of the records will be used, with what they point at: where records are chosen by chance or put in an order, that is
-    /// read with them.
+    /// Declares that these members of the records will be used. If records are sampled or sorted, the heap data of
+    /// these members is read together with the records.
     pub fn with_parts(mut self, parts: impl IntoIterator<Item = Accessor>) -> Query<'r> {
         self.parts.extend(parts);
         self
     }
 
-    /// How many records there are of those that were asked for.
+    /// Returns the number of records that fit.
     ///
     /// # Errors
-    /// As [`Query::run`].
+    /// Returns the same errors as [`Query::run`].
     pub fn count(&self) -> Result<u64> {
         let query = Query { order: None, ..self.clone() };
         if query.conditions.is_empty() {
@@ -173,10 +175,10 @@ impl<'r> Query<'r> {
         Ok(count)
     }
 
-    /// How many of the records have which values of these members, the most first.
+    /// Counts the records by the values of these members, and returns the largest group first.
     ///
     /// # Errors
-    /// As [`Records::groups`], [`Query::run`] and [`Groups::add`].
+    /// Returns the same errors as [`Records::groups`], [`Query::run`] and [`Groups::add`].
     pub fn groups(&self, members: &[impl AsRef<str>]) -> Result<Vec<Group>> {
         let mut groups = self.records.groups(members)?;
         for record in (Query { order: None, ..self.clone() }).run()? {
@@ -185,12 +187,13 @@ impl<'r> Query<'r> {
         Ok(groups.finish())
     }
 
-    /// The records. They are read one after the other, 1 MiB at a time where they are not at hand; a
-    /// sample of those for which conditions hold reads the whole range first and keeps their places, and an order keeps
-    /// what it is made by, too.
+    /// Returns the records that fit. They are read one after the other, 1 MiB at a time if they are neither mapped nor
+    /// in memory. A sample with conditions first reads the whole range and keeps the indices of the records that fit;
+    /// an order also keeps the values that it sorts by.
     ///
     /// # Errors
-    /// `records/index` for a range that passes the number of records; as [`Records::record`] and [`Order::add`].
+    /// Returns `records/index` if the range is out of bounds, and the errors of [`Records::record`] and
+    /// [`RecordSorter::add`].
     pub fn run(&self) -> Result<Matches<'r>> {
         let records = self.records;
         let at = |places| {
@@ -246,10 +249,10 @@ impl std::fmt::Debug for Matches<'_> {
 }
 
 impl Blob {
-    /// The places of a range, or a sample of them, in their order.
+    /// Returns the indices in a range, or a sample of them, in ascending order.
     ///
     /// # Errors
-    /// `records/index`.
+    /// Returns `records/index`.
     pub fn places(&self, range: Range<u64>, sample: Option<Sample>) -> Result<Places> {
         check_range(&range, self.len()).map_err(|e| placed(e, self.tensor()))?;
         Ok(Places(match sample {

@@ -1,4 +1,4 @@
-//! Records in the order of their members.
+//! Sorts records by their members.
 
 use super::condition::Integer;
 use crate::rules::{CONDITION, SORTED};
@@ -8,16 +8,16 @@ use holdall_core::{Remedy, Result};
 use holdall_schema::{Accessor, Kind, Typed};
 use std::cmp::Ordering;
 
-/// Puts records in an order: takes them one by one, and gives their places. See [`Records::order`].
+/// Sorts records: takes them one by one and returns their indices in order. See [`Records::order`].
 ///
-/// Numbers and times are in their order, NaN after all others; texts in that of their bytes; `false` before `true`; enums and
-/// unions in the order of the schema. What a record does not have comes last, whatever the direction. Records that are equal
-/// stay as they came.
+/// Numbers and times are sorted by value, with NaN after all numbers; texts by their bytes; `false` before `true`;
+/// enums and unions in the order of the schema. Records without the member come last, in both directions. The sort is
+/// stable.
 #[derive(Debug, Clone)]
 pub struct RecordSorter {
     members: Vec<Member>,
     found: Vec<(Box<[Key]>, u64)>,
-    /// Bytes that it takes, and the most that it may.
+    /// The bytes of memory that the keys take, and the limit for them.
     taken: u64,
     most: u64,
 }
@@ -40,21 +40,23 @@ enum Read {
     Variant,
 }
 
-/// What a member is sorted by; what is not there comes last.
+/// The value that a record is sorted by. Absent values come last.
 #[derive(Debug, Clone)]
 enum Key {
     Integer(i128),
-    /// NaN is last of them.
+    /// NaN comes after all numbers.
     Float(f64),
     Text(Box<str>),
     Absent,
 }
 
 impl Records {
-    /// Puts records in the order of these members: `stars` from the least, `-stars` from the greatest, then by the next.
+    /// Returns a sorter by these members: `stars` ascending, `-stars` descending; each further member decides between
+    /// records that are equal so far.
     ///
     /// # Errors
-    /// `records/condition` for a member that has no order; `schema/path`, `schema/unknown-path`.
+    /// Returns `records/condition` if a member has no order; `schema/path` or `schema/unknown-path` if there is no such
+    /// member.
     pub fn order(&self, members: &[impl AsRef<str>]) -> Result<RecordSorter> {
         let member = |text: &str| {
             let text = text.trim();
@@ -70,7 +72,7 @@ impl Records {
                     (.., Ok(bool)) => Read::Bool(bool),
                     _ => {
                         let message = format!(
-                            "`{}` has no order that records could be in: it is a `TypeDef:{}`",
+                            "`{}` cannot be sorted by: a `TypeDef:{}` has no order",
                             text.shown(),
                             kind.as_str()
                         );
@@ -87,15 +89,16 @@ impl Records {
 }
 
 impl RecordSorter {
-    /// The ways to the members.
+    /// Returns the accessors of the members.
     pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
         self.members.iter().map(|member| &member.part)
     }
 
-    /// Takes a record.
+    /// Adds a record.
     ///
     /// # Errors
-    /// As [`Record::get`] and [`Record::string`]; `records/sorted` where what they are sorted by takes more than the limit.
+    /// Returns the errors of [`Record::get`] and [`Record::string`], and `records/sorted` if the values to sort by take
+    /// more memory than the limit.
     pub fn add(&mut self, record: &Record<'_>) -> Result<()> {
         let keys = self.members.iter().map(|member| member.key(record));
         let keys = keys.collect::<Result<Box<[Key]>>>()?;
@@ -106,7 +109,7 @@ impl RecordSorter {
         if self.taken > self.most {
             let most = self.most;
             let message = format!(
-                "more than {most} bytes of members to sort by, of {} records",
+                "the values to sort by take more than {most} bytes, after {} records",
                 self.found.len()
             );
             let e = SORTED
@@ -118,7 +121,7 @@ impl RecordSorter {
         Ok(())
     }
 
-    /// The places of all that it took, in their order.
+    /// Returns the indices of all records that were added, in order.
     pub fn finish(mut self) -> Vec<u64> {
         let members = &self.members;
         self.found.sort_by(|(a, _), (b, _)| {
@@ -162,7 +165,7 @@ impl Key {
     fn compare(&self, other: &Key, is_descending: bool) -> Ordering {
         let order = match (self, other) {
             (Key::Integer(a), Key::Integer(b)) => a.cmp(b),
-            // Zeros of both signs are equal, as they are in conditions.
+            // Positive and negative zero are equal, as they are in conditions.
             (Key::Float(a), Key::Float(b)) => match a.partial_cmp(b) {
                 Some(order) => order,
                 None => return a.is_nan().cmp(&b.is_nan()),

@@ -1,22 +1,22 @@
-//! Some of many, by chance.
+//! Random samples.
 
 use holdall_core::Result;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How many are taken by chance, and where the chance starts from: the same `seed` takes the same ones on
-/// every machine.
+/// The size of a random sample and the seed of its random numbers. The same `seed` chooses the same items on every
+/// machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// How many at most.
+    /// The largest number of items.
     pub count: u64,
-    /// Where the chance starts from.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
 impl Sample {
-    /// So many different places of a range in their order, all equally likely: Floyd's way, whose memory is
-    /// that of the answer.
+    /// Returns up to `count` different numbers of a range in ascending order, all equally likely. Uses Floyd's
+    /// algorithm, which needs memory only for the result.
     pub fn draw(self, range: Range<u64>) -> Vec<u64> {
         let mut chance = Chance(self.seed);
         let mut found = BTreeSet::new();
@@ -30,14 +30,14 @@ impl Sample {
         found.into_iter().collect()
     }
 
-    /// So many of these places, which are in order, all equally likely: what a query with conditions gives of
-    /// the places that fit them.
+    /// Returns up to `count` of these numbers, which must be in ascending order, all equally likely. A query with
+    /// conditions chooses from the indices that fit in the same way.
     pub fn among(self, places: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        // Places that are there already are not errors.
+        // The items are all `Ok`, so this cannot fail.
         self.of_each(places.into_iter().map(Ok)).unwrap_or_default()
     }
 
-    /// So many of these places, all equally likely, in one pass.
+    /// Returns up to `count` of these numbers, all equally likely, in one pass.
     pub(super) fn of_each(self, places: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
         let mut chance = Chance(self.seed);
         let mut kept: Vec<u64> = Vec::new();
@@ -59,7 +59,7 @@ impl Sample {
     }
 }
 
-/// Numbers by chance: SplitMix64, the same ones for one seed on every machine.
+/// A pseudorandom number generator: SplitMix64, which returns the same numbers for a seed on every machine.
 struct Chance(u64);
 
 impl Chance {
@@ -71,10 +71,10 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is not 0; each as likely as the others, to one in 2^64.
+    /// Returns a number below `n`, which is not 0. The numbers are equally likely to within one in 2^64.
     fn below(&mut self, n: u64) -> u64 {
         let wide = u128::from(self.next()) * u128::from(n);
-        // Below n.
+        // The result is below `n`.
         (wide >> 64) as u64
     }
 }

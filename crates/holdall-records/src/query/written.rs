@@ -1,14 +1,15 @@
-//! Conditions as they are written, taken apart.
+//! Parses the text of conditions.
 //!
 //! ```text
 //! condition = all *( "or" all )
 //! all       = one *( "and" one )
 //! one       = "not" one / "(" condition ")" / "!" one
-//!           / path                                    it is there; a Boolean: it is true
+//!           / path                                    the member is present; a Boolean: it is true
 //!           / path sign value                         = != < <= > >=
 //!           / path ["not"] "in" "(" value *( "," value ) ")"
 //!           / path ["not"] "contains" value
-//! value     = a string as JSON writes it / "'" what has none of these "'" / what comes up to `and`, `or`, `)` or, of `in`, `,`
+//! value     = a JSON string / "'" text without "'" "'"
+//!           / the text up to `and`, `or`, `)` or, in the list of `in`, `,`
 //! ```
 
 use super::condition::Operator;
@@ -17,15 +18,15 @@ use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use std::borrow::Cow;
 
-/// A condition as it is written.
+/// A parsed condition.
 #[derive(Debug, PartialEq)]
 pub(super) enum Written<'t> {
-    /// At least one holds.
+    /// At least one condition holds.
     Any(Vec<Written<'t>>),
-    /// All hold.
+    /// All conditions hold.
     All(Vec<Written<'t>>),
     Not(Box<Written<'t>>),
-    /// A member is there.
+    /// The member is present.
     There(&'t str),
     Compare(&'t str, Operator, Cow<'t, str>),
     In(&'t str, Vec<Cow<'t, str>>),
@@ -33,21 +34,21 @@ pub(super) enum Written<'t> {
 }
 
 impl<'t> Written<'t> {
-    /// Takes a condition apart.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// [`CONDITION`].
+    /// Returns [`CONDITION`] if the text is not a condition.
     pub(super) fn new(text: &'t str) -> Result<Written<'t>> {
         let mut reader = Reader { text, rest: text, depth: 0 };
         let found = reader.any()?;
         match reader.rest.is_empty() {
             true => Ok(found),
-            false => Err(reader.wrong("has a `)` without its `(`")),
+            false => Err(reader.wrong("has a `)` without a `(`")),
         }
     }
 }
 
-/// How deep conditions nest.
+/// Largest nesting depth of conditions.
 const DEPTH: u32 = 64;
 
 struct Reader<'t> {
@@ -86,7 +87,7 @@ impl<'t> Reader<'t> {
 
     fn inner(&mut self) -> Result<Written<'t>> {
         self.rest = self.rest.trim_start();
-        // A member may be called `not`.
+        // A member can be called `not`.
         let is_not = keyword(self.rest, "not").is_some_and(|rest| !rest.trim_start().is_empty());
         if is_not && self.takes("not") {
             return Ok(Written::Not(Box::new(self.one()?)));
@@ -98,7 +99,7 @@ impl<'t> Reader<'t> {
             let found = self.any()?;
             return match self.sign(")") {
                 true => Ok(found),
-                false => Err(self.wrong("has a `(` without its `)`")),
+                false => Err(self.wrong("has a `(` without a `)`")),
             };
         }
         let path = self.path()?;
@@ -111,14 +112,15 @@ impl<'t> Reader<'t> {
         } else if self.takes("in") {
             Written::In(path, self.values()?)
         } else if is_not {
-            return Err(self.wrong("has `not` before something else than `in` and `contains`"));
+            return Err(self.wrong("has `not` before something other than `in` and `contains`"));
         } else {
             Written::There(path)
         };
         Ok(if is_not { Written::Not(Box::new(found)) } else { found })
     }
 
-    /// The member that a condition is about. Without one it would be the whole record, which is always there.
+    /// Parses the member that a condition is about. Without this check, an empty path would mean the whole record,
+    /// which is always present.
     fn path(&mut self) -> Result<&'t str> {
         let ends = |(at, c): (usize, char)| {
             let rest = self.rest.get(at..).unwrap_or_default();
@@ -135,12 +137,14 @@ impl<'t> Reader<'t> {
         let is_word = |word: &str| keyword(path, word).is_some_and(|rest| !rest.trim().is_empty());
         match path.trim() {
             "" => Err(self.wrong("names no member")),
-            _ if is_word("and") || is_word("or") => Err(self.wrong("has two such words in a row")),
+            _ if is_word("and") || is_word("or") => {
+                Err(self.wrong("has two of the words `and` and `or` in a row"))
+            }
             path => Ok(path),
         }
     }
 
-    /// The values of `in`.
+    /// Parses the values of `in`.
     fn values(&mut self) -> Result<Vec<Cow<'t, str>>> {
         if !self.sign("(") {
             return Err(self.wrong("has no list after `in`, as in `label in (cat, dog)`"));
@@ -151,15 +155,16 @@ impl<'t> Reader<'t> {
         }
         match self.sign(")") {
             true => Ok(all),
-            false => Err(self.wrong("has a `(` without its `)`")),
+            false => Err(self.wrong("has a `(` without a `)`")),
         }
     }
 
     fn value(&mut self, in_list: bool) -> Result<Cow<'t, str>> {
         self.rest = self.rest.trim_start();
         if self.rest.starts_with('"') {
-            let end =
-                self.quoted().ok_or_else(|| self.wrong("has a `\"` without its other one"))?;
+            let end = self
+                .quoted()
+                .ok_or_else(|| self.wrong("has an opening `\"` without a closing one"))?;
             let (value, rest) = self.rest.split_at(end);
             let value = serde_json::from_str(value)
                 .map_err(|_| self.wrong("has a quoted value that is not a JSON string"))?;
@@ -169,7 +174,7 @@ impl<'t> Reader<'t> {
                 false => Err(self.wrong("has text after a quoted value")),
             };
         }
-        // An apostrophe that nothing closes is a character like others.
+        // An apostrophe that is never closed is an ordinary character.
         let single = self.rest.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
         if let Some((value, rest)) = single.filter(|(_, rest)| is_end(rest.trim_start())) {
             self.rest = rest.trim_start();
@@ -201,7 +206,7 @@ impl<'t> Reader<'t> {
         Ok(Cow::Borrowed(value.trim()))
     }
 
-    /// Where the string in quotes ends that comes next.
+    /// Returns the end of the quoted string that comes next.
     fn quoted(&self) -> Option<usize> {
         let mut is_escaped = false;
         for (at, c) in self.rest.char_indices().skip(1) {
@@ -213,7 +218,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Passes over a word, if it comes next.
+    /// Skips a word if it comes next, and returns whether it did.
     fn takes(&mut self, word: &str) -> bool {
         self.rest = self.rest.trim_start();
         let rest = keyword(self.rest, word);
@@ -221,7 +226,7 @@ impl<'t> Reader<'t> {
         rest.is_some()
     }
 
-    /// Passes over a sign, if it comes next.
+    /// Skips a sign if it comes next, and returns whether it did.
     fn sign(&mut self, sign: &str) -> bool {
         self.rest = self.rest.trim_start();
         let rest = self.rest.strip_prefix(sign);
@@ -244,14 +249,14 @@ const SIGNS: [(&str, Operator); 7] = [
     (">", Operator::Greater),
 ];
 
-/// Whether a value may have ended before this.
+/// Returns `true` if a value may end before `rest`.
 fn is_end(rest: &str) -> bool {
     rest.is_empty()
         || rest.starts_with([')', ','])
         || ["and", "or"].iter().any(|word| keyword(rest, word).is_some())
 }
 
-/// What follows a word, if a text begins with it.
+/// Returns the text after a word if the text starts with that word.
 fn keyword<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (start, rest) = text.split_at_checked(word.len())?;
     let ends = rest.chars().next().is_none_or(|c| c.is_whitespace() || c == '(' || c == ')');

@@ -1,5 +1,5 @@
-//! The columns of a table as members of a record: names are paths, cells become JSON by the kind that
-//! stands there.
+//! Maps the columns of a table to members of a record: column names are paths, and cells become JSON according to the
+//! kind of the member.
 
 use super::{Fields, Row};
 use crate::rules::TABLE;
@@ -11,12 +11,12 @@ use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
 use holdall_schema::{Kind, Len, Path, Scalar, Schema, Segment, TypeId};
 use serde_json::{Map, Value};
 
-/// What the cells of a column are.
+/// The type of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cells {
     /// Numbers, as JSON or `nan`, `inf`, `-inf`.
     Number,
-    /// Numbers that are integers by their text.
+    /// Integers; the text must be one.
     Integer,
     /// `true`, `false`, `1`, `0`.
     Boolean,
@@ -26,14 +26,14 @@ pub(super) enum Cells {
     Json,
 }
 
-/// The columns of a table, put together as a record is.
+/// The columns of a table, arranged in the structure of a record.
 pub(crate) struct Columns {
     names: Vec<String>,
     root: ColumnNode,
     max_depth: usize,
 }
 
-/// A part of a record, and the columns that say what is in it.
+/// A part of a record, and the columns that belong to it.
 struct ColumnNode {
     is_optional: bool,
     what: ColumnContent,
@@ -47,10 +47,11 @@ enum ColumnContent {
 }
 
 impl Columns {
-    /// The columns of these names in records of that type.
+    /// Arranges columns with these names in the structure of a record of this type.
     ///
     /// # Errors
-    /// `record/unknown-member`; `input/table` for two columns of one member, and for one without a name.
+    /// Returns `record/unknown-member` for an unknown member; `input/table` if two columns belong to one member or a
+    /// column has no name.
     pub(super) fn new(
         names: &[String],
         schema: &Schema,
@@ -76,10 +77,10 @@ impl Columns {
         Ok(Columns { names: names.to_vec(), root, max_depth })
     }
 
-    /// The value of a row.
+    /// Returns the JSON value of a row.
     ///
     /// # Errors
-    /// `record/type` for a cell that is not a value of its kind; the `json/…` rules.
+    /// Returns `record/type` if a cell is not a value of its kind; or an error of the `json/…` rules.
     pub(crate) fn value(&self, row: Row<'_>) -> Result<Value> {
         match row {
             Row::Json(text) => parse(text, self.max_depth),
@@ -132,19 +133,20 @@ impl Columns {
     }
 }
 
-/// The path that the name of a column is, or one to the member of that very name, where it is none.
+/// Parses the name of a column as a path. A name that is not a path becomes the path of the member with exactly that
+/// name.
 pub(crate) fn column(name: &str) -> Path {
     name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]))
 }
 
-/// A column that is for no member.
+/// Returns the error for a column without a name.
 #[cold]
 pub(crate) fn unnamed(column: usize) -> Error {
     let e = TABLE.broken(format!("column {} has no name", column + 1));
-    e.with_hint("name it in the first line; pandas writes no such column with `index=False`")
+    e.with_hint("give it a name in the first line; in pandas, `to_csv(index=False)` omits the unnamed index column")
 }
 
-/// Puts a column at its path.
+/// Adds a column at its path.
 fn insert_column(
     root: &mut ColumnNode,
     schema: &Schema,
@@ -154,8 +156,8 @@ fn insert_column(
 ) -> Result<()> {
     let missing =
         || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
-    let twice = || TABLE.broken(format!("two columns are for `{path}`"));
-    // Whether it is there is looked at first, so that nothing half done stays.
+    let twice = || TABLE.broken(format!("two columns belong to the member `{path}`"));
+    // Checks that the member exists first, so that an error leaves nothing half done.
     let leaf = schema.accessor(ty, path).map_err(|_| missing())?.ty();
     let (mut at, mut ty) = (root, ty);
     for segment in &path.0 {
@@ -181,7 +183,7 @@ fn insert_column(
             }
             (Kind::Array(array), Segment::Index(index)) => {
                 let Len::Fixed(len) = array.len else { return Err(missing()) };
-                // No more columns than a first line has names.
+                // A table has no more columns than its first line has names.
                 const MOST: u64 = 1 << 16;
                 if len > MOST {
                     return Err(missing());
@@ -205,7 +207,7 @@ fn insert_column(
     Ok(())
 }
 
-/// How cells of a kind are written.
+/// Returns how cells of a kind are written.
 fn cells(kind: &Kind) -> Cells {
     match kind {
         Kind::Scalar(Scalar::Boolean) => Cells::Boolean,
@@ -225,7 +227,7 @@ fn cells(kind: &Kind) -> Cells {
     }
 }
 
-/// The value of a cell.
+/// Parses a cell.
 fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
     let wrong = |what: &str| TYPE.broken(format!("`{}` is not a {what}", shown(text)));
     match cells {
@@ -244,7 +246,7 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
             let n = number.map_err(|_| wrong("number"))?.integer();
             let small = n.and_then(|n| u64::try_from(n).map(Value::from).ok());
             let value = small.or_else(|| n.and_then(|n| i64::try_from(n).map(Value::from).ok()));
-            // Of what is not an integer a value would have the nearest double, which may be one.
+            // A double would round a number that is not an integer, possibly to one, so the text is checked.
             value.ok_or_else(|| {
                 RANGE.broken(format!("`{}` is not a whole number of 64 bits", shown(text)))
             })
@@ -266,7 +268,7 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
     }
 }
 
-/// A cell for an error message, cut where it is long.
+/// Shortens a long cell for an error message.
 #[cold]
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(40).collect();
@@ -316,7 +318,7 @@ mod tests {
             json!({"id": 7, "at": {"x": 1.5, "y": {"$float": "nan"}}, "name": "a,b",
                 "v": [1, {"$float": "-inf"}], "ok": true})
         );
-        // Nothing is absence, but for a text that must be there.
+        // An empty cell means an absent member, unless the member is a required text.
         assert_eq!(
             value(&["", "2", "", "", "", "", ""]).unwrap(),
             json!({"at": {"x": 2}, "name": ""})
@@ -326,7 +328,7 @@ mod tests {
             (e.code(), e.message()),
             ("record/type", "column `id`: `seven` is not a number")
         );
-        // An integer is one by its text: no double stands between.
+        // Integers are read from their text, not through a double.
         for text in
             ["0.99999999999999999999", "1.5", "18446744073709551616", "-9223372036854775809"]
         {

@@ -1,4 +1,4 @@
-//! Files that records name, and files of a folder.
+//! Reads files that records name, and files of a folder.
 
 use crate::query::or_like_member;
 use crate::rules::FILE_NAME;
@@ -13,23 +13,24 @@ use serde_json::Value;
 use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 
-/// The members of records that are files.
+/// The members of records whose values are read from files.
 pub(super) struct FileMembers {
     folder: PathBuf,
     members: Vec<(Way, Accessor)>,
 }
 
-/// A file that a record names: which member it is, and its bytes.
+/// The bytes of a file that a record names, and the member that it belongs to.
 pub(super) struct Named {
     member: usize,
     bytes: Vec<u8>,
 }
 
 impl FileMembers {
-    /// These members, in records of that type, whose bytes are in files of a folder.
+    /// Creates the list of these members, in records of type `ty`, whose bytes are read from files of a folder.
     ///
     /// # Errors
-    /// `schema/path`, `schema/unknown-path`; `record/type` for a member that is neither bytes nor text.
+    /// Returns `schema/path` or `schema/unknown-path` if there is no such member; `record/type` if it is neither bytes
+    /// nor text.
     pub(super) fn new(
         folder: &Path,
         paths: &[String],
@@ -44,7 +45,9 @@ impl FileMembers {
             let kind = &schema.ty(part.ty()).kind;
             if !matches!(kind, Kind::Bytes | Kind::String) {
                 let kind = kind.as_str();
-                let message = format!("`{path}` is a `TypeDef:{kind}`; a file holds bytes or text");
+                let message = format!(
+                    "`{path}` is a `TypeDef:{kind}`; only bytes and text can be read from files"
+                );
                 return Err(TYPE.broken(message));
             }
             members.push((path, part));
@@ -52,10 +55,10 @@ impl FileMembers {
         Ok(FileMembers { folder: folder.to_owned(), members })
     }
 
-    /// Reads the files that a record names, and leaves empty text in their places.
+    /// Reads the files that a record names and replaces the names in it with empty text.
     ///
     /// # Errors
-    /// `build/file-name`; Io.
+    /// Returns `build/file-name`; an I/O error.
     pub(super) fn take(
         &self,
         schema: &Schema,
@@ -69,16 +72,18 @@ impl FileMembers {
                 if slot.is_null() {
                     continue;
                 }
-                return Err(FILE_NAME.broken(format!("`{path}` is not text, which names a file")));
+                return Err(
+                    FILE_NAME.broken(format!("`{path}` is not text; expected the name of a file"))
+                );
             };
-            let bytes = read(&self.folder, name).map_err(|e| behind(e, path))?;
+            let bytes = read(&self.folder, name).map_err(|e| in_context(e, path))?;
             found.push(Named { member, bytes });
             *slot = Value::String(String::new());
         }
         Ok(found)
     }
 
-    /// Puts the files into a record that was written with empty text in their places, and its heap.
+    /// Puts the bytes of the files into the heap and into the entries of the encoded record.
     pub(super) fn put(&self, files: Vec<Named>, record: &mut [u8], heap: &mut Vec<u8>) {
         for Named { member, bytes } in files {
             let Some((_, part)) = self.members.get(member) else { continue };
@@ -92,7 +97,7 @@ impl FileMembers {
     }
 }
 
-/// The value at a path of a record's JSON, where it is.
+/// Returns the value at a path of a record's JSON, if present.
 fn slot<'v>(
     schema: &Schema,
     ty: TypeId,
@@ -122,27 +127,27 @@ fn slot<'v>(
     Some(at)
 }
 
-/// The error, said to be about that member or file.
+/// Adds the member or file to an error.
 #[cold]
-fn behind(e: Error, what: impl Display) -> Error {
+fn in_context(e: Error, what: impl Display) -> Error {
     e.within(format!("`{}`", what.to_string().shown()))
 }
 
-/// The bytes of a file in a folder.
+/// Returns the bytes of a file in a folder.
 fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let relative = Path::new(name);
-    // A record says which file of the folder, and nothing outside of it.
+    // A record may only name files inside the folder.
     let is_inside =
         relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
     if name.is_empty() || !is_inside {
-        let message = format!("`{}` is not the name of a file in the folder", name.shown());
+        let message = format!("`{}` is not a valid name of a file in the folder", name.shown());
         return Err(FILE_NAME.broken(message));
     }
     let path = folder.join(relative);
-    contents(&path).map_err(|e| behind(e, path.display()))
+    contents(&path).map_err(|e| in_context(e, path.display()))
 }
 
-/// The bytes of a file; links are followed. A pipe or a device is refused: it may have no end.
+/// Returns the bytes of a file; follows links. Refuses pipes and devices, which may never end.
 fn contents(path: &Path) -> Result<Vec<u8>> {
     let failed = |e: std::io::Error| io(e, "reading");
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
@@ -152,14 +157,14 @@ fn contents(path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Build {
-    /// Puts every file of a folder and of those below it into the blob `runs`, in the order of their names,
-    /// and the names, with `/` between folders, into a blob of text `NAME_names`. Gives their number. Links to
-    /// files are followed, links to folders are not. Elements are in a file as they are in a blob: their bytes,
-    /// little-endian. `work` counts the bytes that are read.
+    /// Adds every file of a folder and its subfolders to the blob `runs`, sorted by name, and adds the names, with `/`
+    /// between folders, to a text blob called `NAME_names`. Returns the number of files. Links to files are followed,
+    /// links to folders are not. A blob of elements takes the files' bytes as little-endian elements. `work` counts the
+    /// bytes that are read.
     ///
     /// # Errors
-    /// `build/file-name` for a name that is not UTF-8; Io; as [`BlobWriter::bytes`], with the file, and
-    /// [`Build::add`].
+    /// Returns `build/file-name` if a name is not UTF-8; an I/O error; and the errors of [`BlobWriter::bytes`], with
+    /// the file's name, and of [`Build::add`].
     pub fn add_files(
         &mut self,
         mut runs: BlobWriter,
@@ -185,7 +190,7 @@ impl Build {
     }
 }
 
-/// The names of all files in a folder and those below it, with `/` between folders, sorted.
+/// Returns the names of all files in a folder and its subfolders, with `/` between folders, sorted.
 fn names_below(folder: &Path) -> Result<Vec<String>> {
     let failed = |e: std::io::Error, at: &Path| io(e, "reading the folder").in_source(at.display());
     let mut found = Vec::new();
@@ -203,7 +208,8 @@ fn names_below(folder: &Path) -> Result<Vec<String>> {
             if kind.is_dir() {
                 ahead.push((entry.path(), format!("{name}/")));
             } else if kind.is_file() || entry.path().is_file() {
-                // A link to a file is that file; links to folders might lead in circles.
+                // A link to a file counts as that file. Links to folders are not followed, because they might form a
+                // loop.
                 found.push(name);
             }
         }

@@ -1,4 +1,4 @@
-//! Rows into a dataset.
+//! Adds rows to a dataset.
 
 use super::files::FileMembers;
 use super::{Columns, Row, Rows};
@@ -10,13 +10,13 @@ use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary,
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// How rows become records.
+/// Options for converting rows to records.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct FillOptions {
-    /// What becomes of members that the schema does not have.
+    /// How to treat members that the schema does not have.
     pub unknown: Unknown,
-    /// What `null` for an optional member is.
+    /// The meaning of `null` for an optional member.
     pub null: Null,
     pub(crate) checks: Checks,
     files: Option<(PathBuf, Vec<String>)>,
@@ -25,47 +25,47 @@ pub struct FillOptions {
 /// Which records are checked against the standard keywords of their schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Checks {
-    /// Those of schemas that say more than their kinds, where this build can check them.
+    /// Records of schemas with more keywords than their kinds, if this build can check them.
     #[default]
     WhereSaid,
-    /// All of them.
+    /// All records.
     All,
-    /// None of them.
+    /// No records.
     None,
 }
 
 impl FillOptions {
-    /// Every member is one that the schema has, `null` is a value, and records are checked against the standard keywords where
-    /// the schema says more than its kinds.
+    /// Returns the default options: unknown members are refused, `null` is a value, and records are checked against the
+    /// standard keywords if the schema contains any besides its kinds.
     pub fn new() -> FillOptions {
         FillOptions::default()
     }
 
-    /// What becomes of members that the schema does not have.
+    /// Sets how to treat members that the schema does not have.
     pub fn with_unknown(mut self, unknown: Unknown) -> FillOptions {
         self.unknown = unknown;
         self
     }
 
-    /// What `null` for an optional member is.
+    /// Sets the meaning of `null` for an optional member.
     pub fn with_null(mut self, null: Null) -> FillOptions {
         self.null = null;
         self
     }
 
-    /// Checks every record against all keywords of the schema (`minimum`, `pattern` and the like) too.
+    /// Also checks every record against all keywords of the schema, such as `minimum` and `pattern`.
     pub fn with_checks(mut self) -> FillOptions {
         self.checks = Checks::All;
         self
     }
 
-    /// Checks no record against the standard keywords of the schema: it is read as its kinds alone.
+    /// Checks records only against the kinds of the schema, not against its standard keywords.
     pub fn without_checks(mut self) -> FillOptions {
         self.checks = Checks::None;
         self
     }
 
-    /// Returns `true` if records of that schema are checked.
+    /// Returns `true` if records of this schema are checked against its keywords.
     pub(crate) fn checks(&self, kind: &Value, vocabulary: &Vocabulary) -> bool {
         match self.checks {
             Checks::All => true,
@@ -74,8 +74,8 @@ impl FillOptions {
         }
     }
 
-    /// Takes the bytes, or the text, of these members from the files of `folder` that the records name in
-    /// their places.
+    /// Reads the bytes or the text of these members from files in `folder`. The records contain the file names in place
+    /// of the values.
     pub fn with_files(
         mut self,
         folder: impl Into<PathBuf>,
@@ -85,7 +85,7 @@ impl FillOptions {
         self
     }
 
-    /// Whether rows are what the schema says and no more.
+    /// Returns `true` if rows are encoded exactly as the schema says, without any of the other options.
     fn is_plain(&self, kind: &Value, vocabulary: &Vocabulary) -> bool {
         let is_strict = self.unknown == Unknown::Refuse && self.null == Null::Value;
         is_strict && self.files().is_none() && !self.checks(kind, vocabulary)
@@ -98,13 +98,13 @@ impl FillOptions {
 }
 
 impl DatasetWriter {
-    /// Adds a record for each row, in order. Lines of JSON are encoded on several threads, unless `options`
-    /// ask for more than the schema says. Gives their number.
+    /// Adds a record for each row, in order, and returns the number of records added. Lines of JSON are encoded on
+    /// several threads, unless `options` require more than the schema does.
     ///
     /// # Errors
-    /// As [`DatasetWriter::text`], with the number of the line, and of columns as [`DatasetWriter::batch`]; those of reading
-    /// `rows`; `input/table`, `build/file-name`; `record/keyword`. Records of the lines before
-    /// have been added then.
+    /// Returns the errors of [`DatasetWriter::text`], with the number of the line; for columns, those of
+    /// [`DatasetWriter::batch`]; the errors of reading `rows`; and `input/table`, `build/file-name` or
+    /// `record/keyword`. The records of the lines before the error have been added.
     pub fn fill(&mut self, mut rows: Rows, options: &FillOptions) -> Result<u64> {
         let before = self.len();
         let is_plain = options.is_plain(&self.kind, &self.vocabulary);
@@ -115,7 +115,7 @@ impl DatasetWriter {
             self.batches(batches, options).map_err(|e| e.in_source(rows.name()))?;
             return Ok(self.len() - before);
         }
-        // The writer changes while its schema is at work.
+        // The writer is borrowed mutably while its schema is used.
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());
         let mut fill = Fill::new(&schema, &kind, self.ty, &self.vocabulary, options, &limits)?;
         let columns = fill.columns(&rows)?;
@@ -130,7 +130,7 @@ impl DatasetWriter {
     }
 }
 
-/// What makes records of the values of rows, or says why they are not.
+/// Converts the values of rows to records, or returns why a row does not fit.
 pub(crate) struct Fill<'s> {
     schema: &'s Schema,
     ty: TypeId,
@@ -145,7 +145,7 @@ pub(crate) struct Fill<'s> {
 }
 
 impl<'s> Fill<'s> {
-    /// `kind` is the JSON of the schema.
+    /// Creates a converter. `kind` is the JSON of the schema.
     pub(crate) fn new(
         schema: &'s Schema,
         kind: &'s Value,
@@ -180,24 +180,24 @@ impl<'s> Fill<'s> {
         })
     }
 
-    /// The members that the columns of a table are; none for other rows.
+    /// Maps the columns of a table to members; empty for other rows.
     ///
     /// # Errors
-    /// `schema/path`, `record/unknown-member`, `input/table`.
+    /// Returns `schema/path`, `record/unknown-member`, `input/table`.
     pub(crate) fn columns(&self, rows: &Rows) -> Result<Columns> {
         let names = rows.names().unwrap_or_default();
         Columns::new(names, self.schema, self.ty, self.unknown, rows.depth())
             .map_err(|e| rows.at_line(e, 1))
     }
 
-    /// Says why a row does not fit the schema and its keywords.
+    /// Checks that a row fits the schema and its keywords.
     pub(crate) fn check(&mut self, columns: &Columns, row: Row<'_>) -> Result<()> {
         let text = match row {
             Row::Json(text) if self.members.is_none() => Some(text),
             _ => None,
         };
         self.check_value(columns.value(row)?)?;
-        // A value has doubles where the text has decimals: an integer is one or is none by its text.
+        // Parsing to a value would turn decimal numbers into doubles, so integers are checked on the text.
         match text {
             Some(text) => self.encode(|encoder, record, heap| encoder.text(text, record, heap)),
             None => Ok(()),
@@ -209,7 +209,7 @@ impl<'s> Fill<'s> {
             members.take(self.schema, self.ty, &mut value)?;
         }
         match &self.checker {
-            // Where more is taken than the schema says, what is written is as it says.
+            // With lenient options the row may differ from the schema, so the encoded record is checked instead.
             Some(checker) if !self.is_lenient => checker.one_record(value),
             _ => self.encode_value(&value),
         }
@@ -245,14 +245,15 @@ impl<'s> Fill<'s> {
     ) -> Result<()> {
         let (size, most) = (self.encoder.size(), self.limits.decoded_len);
         if size as u64 > most {
-            return Err(TOO_LARGE.broken(format!("a record of {size} bytes, over {most}")));
+            return Err(TOO_LARGE
+                .broken(format!("the record has {size} bytes; at most {most} are allowed")));
         }
         self.record.resize(size, 0);
         self.heap.clear();
         write(&mut self.encoder, &mut self.record, &mut self.heap)
     }
 
-    /// Checks the record encoded last against the standard keywords, if they are asked for.
+    /// Checks the last encoded record against the standard keywords, if they are checked.
     fn check_keywords(&self) -> Result<()> {
         let Some(checker) = &self.checker else { return Ok(()) };
         let value = self.schema.record_value(self.ty, &self.record, &self.heap, self.limits)?;

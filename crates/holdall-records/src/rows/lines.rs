@@ -1,11 +1,11 @@
-//! Lines of text, in bounded memory.
+//! Lines of text, read with bounded memory.
 
 use super::{at_line, failed};
 use holdall_core::Result;
 use holdall_schema::record::rules::TOO_LARGE;
 use std::io::{BufRead as _, BufReader, Read};
 
-/// Lines that are not blank.
+/// A reader of lines that skips blank ones.
 pub(super) struct Lines {
     reader: BufReader<Box<dyn Read + Send>>,
     line: Vec<u8>,
@@ -14,18 +14,18 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines of at most `most` bytes.
+    /// Creates a reader of lines of at most `most` bytes.
     pub(super) fn new(reader: Box<dyn Read + Send>, most: u64) -> Lines {
         let reader = BufReader::with_capacity(1 << 20, reader);
         Lines { reader, line: Vec::new(), number: 0, most }
     }
 
-    /// What is read from, if no line was.
+    /// Returns the underlying reader, if no line was read yet.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         self.reader.into_inner()
     }
 
-    /// The next line without its end, and its number from 1.
+    /// Returns the next line without its line end, and its number, counted from 1.
     pub(super) fn next(&mut self, name: &str) -> Result<Option<(u64, &[u8])>> {
         loop {
             self.line.clear();

@@ -1,4 +1,4 @@
-//! Records as people have them, one after the other: lines of JSON, one JSON array, a table (CSV, TSV), or columns (Parquet,
+//! Reads records, one after the other, from lines of JSON, a JSON array, a table (CSV, TSV) or columns (Parquet,
 //! Arrow).
 //!
 //! ```no_run
@@ -41,7 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 use table::Table;
 
-/// How records are written down.
+/// The file format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordForm {
@@ -49,10 +49,10 @@ pub enum RecordForm {
     Ndjson,
     /// One JSON array of values, or values one after the other.
     Json,
-    /// Fields with commas between them, names in the first line; or with semicolons, tabs or bars (`|`), where there are such
-    /// in the first line and no commas.
+    /// Comma-separated fields, names in the first line. If the first line contains no commas, but semicolons, tabs or
+    /// bars (`|`), those separate the fields.
     Csv,
-    /// Fields with tabs between them, names in the first line.
+    /// Tab-separated fields, names in the first line.
     Tsv,
     /// Columns in a Parquet file.
     Parquet,
@@ -61,7 +61,7 @@ pub enum RecordForm {
 }
 
 impl RecordForm {
-    /// Every form.
+    /// All formats.
     pub const ALL: [RecordForm; 6] = [
         RecordForm::Ndjson,
         RecordForm::Json,
@@ -71,8 +71,8 @@ impl RecordForm {
         RecordForm::Arrow,
     ];
 
-    /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, `.parquet` or `.pq`, `.arrow`, `.arrows`, `.ipc` or
-    /// `.feather`, otherwise lines of JSON.
+    /// Returns the format for a file name: `.json`, `.csv`, `.tsv` or `.tab`, `.parquet` or `.pq`, `.arrow`, `.arrows`,
+    /// `.ipc` or `.feather`, otherwise lines of JSON.
     pub fn from_path(path: impl AsRef<Path>) -> RecordForm {
         match path.as_ref().extension().and_then(|e| e.to_str()) {
             Some("json") => RecordForm::Json,
@@ -84,7 +84,7 @@ impl RecordForm {
         }
     }
 
-    /// The form of a file that starts so, where that says it: of Parquet and Arrow.
+    /// Detects Parquet and Arrow by the first bytes of a file. Returns `None` for other formats.
     pub(crate) fn of_bytes(start: &[u8]) -> Option<RecordForm> {
         match start {
             [b'P', b'A', b'R', b'1', ..] => Some(RecordForm::Parquet),
@@ -95,7 +95,7 @@ impl RecordForm {
         }
     }
 
-    /// The form of the file at a path, where its first bytes say it: of Parquet and Arrow.
+    /// Detects Parquet and Arrow by the first bytes of the file at a path. Returns `None` for other formats.
     pub fn of_file(path: impl AsRef<Path>) -> Option<RecordForm> {
         let file = std::fs::File::open(path).ok()?;
         // A pipe could not be read a second time.
@@ -105,12 +105,12 @@ impl RecordForm {
         RecordForm::of_bytes(&start).filter(|_| read)
     }
 
-    /// Whether it has columns with types, so that no schema has to be given: Parquet, Arrow.
+    /// Returns `true` if the format has columns with types, so that no schema is needed: Parquet and Arrow.
     pub fn has_types(self) -> bool {
         matches!(self, RecordForm::Parquet | RecordForm::Arrow)
     }
 
-    /// Its name: `ndjson`, `json`, `csv`, `tsv`, `parquet`, `arrow`.
+    /// Returns the name of the format: `ndjson`, `json`, `csv`, `tsv`, `parquet` or `arrow`.
     pub fn as_str(self) -> &'static str {
         match self {
             RecordForm::Ndjson => "ndjson",
@@ -123,7 +123,7 @@ impl RecordForm {
     }
 }
 
-/// How rows are opened.
+/// Options for opening rows.
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
     form: Option<RecordForm>,
@@ -140,7 +140,8 @@ impl Default for RowsOptions {
 }
 
 impl RowsOptions {
-    /// The form by the file's first bytes or its extension, the default [`Limits`], and JSON arrays of at most 4 GiB.
+    /// Returns the default options: the format is detected by the file's first bytes or its extension, [`Limits`] are
+    /// the default, and JSON arrays have at most 4 GiB.
     pub fn new() -> RowsOptions {
         RowsOptions {
             form: None,
@@ -151,34 +152,35 @@ impl RowsOptions {
         }
     }
 
-    /// The form, whatever the file is called.
+    /// Sets the format, regardless of the file's name.
     pub fn with_form(mut self, form: RecordForm) -> RowsOptions {
         self.form = Some(form);
         self
     }
 
-    /// What is read at most: a line of JSON has no more bytes than a component may decode to.
+    /// Sets the limits. A line of JSON has at most as many bytes as a component may decode to.
     pub fn with_limits(mut self, limits: Limits) -> RowsOptions {
         self.limits = limits;
         self
     }
 
-    /// Bytes of a JSON array, which is read into memory.
+    /// Sets the largest length in bytes of a JSON array, which is read into memory.
     pub fn with_array_len(mut self, bytes: u64) -> RowsOptions {
         self.array_len = bytes;
         self
     }
 
-    /// Opens addresses and files in archives under these options.
+    /// Sets the options for opening addresses and files in archives.
     pub fn with_open_options(mut self, options: OpenOptions) -> RowsOptions {
         self.opening = options;
         self
     }
 
-    /// Opens a file of records, a pipe, an address, or a file in an archive: what [`OpenOptions::open`] takes.
+    /// Opens a file of records, a pipe, an address or a file in an archive: everything that [`OpenOptions::open`]
+    /// accepts.
     ///
     /// # Errors
-    /// As [`RowsOptions::read`]; Io.
+    /// Returns the errors of [`RowsOptions::read`], or an I/O error.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Rows> {
         let path = path.as_ref();
         let location = Location::new(path);
@@ -209,7 +211,7 @@ impl RowsOptions {
         self.start(Box::new(file), form, path.display().to_string())
     }
 
-    /// Opens records that a source has, whose file is called `file`.
+    /// Opens the records of a source. The extension of `file` decides the format.
     fn open_source(&self, source: Arc<dyn ByteSource>, name: String, file: &Path) -> Result<Rows> {
         self.work.begin(source.len());
         let start = source.read_range(0..source.len().min(8))?;
@@ -221,11 +223,11 @@ impl RowsOptions {
         }
     }
 
-    /// Reads records from `from`, lines of JSON unless told otherwise. `name` is what errors call it.
+    /// Reads records from `from`. Without [`RowsOptions::with_form`], they are lines of JSON. `name` is used in errors.
     ///
     /// # Errors
-    /// `records/array-len`, `input/table`, the `json/…` rules; `records/no-tables` in a build without the
-    /// feature `tables`; Io.
+    /// Returns `records/array-len` if a JSON array is too long, `input/table` for an invalid table, an error of the
+    /// `json/…` rules, `records/no-tables` in a build without the feature `tables`, or an I/O error.
     pub fn read(&self, from: impl Read + Send + 'static, name: impl Into<String>) -> Result<Rows> {
         self.start(Box::new(from), self.form.unwrap_or(RecordForm::Ndjson), name.into())
     }
@@ -243,7 +245,7 @@ impl RowsOptions {
             }
             RecordForm::Csv => Cells::Table(Table::new(reader, None, &name)?),
             RecordForm::Tsv => Cells::Table(Table::new(reader, Some(b'\t'), &name)?),
-            // They are read from their ends.
+            // These formats are read from the end, so they are loaded into memory.
             RecordForm::Parquet | RecordForm::Arrow => {
                 let all = self.whole(reader, &name)?;
                 return self.batched(Arc::new(MemorySource::new(all)), form, name);
@@ -264,7 +266,7 @@ impl RowsOptions {
         let read = reader.take(cap.saturating_add(1)).read_to_end(&mut text);
         read.map_err(|e| failed(e, name))?;
         if text.len() as u64 > cap {
-            let message = format!("there are more than {cap} bytes");
+            let message = format!("the input has more than {cap} bytes");
             return Err(ARRAY_LEN.broken(message).in_source(name));
         }
         Ok(text)
@@ -273,9 +275,8 @@ impl RowsOptions {
 
 with_work!(RowsOptions);
 
-/// Records that are read one after the other: for
-/// [`DatasetWriter::fill`](super::DatasetWriter::fill), [`check_rows`](super::check_rows) and
-/// [`infer`](super::infer()). Lines and tables take memory for one record at a time, a JSON array for all of it.
+/// A reader of records, for [`DatasetWriter::fill`](super::DatasetWriter::fill), [`check_rows`](super::check_rows) and
+/// [`infer`](super::infer()). Lines and tables need memory for one record at a time, a JSON array for all of its text.
 #[derive(Debug)]
 pub struct Rows {
     cells: Cells,
@@ -285,39 +286,39 @@ pub struct Rows {
 
 enum Cells {
     Lines(Lines),
-    /// All text is in memory, and where each value lies in it.
+    /// The whole text in memory, and the position of each value in it.
     Array {
         text: Vec<u8>,
         at: std::vec::IntoIter<Span>,
     },
     Table(Table),
-    /// Batches, until they are taken.
+    /// Batches of columns; `None` once they have been taken.
     Batches(Option<Batched>),
 }
 
 /// One record that was read.
 pub(super) enum Row<'r> {
-    /// Its JSON text.
+    /// The JSON text of the record.
     Json(&'r [u8]),
-    /// A row of a table, whose names are [`Rows::names`].
+    /// A row of a table. The names of its columns are [`Rows::names`].
     Table(&'r Fields),
 }
 
 impl Rows {
-    /// Opens a file of records, whose form its extension says: see [`RowsOptions`].
+    /// Opens a file of records; its first bytes or its extension decide the format. See [`RowsOptions`].
     ///
     /// # Errors
-    /// As [`RowsOptions::open`].
+    /// Returns the same errors as [`RowsOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Rows> {
         RowsOptions::new().open(path)
     }
 
-    /// What errors call them: the path of their file.
+    /// Returns the name to use in errors: the path of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names in the first line of a table.
+    /// Returns the names in the first line of a table.
     pub fn names(&self) -> Option<&[String]> {
         match &self.cells {
             Cells::Table(table) => Some(table.names()),
@@ -325,7 +326,7 @@ impl Rows {
         }
     }
 
-    /// What stands between the fields of a table.
+    /// Returns the character that separates the fields of a table.
     pub fn delimiter(&self) -> Option<char> {
         match &self.cells {
             Cells::Table(table) => Some(table.delimiter()),
@@ -333,12 +334,12 @@ impl Rows {
         }
     }
 
-    /// How deep JSON may nest in them.
+    /// Returns the largest nesting depth of JSON.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The next record, and the number of its line, from 1.
+    /// Returns the next record and the number of its line, counted from 1.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Row<'_>)>> {
         let name = &self.name;
         match &mut self.cells {
@@ -349,15 +350,15 @@ impl Rows {
                 (span.line, Row::Json(text.get(span.start..span.end).unwrap_or_default()))
             })),
             Cells::Table(table) => Ok(table.next(name)?.map(|(line, row)| (line, Row::Table(row)))),
-            // Nobody asks for rows of them: they are taken first.
+            // Callers take batches first, so none are read row by row.
             Cells::Batches(_) => Ok(None),
         }
     }
 
-    /// The schema of a record that is a row, where the file says it: where [`RecordForm::has_types`].
+    /// Returns the schema of a row if the file's format has types: see [`RecordForm::has_types`].
     ///
     /// # Errors
-    /// `records/arrow` for a column of a type that records have no kind for.
+    /// Returns `records/arrow` if a column has a type that records have no kind for.
     pub fn kind(&self) -> Result<Option<Value>> {
         match &self.cells {
             Cells::Batches(Some(batches)) => {
@@ -367,7 +368,7 @@ impl Rows {
         }
     }
 
-    /// The batches of columns, where they are that; nothing is left then.
+    /// Takes the batches of columns, if this is a file of columns. No rows are left afterwards.
     pub(super) fn take_batches(&mut self) -> Option<Batched> {
         match &mut self.cells {
             Cells::Batches(batches) => batches.take(),
@@ -375,7 +376,7 @@ impl Rows {
         }
     }
 
-    /// The bytes of lines of JSON, where they are that and none was read; nothing is left then.
+    /// Takes the reader of JSON lines, if these are JSON lines and none was read yet. No rows are left afterwards.
     pub(super) fn take_lines(&mut self) -> Option<Box<dyn Read + Send>> {
         match std::mem::replace(&mut self.cells, Cells::empty()) {
             Cells::Lines(lines) => Some(lines.into_reader()),
@@ -386,7 +387,7 @@ impl Rows {
         }
     }
 
-    /// The same error, said to be in that line.
+    /// Adds the number of a line to an error.
     #[cold]
     pub(super) fn at_line(&self, e: Error, line: u64) -> Error {
         at_line(e, line, &self.name)
@@ -410,14 +411,14 @@ impl std::fmt::Debug for Cells {
     }
 }
 
-/// A value of a text.
+/// The position of a value in a text.
 struct Span {
     start: usize,
     end: usize,
     line: u64,
 }
 
-/// Where the values of an array lie; a value that is not an array is one.
+/// Returns the positions of the values of an array. A value that is not an array counts as one value.
 fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {
     let mut reader = Reader::new(text, 0, depth)?;
     let mut all = Vec::new();
@@ -440,7 +441,7 @@ fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {
         }
         reader.end()?;
     } else {
-        // Lines of JSON have this extension, too.
+        // Files of JSON lines can have this extension, too.
         take(&mut reader)?;
         while reader.end().is_err() {
             take(&mut reader)?;
@@ -449,10 +450,10 @@ fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {
     Ok(all)
 }
 
-/// The byte order mark in UTF-8, which some programs put before text.
+/// The byte order mark in UTF-8, which some programs write before text.
 pub(super) const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A reader of what follows the mark.
+/// Returns a reader that skips a byte order mark.
 fn without_mark(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut start = Vec::new();
     reader.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
@@ -467,17 +468,17 @@ fn at_line(e: Error, line: u64, source: &str) -> Error {
     e.within(format!("line {line}")).in_source(source)
 }
 
-/// Reading `name` failed.
+/// Returns the error for a failed read of `name`.
 #[cold]
 fn failed(e: io::Error, name: &str) -> Error {
-    // That of the work, where it was no longer wanted.
+    // A cancelled read returns the error of the cancelled work.
     if let Some(cancelled) = e.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
         return cancelled.clone();
     }
     io(e, "reading").in_source(name)
 }
 
-/// A reader that tells how far it is.
+/// A reader that reports its progress.
 struct Counted {
     reader: Box<dyn Read + Send>,
     work: Work,

@@ -1,13 +1,13 @@
-//! What stands in for `table.rs` in a build that does not read tables.
+//! Replaces `table.rs` in builds that do not read tables.
 
 use crate::rules::NO_TABLES;
 use holdall_core::Result;
 use std::io::Read;
 
-/// Rows of text, which there are none of.
+/// Rows of a table; never constructed in these builds.
 pub(super) enum Table {}
 
-/// The fields of a row, which there are none of.
+/// The fields of a row; never constructed in these builds.
 pub(crate) enum Fields {}
 
 impl Table {

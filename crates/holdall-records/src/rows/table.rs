@@ -1,4 +1,4 @@
-//! Tables: CSV and TSV, names in the first line.
+//! Tables: CSV and TSV with names in the first line.
 
 use super::{at_line, failed};
 use crate::rules::TABLE;
@@ -11,18 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The fields of a row.
 pub(crate) use csv::StringRecord as Fields;
 
-/// Rows of text.
+/// A reader of the rows of a table.
 pub(super) struct Table {
     reader: Reader<Box<dyn Read + Send>>,
     names: Vec<String>,
     comma: u8,
     row: Fields,
-    /// What is wrong with the quotes, of what was read so far.
+    /// The first invalid quote in the text read so far.
     quotes: Arc<Fault>,
 }
 
 impl Table {
-    /// A table with that byte between its fields, or with what its first line has there.
+    /// Creates a reader of a table with `comma` between its fields, or with the delimiter of its first line if that is
+    /// `None`.
     pub(super) fn new(
         reader: Box<dyn Read + Send>,
         comma: Option<u8>,
@@ -49,22 +50,22 @@ impl Table {
             Err(e) => return Err(csv_error(e, 1, name)),
         };
         if names.is_empty() {
-            return Err(TABLE.broken("there is no first line with names").in_source(name));
+            return Err(TABLE.broken("the first line with names is missing").in_source(name));
         }
         Ok(Table { reader, names, comma, row: Fields::new(), quotes })
     }
 
-    /// What stands between the fields.
+    /// Returns the character that separates the fields.
     pub(super) fn delimiter(&self) -> char {
         char::from(self.comma)
     }
 
-    /// What the first line says.
+    /// Returns the names in the first line.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The next row, and the number of its line, from 1.
+    /// Returns the next row and the number of its line, counted from 1.
     pub(super) fn next(&mut self, name: &str) -> Result<Option<(u64, &Fields)>> {
         let line = self.reader.position().line();
         let read = self.reader.read_record(&mut self.row);
@@ -80,12 +81,12 @@ impl Table {
     }
 }
 
-/// What may stand between fields, the one to take first where several do.
+/// The possible delimiters of fields; if several are equally frequent, the first one is used.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// What stands between the names in the first line, and a reader of all of it.
+/// Detects the delimiter in the first line, and returns it with a reader of the whole text.
 fn delimited(mut reader: Box<dyn Read + Send>) -> io::Result<(u8, Box<dyn Read + Send>)> {
-    /// Bytes of a first line that are looked at.
+    /// Largest number of bytes of the first line to look at.
     const MOST: usize = 1 << 20;
     let mut start = Vec::new();
     let mut found = (b',', false);
@@ -100,7 +101,7 @@ fn delimited(mut reader: Box<dyn Read + Send>) -> io::Result<(u8, Box<dyn Read +
     Ok((found.0, Box::new(io::Cursor::new(start).chain(reader))))
 }
 
-/// What stands between the names in the first line that is not empty, and whether the line ends here.
+/// Returns the delimiter of the first line that is not empty, and whether that line ends in `text`.
 fn first_line(text: &[u8]) -> (u8, bool) {
     let mut counts = [0usize; DELIMITERS.len()];
     let (mut is_start, mut is_quoted, mut is_empty, mut ends) = (true, false, true, false);
@@ -120,17 +121,18 @@ fn first_line(text: &[u8]) -> (u8, bool) {
         }
         (is_start, is_empty) = (delimiter.is_some(), false);
     }
-    // Where there are commas it is them: other signs may be parts of names. `max_by_key` takes the last of equals.
+    // Commas take precedence, because the other characters may be parts of names. `max_by_key` returns the last of
+    // equal items.
     let others = DELIMITERS.iter().zip(counts).skip(1).rev().filter(|(_, count)| *count > 0);
     let most = others.max_by_key(|(_, count)| *count).map_or(b',', |(delimiter, _)| *delimiter);
     (if counts[0] > 0 { b',' } else { most }, ends)
 }
 
-/// Where the quotes of a table go wrong, if they do: a reader that takes what there is would take the rest
-/// of the table for one cell.
+/// The position of an invalid quote in a table, if any. Without this check, a lenient reader would take the rest of the
+/// table for one cell.
 #[derive(Default)]
 struct Fault {
-    /// The line, from 1; 0 where nothing is wrong.
+    /// The line of a quote that is never closed, counted from 1; 0 if there is none.
     unclosed: AtomicU64,
     after: AtomicU64,
 }
@@ -149,23 +151,23 @@ impl Fault {
     }
 }
 
-/// Where in a cell a reader is.
+/// The position of a reader within a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Start,
     Plain,
     Quoted,
-    /// After a quote in a cell with quotes: the end of it, or the first of two.
+    /// After a quote in a quoted cell: either the end of the cell, or the first of two quotes.
     Quote,
 }
 
-/// A reader that follows the quotes of a table.
+/// A reader that checks the quotes of a table.
 struct Quotes {
     reader: Box<dyn Read + Send>,
     comma: u8,
     at: At,
     line: u64,
-    /// The line of the last quote that was opened.
+    /// The line of the last opening quote.
     opened: u64,
     fault: Arc<Fault>,
 }
@@ -205,7 +207,7 @@ fn csv_error(e: csv::Error, line: u64, name: &str) -> Error {
     let message = match e.kind() {
         ErrorKind::Utf8 { err, .. } => format!("field {} is not UTF-8", err.field() + 1),
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} fields, where the first line has {expected_len}")
+            format!("expected {expected_len} fields as in the first line, found {len}")
         }
         _ => e.to_string(),
     };

@@ -1,5 +1,5 @@
-//! Members of records by their bytes: the path is looked up once, then reading takes a few
-//! instructions, no allocation and no name.
+//! Reads members of records from their bytes. The path is looked up once; reading a member then takes a few
+//! instructions, without an allocation or a comparison of names.
 
 mod scalar;
 
@@ -18,30 +18,30 @@ use crate::rules::UNKNOWN_PATH;
 use crate::schema::{Extent, Schema};
 use std::sync::Arc;
 
-/// The way to one part of the records of a type: see [`Schema::accessor`].
+/// The position and type of a member of the records of a type: see [`Schema::accessor`].
 #[derive(Debug, Clone)]
 pub struct Accessor {
     ty: TypeId,
     start: usize,
-    /// Where it ends, in bytes from the start of the record.
+    /// The end of the member, in bytes from the start of the record.
     end: usize,
     record: Extent,
     guards: Box<[Guard]>,
-    /// Whether the last step is to an optional member, whose bit is the last guard.
+    /// Whether the last segment is an optional member, whose bit is the last guard.
     last_is_optional: bool,
     leaf: Leaf,
 }
 
-/// What says whether a part is there.
+/// A condition for a member to be present.
 #[derive(Debug, Clone)]
 enum Guard {
     /// A presence bit.
     Bit { byte: usize, mask: u8 },
-    /// The tag of a union whose bytes are `at..end`, and those of its variants `start..end`.
+    /// The tag of a union whose bytes are `at..end`. The bytes of its variants are `start..end`.
     Tag { at: usize, width: PlaceWidth, tag: u32, variants: usize, start: usize, end: usize },
 }
 
-/// What the part is, and what reading it needs.
+/// The kind of the member, with what is needed to read it.
 #[derive(Debug, Clone)]
 enum Leaf {
     Scalar(crate::Scalar),
@@ -55,34 +55,35 @@ enum Leaf {
     Whole,
 }
 
-/// A part of all records of a dataset, as a strided view: element `i` is the `size` bytes from
-/// `offset + i * stride` of the dataset's bytes.
+/// A member of all records of a dataset, as a strided view: element `i` is the `size` bytes at `offset + i * stride` of
+/// the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Bytes from the start of the dataset to the first.
+    /// The distance from the start of the dataset to the first element, in bytes.
     pub offset: u64,
-    /// Bytes from one to the next.
+    /// The distance from one element to the next, in bytes.
     pub stride: u64,
-    /// How many there are.
+    /// The number of elements.
     pub count: u64,
-    /// Bytes of each.
+    /// The size of each element in bytes.
     pub size: u64,
 }
 
 impl Schema {
-    /// The way to a part of the records of that type. Indices go into fixed arrays and names of
-    /// variants into unions; the elements of variable arrays have records of their own.
+    /// Looks up a member of the records of a type. Indices select elements of fixed arrays, and names of variants
+    /// select the variants of unions. Elements of variable arrays are not part of the record; look up their members in
+    /// the type of the elements.
     ///
     /// # Errors
-    /// `schema/unknown-path`; `schema/open-shape` where a symbol has no number; `schema/size-overflow`
-    /// where a record does not fit memory.
+    /// Returns `schema/unknown-path` if there is no such member; `schema/open-shape` if a symbol has no number;
+    /// `schema/size-overflow` if a record does not fit in memory.
     pub fn accessor(&self, record: TypeId, path: &Path) -> Result<Accessor> {
         let whole = self.extent(record)?;
         in_memory(whole.size)?;
         let (mut ty, mut start, mut guards) = (record, 0u64, Vec::new());
         let mut last_is_optional = false;
         for segment in &path.0 {
-            let wrong = |what: &str| UNKNOWN_PATH.broken(format!("`{path}` goes {what}"));
+            let wrong = |what: &str| UNKNOWN_PATH.broken(format!("`{path}`: {what}"));
             last_is_optional = false;
             match (&get(&self.types, ty)?.kind, segment) {
                 (Kind::Struct(fields), Segment::Name(name)) => {
@@ -90,8 +91,8 @@ impl Schema {
                     let Some(member) = member else {
                         let name = name.shown();
                         return Err(match path.0.len() {
-                            1 => UNKNOWN_PATH.broken(format!("there is no member `{name}`")),
-                            _ => wrong(&format!("to `{name}`, which the struct does not have")),
+                            1 => UNKNOWN_PATH.broken(format!("unknown member `{name}`")),
+                            _ => wrong(&format!("the struct has no member `{name}`")),
                         });
                     };
                     if let Some(bit) = member.presence {
@@ -105,7 +106,7 @@ impl Schema {
                 (Kind::Union(union), Segment::Name(key)) => {
                     let Some(tag) = union.tag(key) else {
                         let key = key.shown();
-                        return Err(wrong(&format!("to the variant `{key}`, which there is not")));
+                        return Err(wrong(&format!("the union has no variant `{key}`")));
                     };
                     let at = in_memory(start)?;
                     let end = in_memory(start.saturating_add(self.extent(ty)?.size))?;
@@ -122,25 +123,27 @@ impl Schema {
                 }
                 (Kind::Array(array), Segment::Index(at)) => {
                     let Len::Fixed(len) = array.len else {
-                        return Err(wrong("into a variable array, whose elements lie in the heap"));
+                        return Err(wrong("the elements of a variable array are in the heap"));
                     };
                     if *at >= len {
-                        return Err(wrong(&format!("to element {at} of an array of {len}")));
+                        return Err(wrong(&format!(
+                            "index {at} is out of range for an array of {len} elements"
+                        )));
                     }
-                    // Within the record, whose size fits memory.
+                    // Part of the record, whose size fits in memory.
                     let step = at.saturating_mul(self.extent(array.items)?.stride);
                     start = start.saturating_add(step);
                     ty = array.items;
                 }
                 (kind, _) => {
-                    return Err(wrong(&format!("into a `TypeDef:{}`", kind.as_str())));
+                    return Err(wrong(&format!("a `TypeDef:{}` has no members", kind.as_str())));
                 }
             }
         }
         Ok(Accessor {
             ty,
             start: in_memory(start)?,
-            // Within the record, whose size fits memory.
+            // Part of the record, whose size fits in memory.
             end: in_memory(start.saturating_add(self.extent(ty)?.size))?,
             record: whole,
             guards: guards.into(),
@@ -172,28 +175,28 @@ impl Schema {
 }
 
 impl Accessor {
-    /// The type of the part.
+    /// Returns the type of the member.
     pub fn ty(&self) -> TypeId {
         self.ty
     }
 
-    /// Where the part starts, in bytes from the start of the record.
+    /// Returns the distance of the member from the start of the record, in bytes.
     pub fn offset(&self) -> usize {
         self.start
     }
 
-    /// Bytes of the part.
+    /// Returns the size of the member in bytes.
     pub fn size(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether every record has the part: no optional member and no variant is on the way.
+    /// Returns `true` if every record has the member: its path contains no optional member and no variant.
     pub fn is_always_there(&self) -> bool {
         self.guards.is_empty()
     }
 
-    /// The part of all records of a dataset. Where it is not always there, its bytes are zero in records
-    /// without it, or another variant's.
+    /// Returns the member of all `count` records of a dataset. In records without the member, its bytes are zero or
+    /// belong to another variant.
     pub fn column(&self, count: u64) -> Column {
         Column {
             offset: self.start as u64,
@@ -203,10 +206,10 @@ impl Accessor {
         }
     }
 
-    /// Whether the record has the part.
+    /// Returns `true` if the record has the member.
     ///
     /// # Errors
-    /// `record/union-tag`; `record/length` where the bytes are fewer than a record's.
+    /// Returns `record/union-tag` if a tag is invalid, `record/length` if there are fewer bytes than a record has.
     #[inline]
     pub fn is_there(&self, record: &[u8]) -> Result<bool> {
         for guard in &self.guards {
@@ -232,10 +235,11 @@ impl Accessor {
         Ok(true)
     }
 
-    /// Which of the records that lie one after the other at their stride have the part: 1 or 0 for each element of `out`.
+    /// Sets each element of `out` to 1 if the corresponding record has the member, else to 0. The records are
+    /// consecutive, at their stride.
     ///
     /// # Errors
-    /// As [`Accessor::is_there`].
+    /// Returns the same errors as [`Accessor::is_there`].
     pub fn are_there(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
         out.fill(1);
         let stride = in_memory(self.record.stride)?.max(1);
@@ -262,10 +266,11 @@ impl Accessor {
         Ok(())
     }
 
-    /// The bytes of the part itself: of a fixed array, a tensor, a struct; of an entry its 16.
+    /// Returns the bytes of the member in the record: those of a fixed array, a tensor, a struct or a number, or the 16
+    /// bytes of an entry.
     ///
     /// # Errors
-    /// As [`Accessor::is_there`].
+    /// Returns the same errors as [`Accessor::is_there`].
     #[inline]
     pub fn raw<'r>(&self, record: &'r [u8]) -> Result<Option<&'r [u8]>> {
         if !self.guards.is_empty() && !self.is_there(record)? {
@@ -277,10 +282,10 @@ impl Accessor {
         }
     }
 
-    /// The entry of a string, bytes, a record or a variable array.
+    /// Returns the entry of a string, bytes, a JSON object or a variable array.
     ///
     /// # Errors
-    /// `record/access`, and as [`Accessor::is_there`].
+    /// Returns `record/access` if the member has no entry, and the errors of [`Accessor::is_there`].
     #[inline]
     pub fn entry(&self, record: &[u8]) -> Result<Option<Entry>> {
         match self.leaf {
@@ -290,10 +295,10 @@ impl Accessor {
         Ok(self.raw(record)?.map(|bytes| Entry::from_bytes(le(bytes))))
     }
 
-    /// What the entry of a string, bytes, a record or a variable array points at.
+    /// Returns the heap bytes of a string, bytes, a JSON object or a variable array.
     ///
     /// # Errors
-    /// `record/entry-bounds`, and as [`Accessor::entry`].
+    /// Returns `record/entry-bounds`, and the errors of [`Accessor::entry`].
     #[inline]
     pub fn bytes<'h>(&self, record: &[u8], heap: &'h [u8]) -> Result<Option<&'h [u8]>> {
         match self.entry(record)? {
@@ -302,10 +307,10 @@ impl Accessor {
         }
     }
 
-    /// A string.
+    /// Returns the value of a string.
     ///
     /// # Errors
-    /// `record/utf8`, and as [`Accessor::bytes`].
+    /// Returns `record/utf8`, and the errors of [`Accessor::bytes`].
     #[inline]
     pub fn string<'h>(&self, record: &[u8], heap: &'h [u8]) -> Result<Option<&'h str>> {
         if !matches!(self.leaf, Leaf::String) {
@@ -317,10 +322,10 @@ impl Accessor {
         }
     }
 
-    /// The text of a `TypeDef:Record`: one JSON object.
+    /// Returns the JSON text of a `TypeDef:Record`, which is one JSON object.
     ///
     /// # Errors
-    /// `record/json`, and as [`Accessor::bytes`].
+    /// Returns `record/json`, and the errors of [`Accessor::bytes`].
     pub fn json<'h>(
         &self,
         record: &[u8],
@@ -336,10 +341,10 @@ impl Accessor {
         }
     }
 
-    /// The elements of an array: of a fixed one from the record, of a variable one from the heap.
+    /// Returns the elements of an array: from the record for a fixed array, from the heap for a variable one.
     ///
     /// # Errors
-    /// `record/entry-length`, `record/entry-align`, and as [`Accessor::bytes`].
+    /// Returns `record/entry-length`, `record/entry-align`, and the errors of [`Accessor::bytes`].
     #[inline]
     pub fn elements<'h>(&self, record: &'h [u8], heap: &'h [u8]) -> Result<Option<Elements<'h>>> {
         match &self.leaf {
@@ -355,10 +360,10 @@ impl Accessor {
         }
     }
 
-    /// The string of an enum.
+    /// Returns the value of an enum as its string.
     ///
     /// # Errors
-    /// `record/enum-index`, `record/access`, and as [`Accessor::is_there`].
+    /// Returns `record/enum-index`, `record/access`, and the errors of [`Accessor::is_there`].
     #[inline]
     pub fn enum_value(&self, record: &[u8]) -> Result<Option<&str>> {
         let Leaf::Enum(e) = &self.leaf else { return Err(self.not("an enum")) };
@@ -368,10 +373,10 @@ impl Accessor {
         }
     }
 
-    /// The key of the variant that a union holds.
+    /// Returns the key of the variant that a union contains.
     ///
     /// # Errors
-    /// `record/union-tag`, `record/access`, and as [`Accessor::is_there`].
+    /// Returns `record/union-tag`, `record/access`, and the errors of [`Accessor::is_there`].
     #[inline]
     pub fn variant(&self, record: &[u8]) -> Result<Option<&str>> {
         let Leaf::Union { width, variants } = &self.leaf else { return Err(self.not("a union")) };
@@ -383,14 +388,16 @@ impl Accessor {
         }
     }
 
-    /// Makes the part be there, all zero if it was not: sets presence bits and tags. A variant that was
-    /// there instead is wiped out.
+    /// Makes the member present by setting presence bits and tags. If it was absent, its bytes are zero. The bytes of
+    /// another variant are overwritten with zeros.
     ///
     /// # Errors
-    /// `record/length`.
+    /// Returns `record/length` if `record` is too short.
     pub fn make_there(&self, record: &mut [u8]) -> Result<()> {
         let len = record.len();
-        let short = || LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size));
+        let short = || {
+            LENGTH.broken(format!("found {len} bytes for a record of {} bytes", self.record.size))
+        };
         for guard in &self.guards {
             match guard {
                 Guard::Bit { byte, mask } => *record.get_mut(*byte).ok_or_else(short)? |= mask,
@@ -411,11 +418,10 @@ impl Accessor {
         Ok(())
     }
 
-    /// Makes an optional member be absent, its bytes zero. What is absent already stays as it is.
+    /// Makes an optional member absent and sets its bytes to zero. Does nothing if it is already absent.
     ///
     /// # Errors
-    /// `record/access` where the last step is not to an optional member, and as
-    /// [`Accessor::is_there`].
+    /// Returns `record/access` if the last segment is not an optional member, and the errors of [`Accessor::is_there`].
     pub fn clear(&self, record: &mut [u8]) -> Result<()> {
         let Some(Guard::Bit { byte, mask }) = self.own_bit() else {
             return Err(self.not("an optional member"));
@@ -426,7 +432,8 @@ impl Accessor {
         let (byte, mask) = (*byte, *mask);
         let len = record.len();
         let Some(bytes) = record.get_mut(self.start..self.end) else {
-            return Err(LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size)));
+            return Err(LENGTH
+                .broken(format!("found {len} bytes for a record of {} bytes", self.record.size)));
         };
         bytes.fill(0);
         if let Some(bits) = record.get_mut(byte) {
@@ -441,7 +448,11 @@ impl Accessor {
 
     #[cold]
     fn short(&self, record: &[u8]) -> crate::Error {
-        LENGTH.broken(format!("{} bytes for a record of {}", record.len(), self.record.size))
+        LENGTH.broken(format!(
+            "found {} bytes for a record of {} bytes",
+            record.len(),
+            self.record.size
+        ))
     }
 
     #[cold]
@@ -462,5 +473,5 @@ impl Accessor {
 
 #[cold]
 fn bad_tag(tag: u32, variants: usize) -> crate::Error {
-    UNION_TAG.broken(format!("tag {tag} of a union with {variants} variants"))
+    UNION_TAG.broken(format!("tag {tag} is out of range for a union with {variants} variants"))
 }

@@ -1,4 +1,4 @@
-//! Numbers, booleans and times by their Rust types.
+//! Reads numbers, booleans and times as Rust types.
 
 use super::{Accessor, Leaf};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::record::rules::{LENGTH, RANGE};
 use crate::record::walk::check_bool;
 use std::marker::PhantomData;
 
-/// The way to a part that is read and written as a `T`: see [`Accessor::typed`].
+/// An accessor of a member that is read and written as a `T`: see [`Accessor::typed`].
 #[derive(Debug, Clone)]
 pub struct Typed<T> {
     accessor: Accessor,
@@ -17,36 +17,36 @@ pub struct Typed<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// How a Rust type lies in a record.
+/// The representation of a Rust type in a record.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub enum ScalarRepr {
-    /// As it is.
+    /// The type's own bytes, little-endian.
     Own,
     /// A boolean.
     Bool,
-    /// A float of 32 bits read as one of 64.
+    /// A 32-bit float that is read as a 64-bit one.
     Single,
-    /// A float of 16 bits.
+    /// A 16-bit float.
     Small16(&'static SmallFloat),
-    /// A float of 8 bits.
+    /// An 8-bit float.
     Small8(&'static SmallFloat),
 }
 
-/// Why there is no value.
+/// The reason why a value cannot be read.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub enum ScalarError {
     /// The record is too short.
     Short,
-    /// A byte that is not a boolean.
+    /// A byte that is neither 0 nor 1.
     Bool,
 }
 
-/// So many bytes of a record.
+/// Returns `N` bytes of a record.
 #[inline]
 fn bytes<const N: usize>(record: &[u8], start: usize) -> Result<[u8; N], ScalarError> {
-    // A record is no longer than memory, so this never wraps.
+    // A record is never longer than memory, so this does not wrap.
     let slot = record.get(start..start.wrapping_add(N));
     slot.and_then(|s| s.first_chunk()).copied().ok_or(ScalarError::Short)
 }
@@ -55,26 +55,26 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that parts of records are read as: integers as their own type, times as `i64`
-/// (nanoseconds since 1970), floats as `f32` and `f64` where these hold every value of the kind,
-/// complex numbers as `[real, imaginary]`, booleans as `bool`.
+/// A Rust type that members of records can be read as: integers as their own type, times as `i64` (nanoseconds since
+/// 1970), floats as `f32` and `f64` if these represent every value of the kind, complex numbers as `[real, imaginary]`,
+/// booleans as `bool`.
 pub trait ReadScalar: sealed::Sealed + Copy {
-    /// How values of that kind lie, if they are values of this type.
+    /// Returns the representation of values of this kind, or `None` if they cannot be read as this type.
     #[doc(hidden)]
     fn form(scalar: Scalar) -> Option<ScalarRepr>;
-    /// The value that starts at that byte of a record.
+    /// Reads the value that starts at byte `start` of a record.
     #[doc(hidden)]
     fn read(form: ScalarRepr, record: &[u8], start: usize) -> Result<Self, ScalarError>;
-    /// The bytes of the value, into as many as the kind has.
+    /// Writes the value into `out`, which has the size of the kind.
     #[doc(hidden)]
     fn write(self, form: ScalarRepr, out: &mut [u8]) -> Result<()>;
 }
 
 impl Accessor {
-    /// The same way, for reading and writing as a `T`.
+    /// Returns this accessor for reading and writing as a `T`.
     ///
     /// # Errors
-    /// `record/access` where the kind is not one of `T`.
+    /// Returns `record/access` if a member of this kind cannot be read as a `T`.
     pub fn typed<T: ReadScalar>(&self) -> Result<Typed<T>> {
         let form = match &self.leaf {
             Leaf::Scalar(scalar) => T::form(*scalar),
@@ -88,11 +88,11 @@ impl Accessor {
 }
 
 impl<T: ReadScalar> Typed<T> {
-    /// The value in a record; `None` where an optional member on the way is absent, or a union holds
+    /// Returns the value in a record. Returns `None` if an optional member of the path is absent or a union contains
     /// another variant.
     ///
     /// # Errors
-    /// `record/bool-byte`, and as [`Accessor::is_there`].
+    /// Returns `record/bool-byte` for a boolean other than 0 or 1, and the errors of [`Accessor::is_there`].
     #[inline]
     pub fn read(&self, record: &[u8]) -> Result<Option<T>> {
         let a = &self.accessor;
@@ -104,7 +104,7 @@ impl<T: ReadScalar> Typed<T> {
         self.read_guarded(record)
     }
 
-    /// Out of the way of loops over parts that are always there.
+    /// A separate function, to keep the code out of loops over members that are always present.
     #[inline(never)]
     fn read_guarded(&self, record: &[u8]) -> Result<Option<T>> {
         let a = &self.accessor;
@@ -117,11 +117,11 @@ impl<T: ReadScalar> Typed<T> {
         }
     }
 
-    /// Puts the value into a record, and makes it be there: see [`Accessor::make_there`].
+    /// Writes the value into a record and makes the member present: see [`Accessor::make_there`].
     ///
     /// # Errors
-    /// `record/range` where the kind does not have the value; `record/length`. The record is then as
-    /// it was.
+    /// Returns `record/range` if the kind cannot represent the value, `record/length` if `record` is too short. After
+    /// an error, the record is unchanged.
     #[inline]
     pub fn write(&self, record: &mut [u8], value: T) -> Result<()> {
         let a = &self.accessor;
@@ -139,26 +139,28 @@ impl<T: ReadScalar> Typed<T> {
                 slot.copy_from_slice(bytes);
                 Ok(())
             }
-            None => Err(LENGTH.broken("a part leaves its record")),
+            None => Err(LENGTH.broken("a member ends after its record")),
         }
     }
 
-    /// Copies the values of records that lie one after the other at their stride, one for each element of
-    /// `out`, as fast as a plain loop over a member would. Where an optional member on the way is absent, or
-    /// a union holds another variant, that is `absent`.
+    /// Copies the values of consecutive records, one for each element of `out`, as fast as a plain loop over a member.
+    /// If a record does not have the member, the element becomes `absent`.
     ///
     /// # Errors
-    /// `record/length` where `records` is not as long as `out` asks for; as [`Typed::read`].
+    /// Returns `record/length` if `records` does not have one record for each element of `out`, and the errors of
+    /// [`Typed::read`].
     pub fn copy_column(&self, records: &[u8], out: &mut [T], absent: T) -> Result<()> {
         let a = &self.accessor;
         let stride = in_memory(a.record.stride)?;
         if stride.checked_mul(out.len()) != Some(records.len()) {
             let (found, wanted) = (records.len(), out.len());
-            let message = format!("{found} bytes of records of {stride}, for {wanted} values");
+            let message = format!(
+                "{found} bytes of records for {wanted} values, expected {stride} bytes for each"
+            );
             return Err(LENGTH.broken(message));
         }
         if stride == 0 {
-            // Records without bytes have no part that is a number.
+            // Records without bytes have no numbers.
             return Ok(());
         }
         if let Some(values) = self.values(records) {
@@ -171,12 +173,12 @@ impl<T: ReadScalar> Typed<T> {
         Ok(())
     }
 
-    /// The values of records that lie one after the other at their stride. `None` where a record may be without the value, or where the
-    /// value is not stored as a `T` is: booleans, and floats that are read as wider ones.
+    /// Returns a view of the values of consecutive records. Returns `None` if the member can be absent from a record,
+    /// or is not stored as a `T`: booleans, and floats that are read as wider floats.
     pub fn values<'r>(&self, records: &'r [u8]) -> Option<Values<'r, T>> {
         let a = &self.accessor;
         let stride = usize::try_from(a.record.stride).ok()?;
-        // Each record has the value, so that reading one has only its place left to check.
+        // Each record contains the value, so that only the index has to be checked when one is read.
         let is_inside = size_of::<T>() <= stride.checked_sub(a.start)?;
         let is_plain = a.guards.is_empty() && matches!(self.form, ScalarRepr::Own);
         let len = records.len().checked_div(stride)?;
@@ -194,43 +196,44 @@ impl<T: ReadScalar> Typed<T> {
         }
     }
 
-    /// The way itself.
+    /// Returns the untyped accessor.
     pub fn accessor(&self) -> &Accessor {
         &self.accessor
     }
 }
 
-/// A value of each of many records, where they lie: see [`Typed::values`]. Reading one multiplies, compares and loads.
+/// A view of one value of each of many records: see [`Typed::values`]. Reading a value takes a multiplication, a
+/// comparison and a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'r, T> {
-    /// From the first value on.
+    /// The bytes from the first value on.
     bytes: &'r [u8],
-    /// From one value to the next.
+    /// The distance from one value to the next, in bytes.
     stride: usize,
     len: usize,
     of: PhantomData<fn() -> T>,
 }
 
 impl<'r, T: ReadScalar> Values<'r, T> {
-    /// How many there are: one for each record.
+    /// Returns the number of values, which is the number of records.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The value of one record, if there is one at that place.
+    /// Returns the value of the record at `index`, or `None` if `index` is out of range.
     #[inline]
     pub fn get(&self, index: usize) -> Option<T> {
-        // The last value is within the last stride, so that nothing else can be read from a place that is too high.
+        // The bytes end with the stride of the last value, so an index that is too large is out of bounds.
         let bytes = self.bytes.get(index.checked_mul(self.stride)?..)?;
         T::read(ScalarRepr::Own, bytes, 0).ok()
     }
 
-    /// All of them.
+    /// Returns an iterator over all values.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'r, T> {
         let each = self.bytes.chunks(self.stride);
@@ -332,7 +335,7 @@ fn write_small(x: f64, form: ScalarRepr, out: &mut [u8]) -> Result<()> {
         }
     };
     let Some(code) = code else {
-        return Err(RANGE.broken(format!("{x:?} is not a number of its kind")));
+        return Err(RANGE.broken(format!("{x:?} is out of range for its kind")));
     };
     for (slot, b) in out.iter_mut().zip(code.to_le_bytes()) {
         *slot = b;

@@ -1,4 +1,4 @@
-//! Whether each `default` of a schema is a value of what has it.
+//! Checks that each `default` of a schema is a valid value.
 
 use super::{Checker, ask, built, document, invalid};
 use crate::error::{Error, Result, Shown as _};
@@ -10,13 +10,14 @@ use crate::vocabulary::Vocabulary;
 use serde_json::{Map, Value};
 
 impl Checker<'_> {
-    /// Checks every `default`: of members of records and of flat tensors, that it is a value of their kind; of members, that it
-    /// is what their standard keywords say, too. `source` and `vocabulary` are those that the checker was made with. What has a size only under symbols is not
-    /// looked at.
+    /// Checks that every `default` of a record's member or of a dense tensor is a value of its kind, and that every
+    /// `default` of a member also satisfies its standard keywords. `source` and `vocabulary` are those that the checker
+    /// was created with. Types whose size depends on symbols are skipped.
     ///
     /// # Errors
-    /// Those of [`Encoder::value`](crate::record::Encoder::value) and of [`TensorType::filled`](crate::TensorType::filled); `record/keyword`;
-    /// `schema/too-large` where all of them try more than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes) parts of the schema.
+    /// Returns the errors of [`Encoder::value`](crate::record::Encoder::value) and of
+    /// [`TensorType::filled`](crate::TensorType::filled); `record/keyword`; or `schema/too-large` if all defaults
+    /// together try more than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes) parts of the schema.
     pub fn defaults(&self, source: &Value, vocabulary: &Vocabulary) -> Result<()> {
         for ty in self.schema.types() {
             let Kind::Struct(members) = &ty.kind else { continue };
@@ -44,7 +45,7 @@ impl Checker<'_> {
         self.keywords_of_defaults(source, vocabulary)
     }
 
-    /// All of them at once: a validator takes longer to build than to ask.
+    /// Checks the keywords of all defaults with one validator, because building a validator takes longer than using it.
     fn keywords_of_defaults(&self, source: &Value, vocabulary: &Vocabulary) -> Result<()> {
         let defs = Defs::checked(source, &self.limits)?;
         let (mut names, mut nodes, mut values) = (Vec::new(), Map::new(), Map::new());

@@ -1,6 +1,6 @@
-//! What standard keywords say of values: minima, patterns, formats of header values and of records
-//! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
-//! Built with the feature `validate`; `unchecked.rs` stands in without it.
+//! Checks values against standard keywords: minima, patterns and formats of header values and of records as JSON. Uses
+//! the `jsonschema` crate; a validator is compiled once for a schema, with a custom keyword for each kind. Only built
+//! with the feature `validate`; otherwise `unchecked.rs` replaces this module.
 
 mod defaults;
 mod effort;
@@ -33,34 +33,35 @@ pub struct Checker<'s> {
     schema: &'s Schema,
     validator: Validator,
     limits: SchemaLimits,
-    /// Patterns that this build does not compile, by the part that they are in; `$defs` may be in any.
+    /// Patterns that this build cannot compile, with the name of the part that contains them. Patterns in `$defs` may
+    /// apply to any part.
     unverified: Vec<(String, String)>,
-    /// Parts of the schema that may still be tried on plain values.
+    /// Number of parts of the schema that may still be tried on plain values.
     left: AtomicU64,
 }
 
-/// Parts of a schema that may be tried for each value in JSON, beyond those that may be anyway.
+/// Additional number of parts of a schema that may be tried for each JSON value.
 const EFFORT: u64 = 64;
-/// Those that may be tried for the sake of a better message.
+/// Number of parts that may be tried to find a better error message.
 const EFFORT_TO_TELL: u64 = 4096;
 
 impl<'s> Checker<'s> {
-    /// Whether this build has what checks: the feature `validate`.
+    /// Whether this build can check values: the feature `validate`.
     pub const IS_BUILT: bool = true;
 
-    /// A checker of what the schema compiled from `source` describes. Nothing is fetched, and patterns
-    /// take time in proportion to their text.
+    /// Creates a checker for `schema`, which was compiled from `source`. Nothing is fetched, and matching a pattern
+    /// takes time in proportion to the text.
     ///
     /// # Errors
-    /// `schema/invalid` where the source is not a JSON Schema of draft 2020-12.
+    /// Returns `schema/invalid` if the source is not a JSON Schema of draft 2020-12.
     pub fn new(schema: &'s Schema, source: &Value, limits: &SchemaLimits) -> Result<Checker<'s>> {
         Checker::with_vocabulary(schema, source, &Vocabulary::default(), limits)
     }
 
-    /// The same, with formats and keywords of your own.
+    /// Creates a checker with additional user-defined formats and keywords.
     ///
     /// # Errors
-    /// As [`Checker::new`]; `schema/own-keyword`.
+    /// Returns the errors of [`Checker::new`], and `schema/own-keyword` if a keyword already has a meaning.
     pub fn with_vocabulary(
         schema: &'s Schema,
         source: &Value,
@@ -100,7 +101,7 @@ impl<'s> Checker<'s> {
         let (document, unverified) = document(parts, &defs, true)?;
         let validator =
             built(&document, vocabulary).map_err(|e| match built(&compiled, vocabulary) {
-                // The schema as it was given has places that its author knows.
+                // Errors should refer to the author's schema rather than to the adapted one.
                 Err(own) => invalid(&own, own.schema_path()),
                 Ok(_) => INVALID.broken(shorten(&e.masked().to_string()).to_owned()),
             })?;
@@ -108,24 +109,24 @@ impl<'s> Checker<'s> {
         Ok(Checker { schema, validator, limits: limits.clone(), unverified, left })
     }
 
-    /// Patterns of the schema that values are not checked against, because they have what regular expressions that take
-    /// time in proportion to the text do not: `(?!`, `\\1`.
+    /// Returns the patterns of the schema that values are not checked against, because they use features that cannot be
+    /// matched in linear time: `(?!`, `\\1`.
     pub fn unverified(&self) -> impl Iterator<Item = &str> {
         self.unverified.iter().map(|(_, pattern)| pattern.as_str())
     }
 
-    /// Such a pattern that the value at a plain node may have to match.
+    /// Returns a pattern that the value at a plain node is not checked against, if any.
     pub fn unverified_at(&self, node: NodeId) -> Option<&str> {
         let name = node.0.to_string();
         let is_there = |part: &str| part == name || part == patterns::SHARED;
         self.unverified.iter().find(|(part, _)| is_there(part)).map(|(_, pattern)| pattern.as_str())
     }
 
-    /// Checks the value at a plain node of a header; `rule` is what breaks where it is not sound.
+    /// Checks the value at a plain node of a header. `rule` is the rule that an invalid value breaks.
     ///
     /// # Errors
-    /// `rule`; `schema/too-large` where all values so far try more than [`SchemaLimits::nodes`] parts of the
-    /// schema, and 64 for each value in them.
+    /// Returns an error of `rule` if the value is invalid; `schema/too-large` if all values so far try more than
+    /// [`SchemaLimits::nodes`] parts of the schema, plus 64 for each JSON value in them.
     pub fn plain(&self, node: NodeId, value: Value, rule: &'static Rule) -> Result<()> {
         let left = self.left.load(Ordering::Relaxed);
         let left = self.part(&node.0.to_string(), value, rule, left)?;
@@ -133,12 +134,13 @@ impl<'s> Checker<'s> {
         Ok(())
     }
 
-    /// Checks the JSON of a record of a dataset: everything that encoding it would check, and then the
-    /// standard keywords.
+    /// Checks the JSON of a record of a dataset: first everything that encoding it would check, then the standard
+    /// keywords.
     ///
     /// # Errors
-    /// Those of [`Encoder::value`]; `record/keyword`; `record/too-large` where the bytes would be;
-    /// `schema/too-large` as for plain values, but for each record alone.
+    /// Returns the errors of [`Encoder::value`]; `record/keyword` if a keyword is not satisfied; `record/too-large` if
+    /// the encoded record would be too large; `schema/too-large` as for plain values, but counted for each record
+    /// separately.
     pub fn record(&self, node: NodeId, value: Value) -> Result<()> {
         if let Node::Dataset { items, .. } = self.schema.node(node) {
             self.encodes(*items, &value)?;
@@ -146,10 +148,10 @@ impl<'s> Checker<'s> {
         self.part(&node.0.to_string(), value, &KEYWORD, self.limits.max_nodes()).map(drop)
     }
 
-    /// The same, for the schema of one record.
+    /// Checks the JSON of a record, for the schema of one record.
     ///
     /// # Errors
-    /// As [`Checker::record`].
+    /// Returns the same errors as [`Checker::record`].
     pub fn one_record(&self, value: Value) -> Result<()> {
         if let Some(ty) = self.schema.record() {
             self.encodes(ty, &value)?;
@@ -162,13 +164,14 @@ impl<'s> Checker<'s> {
         let size = encoder.size();
         if size as u64 > self.limits.decoded_len {
             let most = self.limits.decoded_len;
-            return Err(TOO_LARGE.broken(format!("a record of {size} bytes, over {most}")));
+            return Err(TOO_LARGE
+                .broken(format!("the record has {size} bytes; at most {most} are allowed")));
         }
         encoder.value(value, &mut vec![0; in_memory(size as u64)?], &mut Counted(0))
     }
 
-    /// Checks a value, which may try so many parts of the schema and some for each value in it. Gives what
-    /// is left.
+    /// Checks a value, which may try `left` parts of the schema plus some for each JSON value in it. Returns how many
+    /// are left.
     fn part(&self, name: &str, value: Value, rule: &'static Rule, left: u64) -> Result<u64> {
         let most = left.saturating_add(EFFORT.saturating_mul(effort::values(&value)));
         let wrapped = Value::Object(Map::from_iter([(name.to_owned(), value)]));
@@ -183,24 +186,24 @@ impl<'s> Checker<'s> {
     }
 }
 
-/// Asks about a value, which may try so many parts of the schema. Gives what is left; or where in the value something is not as the
-/// schema says, and what.
+/// Validates a value, trying at most `most` parts of the schema. Returns how many are left, or the path and the message
+/// of the first error.
 fn ask(validator: &Validator, value: &Value, most: u64) -> Result<Result<u64, (String, String)>> {
     let (is_valid, left) = effort::within(most, || validator.is_valid(value))?;
     if is_valid {
         return Ok(Ok(left));
     }
-    // Errors of all variants are kept until one is told, so no more are tried than somebody would read.
+    // The validator keeps the errors of all variants until one is returned, so only few are tried.
     let found = effort::within(EFFORT_TO_TELL, || validator.validate(value));
     Ok(Err(match found {
         Ok((Err(e), _)) => {
             (e.instance_path().to_string(), shorten(&e.masked().to_string()).to_owned())
         }
-        _ => (String::new(), "it is not as the schema says".to_owned()),
+        _ => (String::new(), "the value does not match the schema".to_owned()),
     }))
 }
 
-/// Whether a value is what a node of a schema with these `$defs` says in standard keywords.
+/// Returns `true` if a value satisfies the standard keywords of a node of a schema with these `$defs`.
 pub(crate) fn is_value(
     node: &Value,
     defs: &Defs<'_>,
@@ -219,7 +222,8 @@ pub(crate) fn is_value(
     valid().unwrap_or(false)
 }
 
-/// A schema of an object with these members, adapted, with what they refer to unless they do not.
+/// Returns an adapted schema of an object with these members. If `refers` is true, it includes the `$defs` that they
+/// refer to.
 fn document(
     parts: Map<String, Value>,
     defs: &Defs<'_>,
@@ -234,7 +238,7 @@ fn document(
     Ok(patterns::without_uncompiled(document))
 }
 
-/// Whether a `$ref` is anywhere in a schema.
+/// Returns `true` if a schema contains a `$ref` anywhere.
 fn has_ref(node: &Value) -> bool {
     let mut open = vec![node];
     while let Some(value) = open.pop() {
@@ -248,7 +252,7 @@ fn has_ref(node: &Value) -> bool {
     false
 }
 
-/// A validator of a schema in which kinds are keywords.
+/// Builds a validator for a schema in which kinds are keywords.
 fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, ValidationError<'static>> {
     let mut options = jsonschema::options()
         .with_draft(Draft::Draft202012)
@@ -270,7 +274,7 @@ fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, Validatio
     }
     let formats = vocabulary.formats.clone();
     if !formats.is_empty() {
-        // The standard says that formats are annotations: those of the caller alone count.
+        // By the standard, formats are annotations, so only user-defined ones are checked.
         options = options.with_keyword("format", move |_, value, _| {
             let name = value.as_str().unwrap_or_default();
             let check = formats.get(name).cloned();
@@ -284,7 +288,7 @@ fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, Validatio
     options.build(schema)
 }
 
-/// A format or a keyword of the caller's, beside what a schema says with it.
+/// A user-defined format or keyword with its value in the schema.
 struct Own {
     what: String,
     holds: Box<dyn Fn(&Value) -> bool + Send + Sync>,
@@ -303,7 +307,7 @@ impl<'i> Keyword<'i> for Own {
     }
 }
 
-/// What is wrong with a schema, at a place of it: a JSON pointer, as in all rules of schemas.
+/// Returns the error for an invalid schema, with the JSON pointer of the invalid place.
 #[cold]
 fn invalid(e: &ValidationError<'_>, at: &Location) -> Error {
     let found = INVALID.broken(shorten(&e.masked().to_string()).to_owned());
@@ -313,7 +317,7 @@ fn invalid(e: &ValidationError<'_>, at: &Location) -> Error {
     }
 }
 
-/// The nodes at which a header has values: not those inside of plain ones.
+/// Returns the nodes at which a header has values; not those inside of plain nodes.
 fn places(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
     let mut places = BTreeSet::from([root]);
     for node in &schema.nodes {
@@ -333,10 +337,10 @@ fn places(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
     places
 }
 
-/// What the one record of a schema is called among the parts.
+/// The name for the schema of one record among the parts.
 const RECORD: &str = "record";
 
-/// A heap that keeps nothing but its length.
+/// A heap that stores only its length.
 struct Counted(u64);
 
 impl Heap for Counted {
@@ -347,10 +351,9 @@ impl Heap for Counted {
     }
 }
 
-/// Makes a schema say what the values of records are, where standard keywords beside a kind say what a
-/// plain validator may know: a float may be `{"$float": …}`, a member with a default may be missing,
-/// and a tensor has its elements. Variants become conditions. What may be tried on one value more than
-/// once is counted.
+/// Adapts a schema to the JSON of records: where a plain validator needs less strict keywords next to a kind, a float
+/// may be `{"$float": …}`, a member with a default may be missing, and a tensor has its elements. Variants become
+/// conditions. Schemas that may be tried more than once on one value are counted.
 fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     let mut kinds = keywords.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
@@ -384,7 +387,7 @@ fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
 const COUNTED: [&str; 6] =
     ["$defs", "allOf", "anyOf", "oneOf", "dependentSchemas", "patternProperties"];
 
-/// Takes members with a default from `required`.
+/// Removes members with a default from `required`.
 fn drop_defaulted(keywords: &mut Map<String, Value>, defs: &Defs<'_>) -> Result<()> {
     let Some(Value::Array(mut required)) = keywords.remove("required") else { return Ok(()) };
     let properties = keywords.get("properties");
@@ -404,7 +407,7 @@ fn drop_defaulted(keywords: &mut Map<String, Value>, defs: &Defs<'_>) -> Result<
     failed.map_or(Ok(()), Err)
 }
 
-/// Turns the variants of a union into conditions on its discriminator.
+/// Converts the variants of a union to conditions on its discriminator.
 fn branch(keywords: &mut Map<String, Value>) {
     let discriminator = keywords.get("TypeDef:Union").and_then(|u| u.get("discriminator")).cloned();
     let name = discriminator.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -424,8 +427,8 @@ fn branch(keywords: &mut Map<String, Value>) {
     }
 }
 
-/// The keyword of a kind: whether a value may be one of it. What is in a struct, a union or an array is a
-/// matter of their standard keywords and of the encoder.
+/// The keyword of a kind, which checks the JSON type of a value. The contents of structs, unions and arrays are checked
+/// by their standard keywords and by the encoder.
 #[derive(Debug, Clone, Copy)]
 enum KindKeyword {
     Scalar(Scalar),
@@ -488,7 +491,7 @@ impl<'i> Keyword<'i> for KindKeyword {
     }
 }
 
-/// Text of a validator, which may be as long as the value it is about.
+/// Shortens the text of a validator, which may be as long as the value that it describes.
 fn shorten(text: &str) -> &str {
     text.char_indices().nth(200).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
 }

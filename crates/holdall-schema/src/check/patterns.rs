@@ -1,5 +1,5 @@
-//! Patterns that are not compiled: regular expressions of ECMA-262 may look ahead and back, and such ones take time out of all
-//! proportion to the text.
+//! Removes patterns that cannot be compiled: regular expressions of ECMA-262 may look ahead and back, which can take
+//! time that is not bounded in proportion to the text.
 
 use super::built;
 use crate::refs::{children, children_mut};
@@ -7,11 +7,11 @@ use crate::vocabulary::Vocabulary;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// The name for what is in `$defs`, which any part may refer to.
+/// The name for patterns in `$defs`, which any part may refer to.
 pub(super) const SHARED: &str = "$defs";
 
-/// Takes from a schema the patterns that are not compiled. Gives them, each with the name of the member of `properties` at the
-/// root that it is in, or [`SHARED`].
+/// Removes the patterns that cannot be compiled from a schema. Returns them, each with the name of the member of
+/// `properties` at the root that contains it, or [`SHARED`].
 pub(super) fn without_uncompiled(mut schema: Value) -> (Value, Vec<(String, String)>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut open = vec![&schema];
@@ -26,7 +26,7 @@ pub(super) fn without_uncompiled(mut schema: Value) -> (Value, Vec<(String, Stri
             children(keyword, value, |child| open.push(child));
         }
     }
-    // What is no regular expression at all is for the validator to refuse.
+    // Texts that are not regular expressions at all are left for the validator to refuse.
     known.retain(|pattern| {
         let schema = json!({ "pattern": pattern });
         let looks_around = || jsonschema::options().offline().build(&schema).is_ok();
@@ -49,7 +49,7 @@ pub(super) fn without_uncompiled(mut schema: Value) -> (Value, Vec<(String, Stri
     (schema, found)
 }
 
-/// Takes them from a node and all below it. What the parser of the schema accepts bounds the recursion.
+/// Removes the patterns from a node and everything below it. The recursion is bounded by the parser of the schema.
 fn take(node: &mut Value, patterns: &BTreeSet<String>, taken: &mut Vec<String>) {
     let Some(keywords) = node.as_object_mut() else { return };
     let own = keywords.get("pattern").and_then(Value::as_str).map(str::to_owned);
@@ -67,7 +67,7 @@ fn take(node: &mut Value, patterns: &BTreeSet<String>, taken: &mut Vec<String>) 
             stays
         });
         if taken.len() > before {
-            // Which names are none of the pattern's cannot be told.
+            // It is not known which names the removed pattern matches, so these keywords are removed too.
             keywords.remove("additionalProperties");
             keywords.remove("unevaluatedProperties");
         }

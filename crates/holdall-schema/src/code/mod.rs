@@ -1,7 +1,9 @@
-//! Code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript, functions and structs of WGSL.
+//! Generates code for the layout of records: structs of Rust, dtypes of NumPy, types of TypeScript, functions and
+//! structs of WGSL.
 //!
-//! Rust and NumPy mirror the bytes: what lies in the heap, may be absent or is one of several structs has no place
-//! there, and the code says of each how it is read. WGSL reads all that has fixed bytes, by functions. TypeScript mirrors the JSON of records, which has all of it.
+//! Rust and NumPy describe the bytes of a record. They cannot represent heap data, optional members and unions; for
+//! these, the code contains a comment that says how each is read. WGSL reads every member with fixed bytes through
+//! functions. TypeScript describes the JSON of records, which includes every member.
 
 mod name;
 mod python;
@@ -18,13 +20,13 @@ holdall_error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// Nothing in the language is like such a record.
+    /// A record that the language cannot represent.
     pub NO_MIRROR: Unsupported "schema/no-mirror"
-        "Rust, NumPy and WGSL types exist for records of numbers, fixed arrays and structs. Members in a heap have no fixed bytes, and neither have unions, except in WGSL."
+        "Rust, NumPy and WGSL types exist for records of numbers, fixed arrays and structs. Members in a heap have no fixed bytes, and neither do unions, except in WGSL."
         hint "make it a member of a struct; TypeScript has types for every record";
 }
 
-/// A language that records have mirrors in.
+/// A language to generate code for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lang {
@@ -34,7 +36,7 @@ pub enum Lang {
     Python,
     /// Types of the JSON of records.
     TypeScript,
-    /// Functions of WGSL that read members from a buffer, and structs where WGSL has them.
+    /// WGSL functions that read members from a buffer, and structs if WGSL has types for the members.
     Wgsl,
 }
 
@@ -42,7 +44,7 @@ impl Lang {
     /// Every language.
     pub const ALL: [Lang; 4] = [Lang::Rust, Lang::Python, Lang::TypeScript, Lang::Wgsl];
 
-    /// Its name: `rust`, `python`, `typescript`, `wgsl`.
+    /// Returns the name of the language: `rust`, `python`, `typescript` or `wgsl`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Lang::Rust => "rust",
@@ -52,17 +54,18 @@ impl Lang {
         }
     }
 
-    /// The language of that name.
+    /// Returns the language with this name.
     pub fn from_name(name: &str) -> Option<Lang> {
         Lang::ALL.into_iter().find(|lang| lang.as_str() == name)
     }
 }
 
-/// The source text of what mirrors the values of a type: `name` is that of its struct, with those inside it named
-/// after it and their members. Names that the language does not take are changed, and said where they stand.
+/// Returns source code for the values of a type. `name` is the name of its struct; nested structs are named after it
+/// and their members. Names that are not valid in the language are changed, with a comment.
 ///
 /// # Errors
-/// `schema/no-mirror`; `schema/open-shape` where a symbol has no number.
+/// Returns `schema/no-mirror` if the language cannot represent the record, `schema/open-shape` if a symbol has no
+/// number.
 pub fn code(schema: &Schema, ty: TypeId, name: &str, lang: Lang) -> Result<String> {
     let name = name::Names::type_name(name);
     match lang {
@@ -73,7 +76,7 @@ pub fn code(schema: &Schema, ty: TypeId, name: &str, lang: Lang) -> Result<Strin
     }
 }
 
-/// A kind in a few words, for a comment.
+/// Describes a kind in a few words, for a comment.
 fn describe(kind: &Kind) -> &'static str {
     match kind {
         Kind::Scalar(Scalar::Timestamp) => "a time",
@@ -89,18 +92,20 @@ fn describe(kind: &Kind) -> &'static str {
     }
 }
 
-/// The path of a member: `of.name`.
+/// Returns the path of a member of `of`.
 fn join(of: &Path, name: &str) -> Path {
     of.then(Segment::Name(name.into()))
 }
 
-/// The error for a record without a mirror.
+/// Returns the error for a record that the language cannot represent.
 fn no_mirror(kind: &Kind, language: &str) -> crate::Error {
-    NO_MIRROR
-        .broken(format!("a record that is a `TypeDef:{}` has none in {language}", kind.as_str()))
+    NO_MIRROR.broken(format!(
+        "{language} has no type for a record that is a `TypeDef:{}`",
+        kind.as_str()
+    ))
 }
 
-/// Whether a dtype of a blob or a tensor takes whole bytes.
+/// Returns `true` if a dtype takes whole bytes.
 fn is_whole(dtype: crate::TensorDType) -> bool {
     matches!(Content::from_name(dtype.as_str()), Some(Content::Elements(_)))
 }
@@ -110,12 +115,12 @@ fn bytes(n: u64) -> String {
     format!("{n} byte{}", if n == 1 { "" } else { "s" })
 }
 
-/// The numbers of a list with commas between them.
+/// Formats the numbers of a list with commas between them.
 fn list(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Lines of `text`, each begun so.
+/// Indents each line of `text` by `by`.
 fn indented(text: &str, by: &str) -> String {
     text.lines().map(|line| format!("{by}{line}\n")).collect()
 }

@@ -1,16 +1,16 @@
-//! Names for code: of types and of fields, from any text.
+//! Converts any text to names of types and fields.
 
 use std::collections::BTreeSet;
 
-/// Words of Rust and Python, and types that the code for TypeScript has itself.
+/// Reserved words of Rust and Python, and names of types that the TypeScript code defines.
 const RESERVED: [&str; 6] = ["Self", "None", "True", "False", "Float", "Integer"];
 
-/// Names that are taken.
+/// The names that are in use.
 #[derive(Debug, Default)]
 pub(super) struct Names(BTreeSet<String>);
 
 impl Names {
-    /// A type's name from any text: letters and digits, each word with a capital letter.
+    /// Converts any text to the name of a type: letters and digits, with each word capitalized.
     pub(super) fn type_name(text: &str) -> String {
         let mut name = String::new();
         let mut is_start = true;
@@ -29,7 +29,8 @@ impl Names {
         }
     }
 
-    /// A field's name from any text: what is not a letter, digit or `_` becomes `_`, and the name starts with a letter.
+    /// Converts any text to the name of a field: other characters than letters, digits and `_` become `_`, and the name
+    /// starts with a letter.
     pub(super) fn field_name(text: &str) -> String {
         let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let name: String = text.chars().map(fit).collect();
@@ -39,13 +40,13 @@ impl Names {
         }
     }
 
-    /// Takes the name of a type that is not a struct itself; gives that of structs inside it.
+    /// Reserves the name of a type that is not a struct, and returns the name for structs inside of it.
     pub(super) fn alias(&mut self, name: &str) -> String {
         self.take(name.to_owned());
         format!("{name}Item")
     }
 
-    /// That name, or with a number behind it where it is taken; it is taken then.
+    /// Reserves a name and returns it, with a number appended if it is already in use.
     pub(super) fn take(&mut self, name: String) -> String {
         let mut free = name.clone();
         let mut next = 2u64;
@@ -57,7 +58,7 @@ impl Names {
     }
 }
 
-/// Whether a text is a name of letters, digits and `_` that starts with a letter.
+/// Returns `true` if a text consists of letters, digits and `_` and starts with a letter.
 pub(super) fn is_plain(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -1,4 +1,4 @@
-//! Dtypes of NumPy, and how everything else in a record is read.
+//! Generates dtypes of NumPy, and comments on how all other members are read.
 
 use super::name::Names;
 use super::{bytes, describe, is_whole, join, list, no_mirror};
@@ -10,7 +10,7 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Members that are listed in comments; schemas may have many more through `$ref`.
+/// Largest number of members to list in comments; through `$ref`, a schema can have many more.
 const LISTED: usize = 1000;
 
 /// See [`super::code`].
@@ -28,7 +28,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let (list, enums) = members(schema, ty);
     let stride = schema.extent(ty)?.stride;
     let mut text = format!(
-        "\"\"\"Records of {}, as NumPy has them. Made by `holdall schema code`.\"\"\"\n\n",
+        "\"\"\"The NumPy dtype of records of {}. Made by `holdall schema code`.\"\"\"\n\n",
         bytes(stride)
     );
     if all.out.contains("ml_dtypes.") {
@@ -37,7 +37,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let _ = write!(text, "import numpy as np\n{}", all.out);
     let _ = write!(
         text,
-        "\n# What there is to ask of `records`, which are `holdall.open(path)[name].records()` of this dtype:\n{list}"
+        "\n# How to read each member, with `records = holdall.open(path)[name].records()`:\n{list}"
     );
     let enums: String =
         enums.iter().map(|(path, values)| format!("    {path}: {values},\n")).collect();
@@ -45,13 +45,13 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
         let own = all.types.take(format!("{name}Enums"));
         let _ = write!(
             text,
-            "\n#: What the places of enums stand for, by path.\n{own} = {{\n{enums}}}\n"
+            "\n#: The values of enums by path; a stored number is the index of a value.\n{own} = {{\n{enums}}}\n"
         );
     }
     Ok(text)
 }
 
-/// How the values of a type lie in an array.
+/// The NumPy layout of the values of a type.
 #[derive(Debug, Clone)]
 struct NumpyLayout {
     element: Element,
@@ -62,13 +62,13 @@ struct NumpyLayout {
 
 #[derive(Debug, Clone)]
 enum Element {
-    /// What stands for a dtype.
+    /// The Python expression for a dtype.
     Text(&'static str),
-    /// A dtype with fields, and whether it has any.
+    /// A dtype with fields, and whether there are any.
     Struct(TypeId, bool),
 }
 
-/// A dtype with fields that was made, and its text until that is written.
+/// A dtype with fields, and its code until it has been written.
 struct Made {
     name: String,
     text: Option<String>,
@@ -83,7 +83,7 @@ struct Code<'s> {
 }
 
 impl Code<'_> {
-    /// How values of a type lie; a struct is called `name`.
+    /// Returns the layout of the values of a type. A struct is called `name`.
     fn form(&mut self, ty: TypeId, name: &str) -> Result<Option<NumpyLayout>> {
         let schema = self.schema;
         let size = schema.extent(ty)?.size;
@@ -167,7 +167,7 @@ impl Code<'_> {
         Ok(Made { name, text: Some(text), has_fields: !offsets.is_empty() })
     }
 
-    /// Writes a dtype that something is made of, once; those of what it is made of were written.
+    /// Writes a dtype once, when another one uses it. The dtypes that it uses have been written before.
     fn write(&mut self, ty: TypeId) {
         if let Some(text) = self.known.get_mut(&ty).and_then(|made| made.text.take()) {
             self.out.push_str(&text);
@@ -183,7 +183,7 @@ impl Code<'_> {
         }
     }
 
-    /// A form as one dtype; `None` where there are bytes between its elements.
+    /// Returns the code of a layout as one dtype, or `None` if there are bytes between its elements.
     fn whole(&self, form: &NumpyLayout) -> Option<String> {
         let text = self.text_of(form);
         if form.shape.is_empty() {
@@ -212,7 +212,7 @@ fn contiguous(shape: &[u64], size: u64) -> Vec<u64> {
     strides
 }
 
-/// Comments that say how each member is read, and the values of enums by their path.
+/// Returns comments on how each member is read, and the values of enums by path.
 fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
     let (mut text, mut enums) = (String::new(), Vec::new());
     let mut ahead = vec![(Path::root(), root, false)];
@@ -257,12 +257,12 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
     (text, enums)
 }
 
-/// Whether an array has any number of elements that are numbers.
+/// Returns `true` if an array is of variable length and its elements are numbers.
 fn is_ragged(schema: &Schema, array: &Array) -> bool {
     matches!(array.len, Len::Variable { .. }) && is_block(schema, array.items)
 }
 
-/// Whether values are numbers of one shape.
+/// Returns `true` if values are numbers of one shape.
 fn is_block(schema: &Schema, ty: TypeId) -> bool {
     match &schema.ty(ty).kind {
         Kind::Scalar(_) | Kind::Enum(_) => true,
@@ -272,7 +272,7 @@ fn is_block(schema: &Schema, ty: TypeId) -> bool {
     }
 }
 
-/// A text as a string of Python: the escapes of JSON are Python's too.
+/// Returns a text as a Python string. The escapes of JSON are valid in Python.
 fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

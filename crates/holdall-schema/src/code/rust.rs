@@ -1,4 +1,4 @@
-//! Structs of Rust, as `#[derive(Record)]` takes them.
+//! Generates Rust structs for `#[derive(Record)]`.
 
 use super::name::{Names, is_plain};
 use super::{bytes, describe, indented, no_mirror};
@@ -31,13 +31,13 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// A type of Rust that mirrors one of a schema.
+/// A Rust type with the layout of a type of the schema.
 #[derive(Debug, Clone)]
 struct Mirror {
     text: String,
     size: u64,
     align: u64,
-    /// Whether it is, or has in it, a struct with a stated alignment, which no packed struct may have.
+    /// Whether it is or contains a struct with a stated alignment, which packed structs cannot contain.
     is_aligned: bool,
 }
 
@@ -49,7 +49,7 @@ struct Code<'s> {
 }
 
 impl Code<'_> {
-    /// The mirror of a type; a struct is called `name`.
+    /// Returns the Rust type of a type, or `None` if there is none. A struct is called `name`.
     fn mirror(&mut self, ty: TypeId, name: &str) -> Result<Option<Mirror>> {
         let schema = self.schema;
         let number = |text: &str, size: u32| {
@@ -73,7 +73,7 @@ impl Code<'_> {
                 let element = tensor.dtype.and_then(element_text);
                 let mut mirror = element.and_then(|(text, size)| number(text, size));
                 let dims = schema.dims(tensor)?;
-                // A mirror of no dimensions is an array of one element.
+                // A tensor without dimensions is an array of one element.
                 let dims = if dims.is_empty() { vec![1] } else { dims };
                 for len in dims.into_iter().rev() {
                     mirror = array(mirror, len);
@@ -167,7 +167,7 @@ impl Code<'_> {
         Ok(Mirror { text: name, size: extent.size, align, is_aligned })
     }
 
-    /// The enum that a type is, or that the elements of an array are.
+    /// Returns the enum that a type is, or that the elements of an array are.
     fn names_of(&self, ty: TypeId) -> Option<&Enum> {
         match &self.schema.ty(ty).kind {
             Kind::Enum(e) => Some(e),
@@ -182,9 +182,9 @@ impl Code<'_> {
 struct Body {
     fields: String,
     taken: Names,
-    /// Constants with the names of enums.
+    /// Constants with the values of enums.
     names: String,
-    /// Bytes so far.
+    /// Number of bytes so far.
     end: u64,
 }
 
@@ -211,7 +211,7 @@ impl Body {
             let all: Vec<String> = e.values.iter().map(|value| format!("{:?}", &**value)).collect();
             let _ = write!(
                 self.names,
-                "/// What each place in `{field}` stands for.\npub const {own}: [&'static str; {}] = [{}];\n",
+                "/// The values of `{field}`, which stores the index of one.\npub const {own}: [&'static str; {}] = [{}];\n",
                 all.len(),
                 all.join(", ")
             );
@@ -219,7 +219,7 @@ impl Body {
         self.end = offset.saturating_add(mirror.size);
     }
 
-    /// Bytes that nothing is compared with.
+    /// Adds bytes that are not compared with the schema.
     fn bytes(&mut self, name: &str, offset: u64, size: u64, what: &str) {
         let gap = offset.saturating_sub(self.end);
         if gap > 0 {
@@ -236,12 +236,13 @@ impl Body {
     }
 }
 
-/// The widest alignment of any.
+/// Returns the largest alignment.
 fn widest(mirrors: &[Option<Mirror>]) -> u64 {
     mirrors.iter().flatten().map(|m| m.align).max().unwrap_or(1)
 }
 
-/// What a struct must be packed to, where its own alignment and those of its fields do not put them in their places.
+/// Returns the `packed` value of a struct if its own alignment and those of its fields would not produce the right
+/// offsets.
 fn packing(
     own: u64,
     widest: u64,
@@ -265,14 +266,14 @@ fn packing(
     Some(pack.max(1))
 }
 
-/// An array of so many; one of none has no mirror.
+/// Returns an array of `len` elements, or `None` for an empty array.
 fn array(item: Option<Mirror>, len: u64) -> Option<Mirror> {
     let item = item.filter(|_| len > 0)?;
     let size = item.size.checked_mul(len)?;
     Some(Mirror { text: format!("[{}; {len}]", item.text), size, ..item })
 }
 
-/// A text in a comment of one line.
+/// Returns a text for a comment of one line.
 fn doc(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
@@ -303,7 +304,7 @@ fn place_text(e: &Enum) -> &'static str {
     }
 }
 
-/// The elements of tensors that Rust has numbers for, and their size.
+/// Returns the Rust type of a tensor's elements and its size, or `None` if there is none.
 fn element_text(dtype: TensorDType) -> Option<(&'static str, u32)> {
     Some(match dtype {
         TensorDType::Bool => ("bool", 1),
@@ -323,7 +324,7 @@ fn element_text(dtype: TensorDType) -> Option<(&'static str, u32)> {
     })
 }
 
-/// The name of a field that mirrors a member.
+/// Returns the name of the field for a member.
 fn field_name(member: &str) -> String {
     let name = if is_plain(member) { member.to_owned() } else { Names::field_name(member) };
     match name.as_str() {
@@ -333,7 +334,7 @@ fn field_name(member: &str) -> String {
     }
 }
 
-/// Words that are names as `r#word` only.
+/// Words that are only valid as `r#word`.
 const KEYWORDS: [&str; 48] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",

@@ -1,4 +1,4 @@
-//! Types of TypeScript, of the JSON of records (section 5).
+//! Generates TypeScript types for the JSON of records (section 5).
 
 use super::name::{Names, is_plain};
 use crate::dtype::TensorDType;
@@ -8,7 +8,7 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Elements of a fixed array that are written out as a tuple.
+/// Largest number of elements for which a fixed array becomes a tuple.
 const TUPLE: u64 = 16;
 
 /// See [`super::code`].
@@ -51,7 +51,7 @@ struct Code<'s> {
 }
 
 impl Code<'_> {
-    /// The type of the values of a type; structs and unions are called `name`.
+    /// Returns the TypeScript type of the values of a type. Structs and unions are called `name`.
     fn ty(&mut self, ty: TypeId, name: &str) -> Result<String> {
         let schema = self.schema;
         if let Some(known) = self.known.get(&ty) {
@@ -120,13 +120,13 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// What the type of TypeScript does not say.
+    /// Returns a comment on what the TypeScript type does not express.
     fn note(&self, ty: TypeId) -> Option<String> {
         match &self.schema.ty(ty).kind {
             Kind::Scalar(Scalar::Timestamp) => Some("RFC 3339, with `Z`.".to_owned()),
             Kind::Bytes => Some("base64.".to_owned()),
             Kind::Array(array) => match array.len {
-                Len::Fixed(len) if len > TUPLE => Some(format!("{len} of them.")),
+                Len::Fixed(len) if len > TUPLE => Some(format!("{len} elements.")),
                 _ => None,
             },
             _ => None,
@@ -141,7 +141,7 @@ fn array_of(item: &str) -> String {
     }
 }
 
-/// A text as a string of TypeScript.
+/// Returns a text as a TypeScript string.
 fn literal(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

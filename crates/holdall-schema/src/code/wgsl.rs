@@ -1,7 +1,8 @@
-//! Functions of WGSL that read records from a buffer of words, and structs with their layout.
+//! Generates WGSL functions that read records from a buffer of words, and structs with the layout of the records.
 //!
-//! WGSL has numbers of four bytes, and strides that are multiples of four. Functions read every member that has fixed bytes,
-//! wherever it lies; a struct of WGSL has those that lie as WGSL wants them, and words in place of all others.
+//! WGSL has numbers of four bytes, and strides that are multiples of four. Functions read every member with fixed
+//! bytes, at any offset. A WGSL struct contains the members whose layout WGSL supports, and words in place of all
+//! others.
 
 mod names;
 
@@ -16,11 +17,11 @@ use names::{constant_name, field_name, function_name};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Members that have a function; schemas may have many more through `$ref`.
+/// Largest number of members with a function; through `$ref`, a schema can have many more.
 const MOST_MEMBERS: usize = 1000;
-/// Values of an enum that have a constant.
+/// Largest number of enum values with a constant.
 const MOST_VALUES: usize = 256;
-/// Bytes of a word.
+/// Size of a word in bytes.
 const WORD: u64 = 4;
 
 /// See [`super::code`].
@@ -35,8 +36,8 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let mut readers = Readers::new(schema, name, stride);
     readers.all(ty)?;
     let mut text = format!(
-        "// Records of {}, as shaders read them. Made by `holdall schema code`.\n\n// The component `data` of the \
-         records; the numbers are yours to change. Where no function below is used, nothing need be bound.\n\
+        "// Reads records of {}. Made by `holdall schema code`.\n\n// The component `data` of the records. Change \
+         the group and the binding as you need; if you use none of the functions below, you need not bind it.\n\
          @group(0) @binding(0) var<storage, read> {}: array<u32>;\n\nconst {}: u32 = {stride}u;\n",
         bytes(stride),
         readers.words,
@@ -50,7 +51,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     if stride == 0 || !stride.is_multiple_of(WORD) {
         let _ = write!(
             text,
-            "\n// There is no struct of WGSL for records of {}: strides are multiples of 4 there.\n",
+            "\n// There is no struct of WGSL for records of {}: in WGSL, strides are multiples of 4.\n",
             bytes(stride)
         );
         return Ok(text);
@@ -60,13 +61,13 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     structs.name_for(ty, name, stride)?;
     let _ = write!(
         text,
-        "\n// The same bytes as a struct, for a binding that is `array<{name}>`. What WGSL has no type for there is words.\n{}",
+        "\n// The same bytes as a struct, for a binding that is `array<{name}>`. Members without a WGSL type are words.\n{}",
         structs.out.trim_start_matches('\n')
     );
     Ok(text)
 }
 
-/// What a number is read by.
+/// A function that reads a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Helper {
     Byte,
@@ -77,7 +78,7 @@ enum Helper {
     F64,
 }
 
-/// The functions.
+/// Generates the functions.
 struct Readers<'s> {
     schema: &'s Schema,
     names: Names,
@@ -85,18 +86,18 @@ struct Readers<'s> {
     words: String,
     stride: String,
     helpers: Vec<Helper>,
-    /// Whether every word lies at a multiple of four.
+    /// Whether every word is at a multiple of four bytes.
     aligned: bool,
     left: usize,
     out: String,
 }
 
-/// Where a value lies in a record.
+/// The position of a value in a record.
 #[derive(Clone)]
 struct At {
     path: Path,
     offset: u64,
-    /// Bytes between elements, and how many there are, of the arrays on the way.
+    /// For each array on the path, the distance between its elements in bytes and their number.
     steps: Vec<(u64, u64)>,
 }
 
@@ -116,7 +117,7 @@ impl<'s> Readers<'s> {
         Readers { schema, names, prefix, words, stride, helpers, aligned, left, out }
     }
 
-    /// A function for each value with fixed bytes below a type.
+    /// Generates a function for each value with fixed bytes below a type.
     fn all(&mut self, root: TypeId) -> Result<()> {
         let schema = self.schema;
         let mut ahead = vec![(At { path: Path::root(), offset: 0, steps: Vec::new() }, root)];
@@ -179,19 +180,19 @@ impl<'s> Readers<'s> {
         Ok(())
     }
 
-    /// Whether each member that may be absent is there.
+    /// Generates functions that return whether an optional member is present.
     fn presence(&mut self, at: &At, fields: &Struct) {
         for member in &fields.members {
             let Some(bit) = member.presence else { continue };
             let path = join(&at.path, &member.name);
             let byte = at.offset.saturating_add(u64::from(bit / 8));
             let value = format!("(({} >> {}u) & 1u) != 0u", self.load(Helper::Byte), bit % 8);
-            let note = "whether it is there".to_owned();
+            let note = "whether it is present".to_owned();
             self.function(&At { path, offset: byte, ..at.clone() }, "has", &note, "bool", &value);
         }
     }
 
-    /// A place in a list of texts, and a constant for each.
+    /// Generates a function for an enum index or a union tag, and a constant for each value.
     fn write_enum(&mut self, at: &At, what: &str, width: PlaceWidth, note: &str, values: &[&str]) {
         let helper = match width {
             PlaceWidth::One => Helper::Byte,
@@ -267,22 +268,22 @@ impl<'s> Readers<'s> {
         self.function(at, "", &format!("{what}{note}"), ty, &value);
     }
 
-    /// Notes where words lie, if what lies there is words.
+    /// Records whether words are at multiples of four bytes.
     fn reads_words_at(&mut self, at: &At, is_words: bool) {
         let steps = at.steps.iter().all(|(step, _)| step.is_multiple_of(WORD));
         self.aligned &= !is_words || (at.offset.is_multiple_of(WORD) && steps);
     }
 
-    /// A comment, of what has no fixed bytes.
+    /// Writes a comment on a member without fixed bytes.
     fn elsewhere(&mut self, at: &At, kind: &Kind) {
         let why = match kind {
             Kind::Tensor(_) => "its elements are not whole bytes",
-            _ => "it lies in the component `heap`",
+            _ => "its data is in the component `blob_data`",
         };
         let _ = write!(self.out, "\n// {}: {}; {why}.\n", shown(&at.path), describe(kind));
     }
 
-    /// `f(at)`, or the same of the word so many bytes behind.
+    /// Returns a call of `helper` at the current offset.
     fn load(&mut self, helper: Helper) -> String {
         self.helpers.push(helper);
         self.helpers.extend((helper == Helper::Half).then_some(Helper::Byte));
@@ -294,8 +295,8 @@ impl<'s> Readers<'s> {
         format!("{}_{name}(at)", self.prefix)
     }
 
-    fn word(&self, behind: u32) -> String {
-        format!("{}_u32(at + {behind}u)", self.prefix)
+    fn word(&self, distance: u32) -> String {
+        format!("{}_u32(at + {distance}u)", self.prefix)
     }
 
     fn call(&mut self, helper: Helper, of: &str) -> String {
@@ -369,7 +370,7 @@ impl<'s> Readers<'s> {
     }
 }
 
-/// Subnormal halves are normal floats, so that nothing is flushed to zero.
+/// Subnormal halves are converted to normal floats, so that nothing is flushed to zero.
 const F16: &str = "
 fn PREFIX_f16(half: u32) -> f32 {
     let sign = (half & 0x8000u) << 16u;
@@ -419,17 +420,17 @@ fn PREFIX_f64(low: u32, high: u32) -> f32 {
 }
 ";
 
-/// The structs.
+/// Generates the structs.
 struct Structs<'s> {
     schema: &'s Schema,
     types: Names,
-    /// What a type and a length became.
+    /// The generated name for a type and a length.
     known: BTreeMap<(TypeId, u64), String>,
     out: String,
 }
 
 impl Structs<'_> {
-    /// The name of the struct that has the layout of a type, in so many bytes.
+    /// Returns the name of a struct with the layout of a type in `len` bytes.
     fn name_for(&mut self, ty: TypeId, name: &str, len: u64) -> Result<Option<String>> {
         let Kind::Struct(fields) = &self.schema.ty(ty).kind else { return Ok(None) };
         if let Some(known) = self.known.get(&(ty, len)) {
@@ -461,7 +462,7 @@ impl Structs<'_> {
         Ok(Some(name))
     }
 
-    /// A type of WGSL with the bytes of a type, aligned to four; `None` where there is none.
+    /// Returns a WGSL type with the bytes of a type, aligned to four, or `None` if there is none.
     fn ty(&mut self, ty: TypeId, name: &str) -> Result<Option<String>> {
         let schema = self.schema;
         Ok(match &schema.ty(ty).kind {
@@ -477,7 +478,7 @@ impl Structs<'_> {
                 else {
                     return Ok(None);
                 };
-                // The last element of a struct with padding has none behind it.
+                // The last element of a struct with padding is not followed by padding.
                 let item = match &schema.ty(array.items).kind {
                     _ if schema.extent(array.items)?.size != stride => None,
                     Kind::Struct(_) if stride.is_multiple_of(WORD) => {
@@ -494,7 +495,7 @@ impl Structs<'_> {
     }
 }
 
-/// Words from one place to another.
+/// Adds words as filler between two offsets.
 fn fill(body: &mut String, names: &mut Names, from: u64, to: u64) {
     let words = to.saturating_sub(from) / WORD;
     if words > 0 {
@@ -503,7 +504,7 @@ fn fill(body: &mut String, names: &mut Names, from: u64, to: u64) {
     }
 }
 
-/// A type of WGSL with the bytes of a scalar that is aligned to four.
+/// Returns a WGSL type with the bytes of a scalar that is aligned to four.
 fn scalar_type(scalar: Scalar) -> Option<&'static str> {
     match scalar {
         Scalar::Int32 => Some("i32"),
@@ -518,7 +519,7 @@ fn scalar_type(scalar: Scalar) -> Option<&'static str> {
     }
 }
 
-/// The scalar that the elements of a tensor are like, by their bits where WGSL has no number for them.
+/// Returns the scalar with the bits of a tensor's element, if there is one.
 fn element(dtype: TensorDType) -> Option<Scalar> {
     Some(match dtype {
         TensorDType::F4 | TensorDType::F6_E2M3 | TensorDType::F6_E3M2 => return None,
@@ -544,13 +545,13 @@ fn element(dtype: TensorDType) -> Option<Scalar> {
     })
 }
 
-/// Whether elements are read as bits, because neither WGSL nor a scalar has such numbers.
+/// Returns `true` if elements are read as bits, because neither WGSL nor a scalar has such numbers.
 fn is_bits(dtype: TensorDType) -> bool {
     use TensorDType::{F8_E4M3Fnuz, F8_E5M2Fnuz, F8_E8M0};
     matches!(dtype, F8_E8M0 | F8_E4M3Fnuz | F8_E5M2Fnuz)
 }
 
-/// A path for a comment: on one line.
+/// Formats a path on one line, for a comment.
 fn shown(path: &Path) -> String {
     let text = path.to_string();
     match text.is_empty() {
@@ -561,7 +562,7 @@ fn shown(path: &Path) -> String {
     }
 }
 
-/// Characters besides controls that end a line of WGSL.
+/// Returns `true` for characters, other than control characters, that end a line in WGSL.
 fn is_break(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}')
 }

@@ -1,4 +1,4 @@
-//! From JSON to a compiled schema.
+//! Compiles the JSON of a schema.
 
 mod nodes;
 mod read;
@@ -18,21 +18,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Schema {
-    /// The schema of a file's `tensors`: where references stand, and how the records of datasets are
-    /// laid out. Takes time and memory in proportion to the schema.
+    /// Compiles the schema of a file's `tensors`: finds the references, and lays out the records of datasets. Takes
+    /// time and memory in proportion to the schema.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn compile(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
         let mut compiler = Compiler::new(schema, limits)?;
         let root = compiler.node(schema, &SchemaPath::root(), 1)?;
         Ok(compiler.finish(Root::References(root)))
     }
 
-    /// The schema of one record: its root has a kind, and what it describes is bytes.
+    /// Compiles the schema of one record: its root has a kind that is stored as bytes.
     ///
     /// # Errors
-    /// The `schema/…` rules.
+    /// Returns an error of the `schema/…` rules.
     pub fn compile_record(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
         let mut compiler = Compiler::new(schema, limits)?;
         let root = compiler.ty(schema, &SchemaPath::root(), 1)?;
@@ -46,20 +46,20 @@ struct Compiler<'v> {
     types: Vec<Type>,
     nodes: Vec<NodeEntry>,
     symbols: BTreeSet<Arc<str>>,
-    /// Types that may be met again, by the address of their node.
+    /// Types that may be used again, by the address of their node.
     known_types: HashMap<usize, Found<TypeId>>,
-    /// Defaults, by their address: through `$ref`, many members have one.
+    /// Defaults by their address: many members can share one through `$ref`.
     known_defaults: HashMap<usize, Arc<Value>>,
-    /// Nodes that a `$ref` leads to, by their address.
+    /// Nodes that a `$ref` refers to, by their address.
     known_nodes: HashMap<usize, Found<NodeId>>,
 }
 
-/// A node, and what its parents need to know of it.
+/// A node and the facts about it that its parents need.
 struct NodeEntry {
     node: Node,
-    /// Whether references are among what it describes.
+    /// Whether it contains references.
     leads: Leads,
-    /// Levels below, this one included.
+    /// The nesting depth, including this node.
     height: usize,
 }
 
@@ -69,11 +69,11 @@ enum Leads {
     Nowhere,
 }
 
-/// How far a shared node is.
+/// The state of a shared node.
 enum Found<Id> {
-    /// It is being compiled: a reference to it now comes from inside it.
+    /// It is being compiled, so a reference to it now comes from inside of it.
     Open,
-    /// It was met inside itself.
+    /// A reference to it was found inside of it.
     Inside,
     Done(Id),
 }

@@ -1,4 +1,4 @@
-//! Where references stand (sections 6.1 and 6.2).
+//! Finds the references of a schema (sections 6.1 and 6.2).
 
 use super::read::{self, Keywords, SchemaPath};
 use super::types::sorted_by;
@@ -11,7 +11,7 @@ use crate::schema::{AdditionalMembers, Node, NodeId, Object, Presence, Property}
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What a node on the way to references may have (6.2).
+/// The keywords that a node on the path to references may have (6.2).
 const ON_THE_WAY: [&str; 17] = [
     "type",
     "properties",
@@ -33,7 +33,7 @@ const ON_THE_WAY: [&str; 17] = [
 ];
 
 impl<'v> Compiler<'v> {
-    /// The node, and all below it.
+    /// Compiles a node and everything below it.
     pub(super) fn node(
         &mut self,
         node: &'v Value,
@@ -52,7 +52,7 @@ impl<'v> Compiler<'v> {
                 return Ok(id);
             }
             Some(open) => {
-                // Plain if nothing in it leads to references; else it is found out below.
+                // The node is plain if nothing in it contains references; otherwise the cycle is detected below.
                 *open = Found::Inside;
                 let node = Node::Plain { ty: None, pointer: at.pointer() };
                 return Ok(self.add_node(node, Leads::Nowhere, 0));
@@ -63,7 +63,7 @@ impl<'v> Compiler<'v> {
         let id = self.own_node(found.node, at, depth)?;
         let before = self.known_nodes.insert(address, Found::Done(id));
         if matches!(before, Some(Found::Inside)) && self.leads(id) == Leads::ToReferences {
-            return Err(at.broken(&CYCLE, "what leads to references contains itself"));
+            return Err(at.broken(&CYCLE, "a node on the path to references contains itself"));
         }
         Ok(id)
     }
@@ -93,7 +93,7 @@ impl<'v> Compiler<'v> {
                 let (items, len) = self.array(keywords, value, at, depth)?;
                 let own = crate::extent::get(&self.types, items)?;
                 let align = bytes(read::align(keywords, at)?).unwrap_or(own.align);
-                // The array's own type is made for its rules about sizes.
+                // Compiles the type of the array, only to check its rules about sizes.
                 let (below, pointer) = (own.height, at.pointer());
                 self.ty(node, at, depth)?;
                 let node = Node::Dataset { items, len, align, pointer };
@@ -104,7 +104,7 @@ impl<'v> Compiler<'v> {
         }
     }
 
-    /// A node with a kind whose values stand in the header.
+    /// Compiles a node with a kind whose values are in the header.
     fn value_node(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
         let ty = self.ty(node, at, depth)?;
         let below = crate::extent::get(&self.types, ty)?.height.saturating_sub(1);
@@ -176,7 +176,7 @@ impl<'v> Compiler<'v> {
             || properties.iter().any(|p| self.leads(p.node) == Leads::ToReferences);
         let list = items.filter(|id| self.leads(*id) == Leads::ToReferences);
         if let Some(keyword) = others {
-            let message = format!("references below `{}`", keyword.shown());
+            let message = format!("references are not allowed below `{}`", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         if !is_object && list.is_none() {
@@ -190,7 +190,7 @@ impl<'v> Compiler<'v> {
                 Ok(self.object(properties, additional, others))
             }
             Some(_) if is_object => {
-                let message = "references below `items` and below members";
+                let message = "references are not allowed both below `items` and below members";
                 Err(at.broken(&REFERENCE_KEYWORD, message))
             }
             Some(items) => {
@@ -202,7 +202,7 @@ impl<'v> Compiler<'v> {
         }
     }
 
-    /// A keyword that may not lead to references, but does.
+    /// Checks that no other keyword leads to references.
     fn others(
         &mut self,
         node: &'v Keywords,
@@ -235,7 +235,7 @@ impl<'v> Compiler<'v> {
 
     fn check_on_the_way(&self, node: &Keywords, ty: &str, at: &SchemaPath<'_>) -> Result<()> {
         if let Some(keyword) = node.keys().find(|k| !ON_THE_WAY.contains(&k.as_str())) {
-            let message = format!("`{}` on the way to references", keyword.shown());
+            let message = format!("`{}` is not allowed on the path to references", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         match node.get("type") {
@@ -243,7 +243,7 @@ impl<'v> Compiler<'v> {
             Some(found) if found == ty => Ok(()),
             Some(found) => {
                 let found = read::shorten(found);
-                let message = format!("`type` is {found} on the way to references of an {ty}");
+                let message = format!("`type` is {found} on the path to references, expected {ty}");
                 Err(at.broken(&REFERENCE_KEYWORD, message))
             }
         }
@@ -266,7 +266,7 @@ impl<'v> Compiler<'v> {
     }
 }
 
-/// Marks the properties that `required` names; the names it has beside them.
+/// Marks the properties that `required` names, and returns the names that are not properties.
 fn require(
     properties: &mut [Property],
     node: &Keywords,
@@ -281,7 +281,7 @@ fn require(
         return Err(at.broken(&REFERENCE_KEYWORD, "`required` is not a list of names"));
     };
     for name in names {
-        // They are in the order of their names: a JSON object keeps them so.
+        // The properties are sorted by name, because JSON objects are kept sorted.
         match properties.binary_search_by(|p| (*p.name).cmp(name)) {
             Ok(place) => {
                 if let Some(property) = properties.get_mut(place) {

@@ -1,4 +1,4 @@
-//! The keywords of one node.
+//! Reads the keywords of one node.
 
 use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Rule, Shown as _};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(super) type Keywords = Map<String, Value>;
 
-/// Where a node stands in the schema.
+/// The path of a node in the schema.
 pub(super) struct SchemaPath<'p> {
     parent: Option<&'p SchemaPath<'p>>,
     keyword: &'static str,
@@ -32,12 +32,12 @@ impl<'p> SchemaPath<'p> {
         SchemaPath { parent: Some(self), keyword, name: Some(name) }
     }
 
-    /// One of `$defs`, below the root.
+    /// Returns the path of an item of `$defs`.
     pub(super) fn def(root: &'p SchemaPath<'p>, name: &'p str) -> SchemaPath<'p> {
         SchemaPath { parent: Some(root), keyword: "$defs", name: Some(name) }
     }
 
-    /// The JSON pointer; a node behind a `$ref` has that of its place in `$defs`.
+    /// Returns the JSON pointer. The target of a `$ref` has the pointer of its place in `$defs`.
     pub(super) fn pointer(&self) -> String {
         let mut out = String::new();
         self.push(&mut out);
@@ -55,13 +55,13 @@ impl<'p> SchemaPath<'p> {
         }
     }
 
-    /// An error here.
+    /// Returns an error at this path.
     #[cold]
     pub(super) fn broken(&self, rule: &'static Rule, message: impl fmt::Display) -> Error {
         self.locate(rule.broken(message.to_string()))
     }
 
-    /// The same error, said to be here.
+    /// Adds this path to an error.
     #[cold]
     pub(super) fn locate(&self, error: Error) -> Error {
         error.within(self.to_string())
@@ -77,7 +77,7 @@ impl fmt::Display for SchemaPath<'_> {
     }
 }
 
-/// The kind of a node: what follows `TypeDef:`, and the keyword's value.
+/// Returns the kind of a node: the text after `TypeDef:`, and the keyword's value.
 pub(super) fn kind<'v>(
     node: &'v Keywords,
     at: &SchemaPath<'_>,
@@ -87,30 +87,32 @@ pub(super) fn kind<'v>(
     let found = kinds.next();
     match kinds.next() {
         None if found.is_some() => Ok(found),
-        // A kind that is its author's own is plain JSON of that type; it has bytes if it stands beside another.
+        // A custom kind is allowed on plain JSON of such a type. To define bytes, it must be next to a kind of this
+        // format.
         None => Ok(named()
             .next()
             .filter(|_| !PLAIN.iter().any(|ty| node.get("type") == Some(&(*ty).into())))),
         Some((second, _)) => {
             let first = found.map_or("", |(k, _)| k);
-            let message = format!("`TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
+            let message =
+                format!("found both `TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
             Err(at.broken(&KIND, message))
         }
     }
 }
 
-/// Types of JSON that are no references.
+/// JSON types that cannot be references.
 const PLAIN: [&str; 5] = ["boolean", "integer", "null", "number", "string"];
 
 /// Checks that a kind's keyword has the value `true`.
 pub(super) fn is_true(name: &str, value: &Value, at: &SchemaPath<'_>) -> Result<()> {
     match value {
         Value::Bool(true) => Ok(()),
-        _ => Err(at.broken(&KIND, format!("`TypeDef:{name}` has another value than `true`"))),
+        _ => Err(at.broken(&KIND, format!("the value of `TypeDef:{name}` is not `true`"))),
     }
 }
 
-/// Checks that a keyword, where it is there, has that value.
+/// Checks that a keyword, if present, has this value.
 pub(super) fn agrees(
     node: &Keywords,
     keyword: &str,
@@ -123,11 +125,11 @@ pub(super) fn agrees(
     if *found == wanted || is_same_count {
         return Ok(());
     }
-    let message = format!("`{keyword}` is {}, the kind has {wanted}", shorten(found));
+    let message = format!("`{keyword}` is {}, but the kind requires {wanted}", shorten(found));
     Err(at.broken(&KEYWORD, message))
 }
 
-/// The keyword `align`.
+/// Reads the keyword `align`.
 pub(super) fn align(node: &Keywords, at: &SchemaPath<'_>) -> Result<Option<Align>> {
     let Some(value) = node.get("align") else { return Ok(None) };
     if value.as_str() == Some("natural") {
@@ -137,13 +139,16 @@ pub(super) fn align(node: &Keywords, at: &SchemaPath<'_>) -> Result<Option<Align
     match bytes.and_then(|b| u32::try_from(b).ok()) {
         Some(bytes) => Ok(Some(Align::Bytes(bytes))),
         None => {
-            let message = format!("`align` is {}, not a power of two to 65536", shorten(value));
+            let message = format!(
+                "`align` is {}, expected `natural` or a power of two up to 65536",
+                shorten(value)
+            );
             Err(at.broken(&ALIGN, message))
         }
     }
 }
 
-/// A whole number from 0, which JSON may write with a point.
+/// Reads a whole number that is not negative; JSON may write it with a point.
 pub(super) fn count(value: Option<&Value>) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let value = value?;
@@ -151,11 +156,11 @@ pub(super) fn count(value: Option<&Value>) -> Option<u64> {
         return Some(n);
     }
     let float = value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..=EXACT).contains(x))?;
-    // Whole numbers up to 2^53 print without a point.
+    // Whole numbers up to 2^53 are printed without a point.
     format!("{float:.0}").parse().ok()
 }
 
-/// A keyword that is a count, or absent.
+/// Reads a keyword that is a count, or absent.
 fn count_keyword(node: &Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result<Option<u64>> {
     match node.get(keyword) {
         None => Ok(None),
@@ -166,13 +171,13 @@ fn count_keyword(node: &Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result<
     }
 }
 
-/// `minItems` and `maxItems`.
+/// Reads `minItems` and `maxItems`.
 pub(super) fn bounds(node: &Keywords, at: &SchemaPath<'_>) -> Result<(u64, Option<u64>)> {
     let min = count_keyword(node, "minItems", at)?;
     Ok((min.unwrap_or(0), count_keyword(node, "maxItems", at)?))
 }
 
-/// The number of elements of an array with a kind.
+/// Reads the number of elements of an array with a kind.
 pub(super) fn len(node: &Keywords, at: &SchemaPath<'_>) -> Result<Len> {
     let (min, max) = bounds(node, at)?;
     Ok(match max {
@@ -181,7 +186,7 @@ pub(super) fn len(node: &Keywords, at: &SchemaPath<'_>) -> Result<Len> {
     })
 }
 
-/// The keyword `enum` of an enum.
+/// Reads the keyword `enum` of an enum.
 pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> {
     let list = node.get("enum").and_then(Value::as_array);
     let values: Option<Vec<Arc<str>>> =
@@ -196,20 +201,20 @@ pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> 
     let mut sorted: Vec<(&str, u32)> = values.iter().map(|v| &**v).zip(0..count).collect();
     sort(&mut sorted);
     if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
-        return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.shown())));
+        return Err(at.broken(&ENUM, format!("`{}` is listed twice", twice.shown())));
     }
     let sorted = sorted.iter().map(|(_, place)| *place).collect();
     Ok(Enum { width: PlaceWidth::for_count(values.len()), values: values.into(), sorted })
 }
 
-/// A struct's members in order, each with its schema, and whether it is required.
+/// A member of a struct with its schema.
 pub(super) struct RawMember<'v> {
     pub(super) name: &'v str,
     pub(super) schema: &'v Value,
     pub(super) is_required: bool,
 }
 
-/// The keywords of a struct (3.5.1), but for the kinds of its members.
+/// Reads the keywords of a struct (3.5.1), except for the kinds of its members. Returns the members in order.
 pub(super) fn members<'v>(
     node: &'v Keywords,
     keyword: &'v Value,
@@ -251,7 +256,7 @@ pub(super) fn members<'v>(
     names.into_iter().map(member).collect()
 }
 
-/// A keyword that is a list of strings; none where it is absent.
+/// Reads a keyword that is a list of strings; empty if absent.
 fn strings<'v>(node: &'v Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result<Vec<&'v str>> {
     let Some(value) = node.get(keyword) else { return Ok(Vec::new()) };
     let list = value.as_array().map(|l| l.iter().map(Value::as_str).collect());
@@ -261,13 +266,13 @@ fn strings<'v>(node: &'v Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result
     }
 }
 
-/// The value of `TypeDef:Tensor`.
+/// Reads the value of `TypeDef:Tensor`.
 pub(super) fn tensor(keyword: &Value, at: &SchemaPath<'_>) -> Result<TensorType> {
     let Some(keyword) = keyword.as_object() else {
         return Err(at.broken(&TENSOR, "`TypeDef:Tensor` is not an object"));
     };
     if let Some(other) = keyword.keys().find(|k| !matches!(k.as_str(), "dtype" | "shape")) {
-        let message = format!("`TypeDef:Tensor` has `{}`", other.shown());
+        let message = format!("`TypeDef:Tensor` has the unknown key `{}`", other.shown());
         return Err(at.broken(&TENSOR, message));
     }
     let (dtype, dtypes) = dtypes(keyword.get("dtype"), at)?;
@@ -278,7 +283,7 @@ pub(super) fn tensor(keyword: &Value, at: &SchemaPath<'_>) -> Result<TensorType>
             match dims {
                 Some(dims) => Some(dims),
                 None => {
-                    let message = "a dimension is not a count, `null` or name of a symbol";
+                    let message = "a dimension is not a count, `null` or the name of a symbol";
                     return Err(at.broken(&TENSOR, message));
                 }
             }
@@ -288,14 +293,14 @@ pub(super) fn tensor(keyword: &Value, at: &SchemaPath<'_>) -> Result<TensorType>
     Ok(TensorType { dtype, dtypes, shape })
 }
 
-/// The element type that `dtype` names, or those that it lists.
+/// Reads the element type that `dtype` names, or the list of element types.
 fn dtypes(
     value: Option<&Value>,
     at: &SchemaPath<'_>,
 ) -> Result<(Option<TensorDType>, Vec<TensorDType>)> {
     let one = |name: &Value| match name.as_str().and_then(TensorDType::from_name) {
         Some(dtype) => Ok(dtype),
-        None => Err(at.broken(&TENSOR, format!("there is no dtype {}", shorten(name)))),
+        None => Err(at.broken(&TENSOR, format!("unknown dtype {}", shorten(name)))),
     };
     match value {
         None | Some(Value::Null) => Ok((None, Vec::new())),
@@ -325,16 +330,21 @@ fn dim(value: &Value) -> Option<Dim> {
     }
 }
 
-/// The value of `TypeDef:Blob`.
+/// Reads the value of `TypeDef:Blob`.
 pub(super) fn content(keyword: &Value, at: &SchemaPath<'_>) -> Result<Content> {
     let content = keyword.as_object().and_then(|k| k.get("content"));
     content.and_then(Value::as_str).and_then(Content::from_name).ok_or_else(|| {
         let found = content.map_or("absent".to_owned(), shorten);
-        at.broken(&BLOB, format!("`content` is {found}"))
+        at.broken(
+            &BLOB,
+            format!(
+                "`content` is {found}, expected `utf-8`, `bytes`, `json` or a dtype of whole bytes"
+            ),
+        )
     })
 }
 
-/// A value for an error message, cut where it is long.
+/// Shortens a long value for an error message.
 pub(super) fn shorten(value: &Value) -> String {
     let text = match value {
         Value::Array(_) => "an array".to_owned(),

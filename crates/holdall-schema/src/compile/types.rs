@@ -1,4 +1,4 @@
-//! Nodes with a kind, as parts of a record.
+//! Compiles nodes with a kind, as parts of a record.
 
 use super::read::{self, Keywords, SchemaPath};
 use super::{Compiler, Found};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl<'v> Compiler<'v> {
-    /// The type of a node that has a kind, or stands for one that has.
+    /// Returns the type of a node that has a kind, or whose `$ref` refers to one that has.
     pub(super) fn ty(
         &mut self,
         node: &'v Value,
@@ -40,9 +40,9 @@ impl<'v> Compiler<'v> {
             return Err(at.broken(&KIND, "a boolean has no kind"));
         };
         let Some((name, value)) = read::kind(keywords, at)? else {
-            return Err(at.broken(&KIND, "what lies in a record has a kind"));
+            return Err(at.broken(&KIND, "a node in a record has no kind"));
         };
-        // Leaves that no `$ref` leads to are met once more at most, and cheap to do again.
+        // Simple types without a `$ref` to them are used at most once more, and are cheap to compile again.
         let is_kept = found.name.is_some() || matches!(name, "Array" | "Struct" | "Union");
         if is_kept {
             self.known_types.insert(address, Found::Open);
@@ -98,23 +98,26 @@ impl<'v> Compiler<'v> {
                     _ => true,
                 };
                 if is_open {
-                    return Err(at.broken(&OPEN_SHAPE, "a tensor in a record is not all known"));
+                    return Err(at.broken(
+                        &OPEN_SHAPE,
+                        "the dtype or shape of a tensor in a record is not known",
+                    ));
                 }
                 self.take_symbols(&tensor);
                 Ok(Kind::Tensor(tensor))
             }
-            "Blob" => Err(at.broken(&KIND_PLACE, "a blob in a record")),
+            "Blob" => Err(at.broken(&KIND_PLACE, "a blob cannot be part of a record")),
             other => match Scalar::from_name(other) {
                 Some(scalar) => scalar_kind(scalar, node, value, at),
                 None => {
-                    let message = format!("there is no `TypeDef:{}`", other.shown());
+                    let message = format!("unknown kind `TypeDef:{}`", other.shown());
                     Err(at.broken(&KIND, message))
                 }
             },
         }
     }
 
-    /// The keywords of an array with a kind.
+    /// Compiles an array with a kind.
     pub(super) fn array(
         &mut self,
         node: &'v Keywords,
@@ -189,7 +192,10 @@ impl<'v> Compiler<'v> {
             match &crate::extent::get(&self.types, ty)?.kind {
                 Kind::Struct(s) if s.index_of(discriminator).is_none() => {}
                 Kind::Struct(_) => {
-                    let message = format!("a variant has `{}`", discriminator.shown());
+                    let message = format!(
+                        "a variant has a member called `{}`, like the discriminator",
+                        discriminator.shown()
+                    );
                     return Err(place.broken(&UNION, message));
                 }
                 _ => return Err(place.broken(&UNION, "a variant is not a struct")),
@@ -201,7 +207,7 @@ impl<'v> Compiler<'v> {
         Ok(Kind::Union(Union { discriminator: discriminator.into(), variants, width, start: 0 }))
     }
 
-    /// Notes the symbols of a shape.
+    /// Collects the symbols of a shape.
     pub(super) fn take_symbols(&mut self, tensor: &TensorType) {
         for dim in tensor.shape.iter().flatten() {
             if let Dim::Symbol(name) = dim
@@ -212,10 +218,10 @@ impl<'v> Compiler<'v> {
         }
     }
 
-    /// Whether a node, or what it stands for, has a keyword that starts with `TypeDef:`.
+    /// Returns `true` if a node, or the target of its `$ref`, has a keyword that starts with `TypeDef:`.
     fn has_kind(&self, node: &'v Value) -> bool {
         let found = self.defs.resolve(node).ok().and_then(|r| r.node.as_object());
-        // What is wrong with its references is found where its type is used.
+        // Invalid references are reported where the type is used.
         found.is_some_and(|n| n.keys().any(|k| k.starts_with("TypeDef:")) || n.contains_key("$ref"))
     }
 
@@ -233,14 +239,14 @@ impl<'v> Compiler<'v> {
     }
 }
 
-/// The places of items in the order of their names.
+/// Returns the indices of items, sorted by name.
 pub(super) fn sorted_by<T>(items: &[T], name: impl Fn(&T) -> &Arc<str>) -> Vec<u32> {
     let mut named: Vec<(&Arc<str>, u32)> = items.iter().map(name).zip(0u32..).collect();
     sort(&mut named);
     named.into_iter().map(|(_, place)| place).collect()
 }
 
-/// What comes after each place in a list of all; after the last nothing does, which is not a place.
+/// For each index, returns the index that follows it in `sorted`. The last one is followed by `u32::MAX`.
 fn next_of(sorted: &[u32]) -> Vec<u32> {
     let mut next = vec![u32::MAX; sorted.len()];
     for pair in sorted.windows(2) {

@@ -1,12 +1,12 @@
-//! What standard keywords let through: whether a new one takes every value that an old one takes (8.1.5).
+//! Decides whether a changed standard keyword still accepts every value that the old one accepts (8.1.5).
 
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// Whether a keyword of the new schema lets every value through that the old schema's does, where all others are
-/// as they were. Where that cannot be told, it does not.
+/// Returns `true` if the new keyword accepts every value that the old one accepts, with all other keywords unchanged.
+/// Returns `false` if that is not certain.
 pub(super) fn loosens(key: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
-    // What the validator does not look at.
+    // The validator ignores other keywords.
     if !ALONE.contains(&key) && !BESIDE_OTHERS.contains(&key) {
         return true;
     }
@@ -19,19 +19,19 @@ pub(super) fn loosens(key: &str, old: Option<&Value>, new: Option<&Value>) -> bo
     }
 }
 
-/// Whether a keyword is about which number a number is.
+/// Returns `true` if a keyword restricts the value of numbers.
 pub(super) fn is_of_numbers(key: &str) -> bool {
     OF_NUMBERS.contains(&key) || APPLIED.contains(&key)
 }
 
-/// Keywords that say which number a number is.
+/// Keywords that restrict the value of numbers.
 const OF_NUMBERS: [&str; 7] =
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"];
 
-/// Keywords with schemas that the value itself must be of.
+/// Keywords with schemas that apply to the value itself.
 const APPLIED: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
-/// Keywords that let more through where they are gone, whatever stands beside them.
+/// Keywords whose removal accepts more values, whichever other keywords there are.
 const ALONE: [&str; 29] = [
     "minimum",
     "maximum",
@@ -64,8 +64,7 @@ const ALONE: [&str; 29] = [
     "additionalProperties",
 ];
 
-/// The other keywords of draft 2020-12 that say which values there may be: what they let through depends on what stands
-/// beside them.
+/// The other assertion keywords of draft 2020-12: which values they accept depends on the keywords next to them.
 const BESIDE_OTHERS: [&str; 9] = [
     "minContains",
     "dependencies",
@@ -78,7 +77,7 @@ const BESIDE_OTHERS: [&str; 9] = [
     "$dynamicRef",
 ];
 
-/// Whether a keyword lets everything through.
+/// Returns `true` if a keyword with this value accepts everything.
 fn says_nothing(key: &str, value: &Value) -> bool {
     match key {
         "minLength" | "minItems" | "minProperties" => value.as_u64() == Some(0),
@@ -89,7 +88,7 @@ fn says_nothing(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a keyword that both have takes all that it took.
+/// Returns `true` if the new value of a keyword accepts everything that its old value accepts.
 fn holds(key: &str, old: &Value, new: &Value) -> bool {
     let has_all = |all: &Value, some: &Value| match (all.as_array(), some.as_array()) {
         (Some(all), Some(some)) => some.iter().all(|x| all.contains(x)),
@@ -110,14 +109,14 @@ fn holds(key: &str, old: &Value, new: &Value) -> bool {
     }
 }
 
-/// How two numbers compare, where that is certain.
+/// Compares two numbers. Returns `None` if the result is not certain.
 fn order(a: &Value, b: &Value) -> Option<Ordering> {
     let whole = |x: &Value| x.as_i64().map(i128::from).or_else(|| x.as_u64().map(i128::from));
     if let (Some(a), Some(b)) = (whole(a), whole(b)) {
         return Some(a.cmp(&b));
     }
     match a.as_f64()?.partial_cmp(&b.as_f64()?)? {
-        // Rounding may have made them one.
+        // Different numbers can become equal by rounding.
         Ordering::Equal if a != b => None,
         order => Some(order),
     }
@@ -148,7 +147,7 @@ mod tests {
                 "{key}"
             );
         }
-        // Nobody knows which texts two patterns have in common.
+        // Whether one pattern accepts all texts of another is not decidable here.
         assert!(!loosens("pattern", Some(&json!("a")), Some(&json!("a|b"))));
         assert!(!loosens("properties", Some(&json!({"a": {}})), None));
         for (key, value) in

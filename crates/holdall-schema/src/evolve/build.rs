@@ -1,4 +1,4 @@
-//! The plan of a resolution, part by part.
+//! Builds the plan of a resolution, part by part.
 
 use super::plan::{Filling, Items, Plan, PlanId, Run, VariantPlan};
 use super::resolve::ResolveOptions;
@@ -17,16 +17,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Whose bytes a plan takes.
+/// The source of the bytes that a plan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Source {
-    /// Those of the writer's record.
+    /// The writer's record.
     Writer,
-    /// Those of a default, which has the reader's type already.
+    /// A default, which already has the reader's type.
     Default,
 }
 
-/// The way to a part, in both records.
+/// The paths of a part in both records.
 #[derive(Default)]
 pub(super) struct At {
     pub(super) from: Vec<Segment>,
@@ -58,12 +58,12 @@ pub(super) struct Build<'b> {
     pub(super) reader: &'b Schema,
     pub(super) options: &'b ResolveOptions,
     pub(super) plans: Vec<Plan>,
-    /// Plans that no option is about.
+    /// Plans that are not affected by options.
     known: HashMap<(Source, TypeId, TypeId), PlanId>,
-    /// What is told of those that do not only copy, by their place.
+    /// The steps of plans that do more than copy, by the index of the plan.
     pub(super) told: HashMap<usize, PlanActions>,
     pub(super) fillings: Vec<Filling>,
-    /// Bytes of all defaults.
+    /// Number of bytes of all defaults.
     pub(super) filled: u64,
     pub(super) converters: Vec<Arc<str>>,
     /// Options that were used.
@@ -95,7 +95,7 @@ impl<'b> Build<'b> {
         }
     }
 
-    /// The plan of a whole record, and what it does.
+    /// Builds the plan of a whole record, and returns the steps that it takes.
     pub(super) fn top(&mut self, from: TypeId, to: TypeId) -> Result<(PlanId, Vec<MemberStep>)> {
         let top = self.plan(Source::Writer, from, to, &mut At::default())?;
         self.check_used()?;
@@ -111,12 +111,12 @@ impl<'b> Build<'b> {
         }
     }
 
-    /// Counts what is looked at.
+    /// Counts the work of comparing.
     pub(super) fn steps(&mut self, count: usize) -> Result<()> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         let Some(left) = self.left.checked_sub(count) else {
             let most = self.most;
-            let message = format!("two schemas that touch more than {most} paths");
+            let message = format!("resolving the two schemas visits more than {most} paths");
             return Err(TOO_LARGE.broken(message));
         };
         self.left = left;
@@ -146,7 +146,7 @@ impl<'b> Build<'b> {
             }
             None => self.build(source, from, to, at, &mut told)?,
         };
-        // What a plan goes through in memory has a size that fits it.
+        // Checks that the sizes that a plan processes fit in memory.
         in_memory(self.schema(source).extent(from)?.stride)?;
         in_memory(self.reader.extent(to)?.stride)?;
         let id = PlanId(self.plans.len());
@@ -178,7 +178,7 @@ impl<'b> Build<'b> {
                 Plan::Widen(*a, *b)
             }
             (Kind::Enum(a), Kind::Enum(b)) => {
-                // Values are far cheaper to look at than paths.
+                // Comparing a value is much cheaper than visiting a path.
                 self.steps(a.values.len() / 16)?;
                 enums(a, b, at)?
             }
@@ -252,7 +252,7 @@ impl<'b> Build<'b> {
             let found = to.tag(&variant.key).and_then(|tag| Some((tag, to.variants.get(tag)?)));
             let Some((tag, after)) = found else {
                 let message = format!(
-                    "{} is a union with a variant `{}` in the file, and without it for the reader",
+                    "{}: the union in the file has the variant `{}`, which the new schema does not have",
                     show::path(&at.path()),
                     variant.key.shown()
                 );
@@ -275,7 +275,7 @@ impl<'b> Build<'b> {
         Ok(Plan::Union { from: from.width, to: to.width, variants })
     }
 
-    /// Whether an option is about a path of the reader's, or something below it.
+    /// Returns `true` if an option refers to a path of the reader or to anything below it.
     fn has_options(&self, path: &[Segment]) -> bool {
         if self.options.converters.is_empty() && self.options.renames.is_empty() {
             return false;
@@ -286,7 +286,7 @@ impl<'b> Build<'b> {
             || is_below(self.options.renames.range(&from..).next().map(|(p, _)| p))
     }
 
-    /// The converter that the caller names for a path.
+    /// Returns the converter that the caller chose for a path.
     pub(super) fn converter(&mut self, source: Source, at: &At) -> Option<usize> {
         if source == Source::Default {
             return None;
@@ -301,13 +301,13 @@ impl<'b> Build<'b> {
         }))
     }
 
-    /// Checks that every option was about something.
+    /// Checks that every option was used.
     fn check_used(&self) -> Result<()> {
         let mut paths = self.options.converters.keys().chain(self.options.renames.keys());
         match paths.find(|p| !self.used.contains(*p)) {
             None => Ok(()),
             Some(path) => {
-                let message = format!("the reader has no {} to be made", show::path(path));
+                let message = format!("the new schema has no {}", show::path(path));
                 Err(UNKNOWN_PATH.broken(message))
             }
         }
@@ -317,11 +317,11 @@ impl<'b> Build<'b> {
     fn no_converter(&self, source: Source, from: TypeId, to: TypeId, at: &At) -> Error {
         let (from, to) = (show::ty(self.schema(source), from), show::ty(self.reader, to));
         let path = show::path(&at.path());
-        NO_CONVERTER.broken(format!("{path} is {from} in the file, and {to} for the reader"))
+        NO_CONVERTER.broken(format!("{path} is {from} in the file, but {to} in the new schema"))
     }
 }
 
-/// The values of one enum as places in another.
+/// Maps the indices of one enum to those of another.
 fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     if from.values == to.values {
         return Ok(Plan::Copy);
@@ -330,7 +330,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
         to.index_of(value).ok_or_else(|| {
             let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
             let message = format!(
-                "{path} is an enum with `{value}` in the file, and without it for the reader"
+                "{path}: the enum in the file has the value `{value}`, which the new schema does not have"
             );
             NO_CONVERTER.broken(message)
         })

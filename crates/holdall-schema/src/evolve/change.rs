@@ -1,4 +1,4 @@
-//! What a comparison finds.
+//! The differences that a comparison finds.
 
 use crate::path::Path;
 use serde_json::{Map, Value, json};
@@ -9,38 +9,38 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// Where: in the old schema for what was removed, else in the new one. [`Segment::Each`] stands
-    /// for the elements of an array, and for the members that an object has beside its properties.
+    /// The path: in the old schema for something removed, otherwise in the new one. [`Segment::Each`] means the
+    /// elements of an array, or the members of an object in addition to its properties.
     ///
     /// [`Segment::Each`]: crate::Segment::Each
     pub path: Path,
-    /// What is different.
+    /// The kind of difference.
     pub what: ChangeKind,
-    /// What it means for reading an old file with the new schema.
+    /// The consequence for reading an old file with the new schema.
     pub verdict: Verdict,
-    /// What the old schema has there, in short: `Int32`, `F32 [20, 5]`.
+    /// A short description of the old type: `Int32`, `F32 [20, 5]`.
     pub old: Option<Arc<str>>,
-    /// What the new schema has there, in short.
+    /// A short description of the new type.
     pub new: Option<Arc<str>>,
     /// The values of an enum that were added or removed.
     pub values: Arc<[Arc<str>]>,
 }
 
-/// What is different.
+/// The kind of difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ChangeKind {
-    /// The new schema has the member, the old one has not.
+    /// The new schema has the member, the old one does not.
     Added,
-    /// The old schema has the member, the new one has not.
+    /// The old schema has the member, the new one does not.
     Removed,
-    /// The member was required, and is optional.
+    /// The member was required and is now optional.
     MadeOptional,
-    /// The member was optional, and is required.
+    /// The member was optional and is now required.
     MadeRequired,
-    /// A number's kind holds all values of the old one.
+    /// The new kind of number represents all values of the old one.
     Widened,
-    /// A number's kind does not hold all values of the old one.
+    /// The new kind of number does not represent all values of the old one.
     Narrowed,
     /// Another kind.
     Kind,
@@ -50,27 +50,27 @@ pub enum ChangeKind {
     Shape,
     /// Another number of elements of an array.
     Length,
-    /// Other bounds for a number of elements.
+    /// Other bounds for the number of elements.
     Bounds,
-    /// An enum has more values.
+    /// The enum has more values.
     ValuesAdded,
-    /// An enum has fewer values.
+    /// The enum has fewer values.
     ValuesRemoved,
-    /// The values of an enum come in another order.
+    /// The values of the enum have another order.
     ValuesOrder,
-    /// A union has one more variant.
+    /// The union has one more variant.
     VariantAdded,
-    /// A union has one variant less.
+    /// The union has one variant less.
     VariantRemoved,
-    /// The discriminator of a union has another name.
+    /// The discriminator of the union has another name.
     Discriminator,
-    /// Other members are allowed beside the properties of an object, or no longer.
+    /// The object allows other members in addition to its properties, or no longer allows them.
     Others,
-    /// The schema of plain JSON says something else.
+    /// The schema of plain JSON has changed.
     Json,
-    /// Keywords that only the validator of JSON looks at.
+    /// Keywords that only the JSON validator uses.
     Keywords,
-    /// The members of a struct come in another order.
+    /// The members of the struct have another order.
     Order,
     /// Another `align`.
     Align,
@@ -81,7 +81,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             ChangeKind::Added => "added",
@@ -118,21 +118,21 @@ impl fmt::Display for ChangeKind {
     }
 }
 
-/// What a change means for reading an old file with the new schema; the worst last.
+/// The consequence of a change for reading an old file with the new schema, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It is read as it is.
+    /// Old files can be read.
     Compatible,
-    /// It is read once the new schema has a `default`.
+    /// Old files can be read once the new schema has a `default`.
     NeedsDefault,
-    /// It is read with a converter that the caller brings.
+    /// Old files can be read with a converter from the caller.
     NeedsConverter,
-    /// Something that was there is gone, or has another form.
+    /// A member or value was removed or changed its form.
     Breaking,
 }
 
 impl Verdict {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Verdict::Compatible => "compatible",
@@ -149,24 +149,24 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The step of a version that changes ask for (8.3), the largest last.
+/// The version step that changes require (8.3), the largest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bump {
-    /// What values there may be is the same.
+    /// The set of valid values is the same.
     Patch,
-    /// Old files are read.
+    /// Old files can be read.
     Minor,
-    /// Old files are not, or not all of them, or not all that is in them.
+    /// Old files cannot be read, or only some of them, or only in part.
     Major,
 }
 
 impl Bump {
-    /// The step for all of these changes; without any, a patch.
+    /// Returns the step that all of these changes require; a patch if there are none.
     pub fn for_changes(changes: &[Change]) -> Bump {
         changes.iter().map(Change::bump).max().unwrap_or(Bump::Patch)
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Bump::Patch => "patch",
@@ -183,7 +183,7 @@ impl fmt::Display for Bump {
 }
 
 impl Change {
-    /// The step of a version that this change alone asks for.
+    /// Returns the step that this change alone requires.
     pub fn bump(&self) -> Bump {
         match (self.verdict, self.what) {
             (
@@ -199,7 +199,7 @@ impl Change {
         }
     }
 
-    /// The change as in [`changes_json`].
+    /// Returns the change as JSON, as in [`changes_json`].
     pub fn to_json(&self) -> Value {
         let mut out = Map::new();
         out.insert("path".into(), self.path.to_string().into());
@@ -218,7 +218,7 @@ impl Change {
     }
 }
 
-/// `widened at a.b: Int32, now Int64 (compatible)`.
+/// Formats the change: `widened at a.b: Int32, now Int64 (compatible)`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at ", self.what)?;
@@ -235,8 +235,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// Changes as JSON (8.6): `{"bump": "major", "changes": [{"path": "a.b", "change": "widened",
-/// "verdict": "compatible", "old": "Int32", "new": "Int64"}]}`.
+/// Returns changes as JSON (8.6): `{"bump": "major", "changes": [{"path": "a.b", "change": "widened", "verdict":
+/// "compatible", "old": "Int32", "new": "Int64"}]}`.
 pub fn changes_json(changes: &[Change]) -> Value {
     let list: Vec<Value> = changes.iter().map(Change::to_json).collect();
     json!({"bump": Bump::for_changes(changes).as_str(), "changes": list})

@@ -1,4 +1,4 @@
-//! Converters: what the caller does where schemas do not say enough.
+//! Converters: the caller's code for conversions that do not follow from the schemas.
 
 use super::chain::Chain;
 use crate::error::Result;
@@ -11,38 +11,38 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 
-/// A value of the writer's, to become one of the reader's.
+/// A value of the writer to convert to one of the reader.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ConversionInput<'a> {
-    /// Its type in the writer's schema.
+    /// The type in the writer's schema.
     pub from: TypeId,
-    /// The type that is wanted, in the reader's schema.
+    /// The type of the result, in the reader's schema.
     pub to: TypeId,
-    /// Its bytes.
+    /// The bytes of the value.
     pub bytes: &'a [u8],
-    /// The heap that its entries point into.
+    /// The heap that its entries refer to.
     pub heap: &'a [u8],
 }
 
-/// Makes a value of the reader's from one of the writer's.
+/// Converts a value of the writer to one of the reader.
 ///
 /// Closures are converters:
 ///
 /// ```
-/// use holdall_schema::{Converters, Heap, Part};
+/// use holdall_schema::{ConversionInput, Converters, Heap};
 ///
-/// let converters = Converters::new().with("halve", |from: Part<'_>, to: &mut [u8], _: &mut dyn Heap| {
+/// let converters = Converters::new().with("halve", |from: ConversionInput<'_>, to: &mut [u8], _: &mut dyn Heap| {
 ///     to[0] = from.bytes[0] / 2;
 ///     Ok(())
 /// });
 /// ```
 pub trait Convert: Send + Sync {
-    /// Writes the value into `to`, which is all zero and as long as the type, and what its entries
-    /// point at into `heap`.
+    /// Writes the result into `to`, which is all zero and has the size of the type, and the data of its entries into
+    /// `heap`.
     ///
     /// # Errors
-    /// Whatever stands in the way of it.
+    /// Returns an error if the value cannot be converted.
     fn convert(&self, from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<()>;
 }
 
@@ -55,23 +55,23 @@ where
     }
 }
 
-/// Converters by name.
+/// A collection of converters by name.
 #[derive(Default)]
 pub struct Converters<'c>(BTreeMap<String, Box<dyn Convert + 'c>>);
 
 impl<'c> Converters<'c> {
-    /// None.
+    /// Creates an empty collection.
     pub fn new() -> Converters<'c> {
         Converters::default()
     }
 
-    /// With one more.
+    /// Adds a converter.
     pub fn with(mut self, name: impl Into<String>, convert: impl Convert + 'c) -> Converters<'c> {
         self.0.insert(name.into(), Box::new(convert));
         self
     }
 
-    /// The one of that name.
+    /// Returns the converter with this name.
     pub(super) fn find(&self, name: &str) -> Option<&dyn Convert> {
         self.0.get(name).map(|c| &**c)
     }
@@ -83,7 +83,7 @@ impl fmt::Debug for Converters<'_> {
     }
 }
 
-/// A converter that works on values as JSON: easy to write, and far slower than one on bytes.
+/// Returns a converter that works on JSON values: easy to write, but much slower than one on bytes.
 pub fn by_value<'s>(
     writer: &'s Schema,
     reader: &'s Schema,
@@ -98,7 +98,8 @@ pub fn by_value<'s>(
     }
 }
 
-/// The converter that a chain of named ones is: numbers are passed as they are, other values as their JSON.
+/// Returns a converter that applies a chain of named converters. Numbers are converted directly, other values through
+/// their JSON.
 pub fn by_chain<'s>(
     writer: impl Deref<Target = Schema> + Send + Sync + 's,
     reader: impl Deref<Target = Schema> + Send + Sync + 's,
@@ -119,7 +120,7 @@ pub fn by_chain<'s>(
     }
 }
 
-/// The kinds of number that both sides are made of: one, or as many in a tensor.
+/// Returns the kinds of number on both sides: of one number, or of the elements of tensors of equal length.
 fn numbers((from, to): (&Kind, &Kind), chain: &Chain) -> Option<(Scalar, Scalar)> {
     match (from, to) {
         (Kind::Scalar(a), Kind::Scalar(b)) => Some((*a, *b)),

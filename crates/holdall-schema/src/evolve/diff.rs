@@ -1,4 +1,4 @@
-//! Two schemas compared, path by path (8.1).
+//! Compares two schemas, path by path (8.1).
 
 use super::change::{Change, ChangeKind, Verdict};
 use super::keywords::Keywords;
@@ -14,35 +14,35 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A schema to be compared.
+/// A schema to compare.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'s> {
     schema: &'s Schema,
     json: Option<&'s Value>,
 }
 
-/// What bytes and references are like is compared: all that a compiled schema knows.
+/// Compares everything that a compiled schema contains: the bytes and the references.
 impl<'s> From<&'s Schema> for Side<'s> {
     fn from(schema: &'s Schema) -> Side<'s> {
         Side { schema, json: None }
     }
 }
 
-/// With the JSON that the schema was compiled from, annotations, plain JSON and what only the
-/// validator looks at are compared too.
+/// With the JSON that the schema was compiled from, annotations, plain JSON and keywords that only the validator uses
+/// are compared too.
 impl<'s> From<(&'s Schema, &'s Value)> for Side<'s> {
     fn from((schema, json): (&'s Schema, &'s Value)) -> Side<'s> {
         Side { schema, json: Some(json) }
     }
 }
 
-/// How `new` differs from `old`: parents before children, members in the order of `new`, removed ones
-/// last. A type that several paths share is compared once, and told of at each.
+/// Returns how `new` differs from `old`: parents before children, members in the order of `new`, removed members last.
+/// A type that several paths share is compared once, and its changes are returned for each path.
 ///
 /// Takes time in proportion to the two schemas and the changes.
 ///
 /// ```
-/// use holdall_schema::{Bump, Schema, SchemaLimits, What, diff};
+/// use holdall_schema::{Bump, ChangeKind, Schema, SchemaLimits, diff};
 /// use serde_json::json;
 ///
 /// let limits = SchemaLimits::default();
@@ -51,14 +51,14 @@ impl<'s> From<(&'s Schema, &'s Value)> for Side<'s> {
 /// let [old, new] = [old, new].map(|json| Schema::compile_record(&json, &limits).unwrap());
 ///
 /// let changes = diff(&old, &new, &limits)?;
-/// assert_eq!(changes[0].what, What::Widened);
+/// assert_eq!(changes[0].what, ChangeKind::Widened);
 /// assert_eq!(changes[0].to_string(), "widened at id: Int32, now Int64 (compatible)");
 /// assert_eq!(Bump::for_changes(&changes), Bump::Minor);
 /// # Ok::<(), holdall_schema::Error>(())
 /// ```
 ///
 /// # Errors
-/// `schema/too-large` after twice [`SchemaLimits::nodes`] paths, or changes.
+/// Returns `schema/too-large` after twice [`SchemaLimits::nodes`] paths or changes.
 pub fn diff<'s>(
     old: impl Into<Side<'s>>,
     new: impl Into<Side<'s>>,
@@ -102,7 +102,7 @@ pub fn diff<'s>(
     Ok(all.out)
 }
 
-/// What may still be looked at.
+/// The work that is still allowed.
 pub(super) struct Budget {
     left: u64,
     most: u64,
@@ -122,13 +122,14 @@ impl Budget {
             }
             None => {
                 let most = self.most;
-                Err(TOO_LARGE.broken(format!("two schemas that touch more than {most} paths")))
+                Err(TOO_LARGE
+                    .broken(format!("comparing the two schemas visits more than {most} paths")))
             }
         }
     }
 }
 
-/// The JSON of a node on both sides, as far as there is any.
+/// The JSON of a node in both schemas, if known.
 #[derive(Clone, Copy)]
 pub(super) struct Sites<'s> {
     pub(super) old: Option<&'s Value>,
@@ -136,26 +137,26 @@ pub(super) struct Sites<'s> {
 }
 
 impl<'s> Sites<'s> {
-    /// The schemas in a keyword of nodes.
+    /// Returns the schemas in a keyword of both nodes.
     pub(super) fn below(self, keyword: &str) -> Sites<'s> {
         let get = |node: Option<&'s Value>| node?.get(keyword);
         Sites { old: get(self.old), new: get(self.new) }
     }
 }
 
-/// What is different between two types or nodes, wherever they stand.
+/// The differences between two types or nodes, independent of their path.
 pub(super) type Found = Vec<Entry>;
 
 pub(super) enum Entry {
     Change(Local),
-    /// What a step leads to.
+    /// Differences below a path segment.
     Below(Segment, usize),
-    /// What stands in the same place.
+    /// Differences at the same path.
     Here(usize),
 }
 
 impl Entry {
-    /// Makes a change no better than that.
+    /// Raises the verdict of a change to at least `verdict`.
     pub(super) fn at_least(&mut self, verdict: Verdict) {
         if let Entry::Change(local) = self {
             local.verdict = local.verdict.max(verdict);
@@ -163,7 +164,7 @@ impl Entry {
     }
 }
 
-/// A change, by its way from the pair that it was found in.
+/// A change, with its path relative to the pair in which it was found.
 pub(super) struct Local {
     step: Option<Segment>,
     what: ChangeKind,
@@ -219,19 +220,19 @@ pub(super) struct Walk<'s> {
     pub(super) old: &'s Schema,
     pub(super) new: &'s Schema,
     pub(super) keywords: Keywords<'s>,
-    /// Pairs that differ.
+    /// The differences of each pair that differs.
     pub(super) found: Vec<Found>,
-    /// Where in `found` each pair is that was compared, if it differs.
+    /// For each compared pair, its index in `found`, or `None` if it does not differ.
     pub(super) known: HashMap<Pair, Option<usize>>,
-    /// What each symbol of the new schema is in the old one.
+    /// For each symbol of the new schema, the dimension that it replaces in the old one.
     pub(super) symbols: BTreeMap<Arc<str>, Dim>,
-    /// Objects of the new schema, and what it means that a file has none: nothing where defaults make them.
+    /// For each object of the new schema, the verdict if a file does not have it, or `None` if defaults fill it.
     pub(super) unfilled: HashMap<NodeId, Option<Verdict>>,
     pub(super) budget: Budget,
 }
 
 impl<'s> Walk<'s> {
-    /// Notes what was found at a place, and how annotations differ there.
+    /// Adds the differences at a place, including those of annotations.
     pub(super) fn finish_at(
         &self,
         out: &mut Found,
@@ -251,7 +252,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Compares the `default` of what is not a member of a struct: nothing but an annotation.
+    /// Compares the `default` of a node that is not a member of a struct, where it is only an annotation.
     pub(super) fn default_at(&self, out: &mut Found, step: Option<Segment>, sites: Sites<'s>) {
         let Sites { old, new } = self.keywords.defaults(sites);
         let is_known = sites.old.is_some() && sites.new.is_some();
@@ -260,7 +261,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Notes what was found out about a pair.
+    /// Stores the differences of a pair.
     pub(super) fn keep(&mut self, pair: Pair, out: Found) -> Option<usize> {
         let place = (!out.is_empty()).then_some(self.found.len());
         if place.is_some() {
@@ -276,7 +277,7 @@ pub(super) fn default_change(old: Option<&Value>, new: Option<&Value>) -> Local 
     Local::new(ChangeKind::Default, Verdict::Compatible).texts(show(old), show(new))
 }
 
-/// From pairs to paths.
+/// Converts differences of pairs to changes with paths.
 struct Expand<'f> {
     found: &'f [Found],
     out: Vec<Change>,
@@ -284,7 +285,7 @@ struct Expand<'f> {
 }
 
 impl Expand<'_> {
-    /// Everything in a pair leads to a change, so no more is walked than told.
+    /// Every stored difference leads to a change, so the work is proportional to the result.
     fn expand(&mut self, pair: usize, path: &mut Vec<Segment>) -> Result<()> {
         for entry in self.found.get(pair).into_iter().flatten() {
             match entry {

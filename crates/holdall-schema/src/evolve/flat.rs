@@ -1,4 +1,4 @@
-//! Flat tensors under another schema: what becomes of each (8.4), and those that a file lacks.
+//! Dense tensors under another schema: how each is converted (8.4), and which ones a file does not have.
 
 use super::chain::Chain;
 use super::rules::{NO_CONVERTER, NO_DEFAULT};
@@ -14,44 +14,44 @@ use crate::schema::{Node, NodeId, Presence, Root};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What makes a flat tensor of another schema.
+/// A converter of a dense tensor.
 #[derive(Debug, Clone, Copy)]
 pub enum TensorConverter<'c> {
-    /// A converter by its name.
+    /// A chain of named converters.
     Named(&'c Chain),
-    /// A function of the caller's.
+    /// A function of the caller.
     Function,
 }
 
-/// What a flat tensor is under another schema.
+/// A dense tensor under another schema.
 #[derive(Debug, Clone)]
 pub struct TensorChange {
-    /// Its elements' type there.
+    /// The new element type.
     pub dtype: TensorDType,
-    /// Its dimensions there.
+    /// The new dimensions.
     pub shape: Vec<u64>,
-    /// Where its elements come from.
+    /// The source of its elements.
     pub how: TensorSource,
 }
 
-/// Where the elements of a tensor under another schema come from.
+/// The source of the elements of a tensor under another schema.
 #[derive(Debug, Clone)]
 pub enum TensorSource {
-    /// They are those of the file.
+    /// The elements of the file, unchanged.
     Same,
-    /// Each is made by a converter.
+    /// The elements of the file, converted one by one.
     Elements(Chain),
-    /// The caller's function makes them.
+    /// The result of the caller's function.
     Function,
 }
 
-/// What makes elements those of a wider type.
+/// The converter to a wider type.
 const WIDEN: &str = "cast";
 
-/// Decides what becomes of a dense tensor whose elements are `from`, and whose dimensions `shape`, where a schema has `to`.
+/// Decides how a dense tensor with elements `from` and dimensions `shape` is converted to the type `to` of a schema.
 ///
 /// # Errors
-/// `evolve/no-converter`.
+/// Returns `evolve/no-converter` if it cannot be converted without (another) converter.
 pub fn resolve_tensor(
     (from, shape): (TensorDType, &[u64]),
     to: &TensorType,
@@ -64,7 +64,8 @@ pub fn resolve_tensor(
     };
     let wrong = || {
         let old = format!("{from} {shape:?}");
-        NO_CONVERTER.broken(format!("it is {old} in the file, and {} for the reader", to.shown()))
+        NO_CONVERTER
+            .broken(format!("it is {old} in the file, but {} in the new schema", to.shown()))
     };
     let chain = match converter {
         Some(TensorConverter::Named(chain)) => Some(chain),
@@ -76,9 +77,8 @@ pub fn resolve_tensor(
             return Err(wrong());
         }
         if !chain.is_some_and(Chain::reshapes) {
-            return Err(
-                wrong().with_hint("the converter `reshape` takes its elements in the new shape")
-            );
+            return Err(wrong()
+                .with_hint("use the converter `reshape` to keep the elements in the new shape"));
         }
     }
     let made_of = |chain: Chain| {
@@ -87,8 +87,7 @@ pub fn resolve_tensor(
             true => Ok(TensorSource::Elements(chain)),
             false => {
                 let by = chain.as_str().shown();
-                let message =
-                    format!("`{by}` does not make elements of {wanted} from those of {from}");
+                let message = format!("`{by}` cannot convert elements of {from} to {wanted}");
                 Err(NO_CONVERTER.broken(message))
             }
         }
@@ -97,7 +96,9 @@ pub fn resolve_tensor(
         (None, None) if wanted == from => TensorSource::Same,
         (None, None) if to.dtype.is_some() && from.widens_to(wanted) => made_of(WIDEN.parse()?)?,
         (None, None) => {
-            return Err(wrong().with_hint("the converter `cast` rounds numbers into another type"));
+            return Err(
+                wrong().with_hint("use the converter `cast` to round numbers to another type")
+            );
         }
         (None, Some(_)) => TensorSource::Function,
         (Some(chain), _) if chain.is_cast() && wanted == from => TensorSource::Same,
@@ -113,7 +114,7 @@ fn count(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))
 }
 
-/// The shape that a tensor has under a schema; what may be any stays as it is.
+/// Returns the shape of a tensor under a schema. Dimensions that the schema leaves open keep their size.
 fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
     let Some(dims) = &to.shape else { return Some(old.to_vec()) };
     let is_same_rank = dims.len() == old.len();
@@ -126,7 +127,7 @@ fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
 }
 
 impl TensorType {
-    /// Returns it as messages show it: `F32 [2, n]`.
+    /// Describes the type for messages: `F32 [2, n]`.
     pub fn shown(&self) -> String {
         let dims = self.shape.iter().flatten().map(|dim| match dim {
             Dim::Known(n) => n.to_string(),
@@ -139,20 +140,21 @@ impl TensorType {
     }
 }
 
-/// The flat tensors of a schema that a file lacks.
+/// The dense tensors of a schema that a file does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Lacking {
-    /// Those that a default makes.
+    /// Tensors that are created from their default.
     pub filled: Vec<(Path, Filled)>,
-    /// Where there are none, and what they would be.
+    /// The paths and types of optional tensors that remain absent.
     pub absent: Vec<(Path, TensorType)>,
 }
 
 impl Document {
-    /// Returns the tensors that the schema has and a file lacks, whose tensors are at the paths `present` under it.
+    /// Returns the tensors that the schema has and a file does not have. `present` are the paths of the file's tensors
+    /// under the schema.
     ///
     /// # Errors
-    /// `evolve/no-default`; the rules that a default breaks.
+    /// Returns `evolve/no-default` if a required tensor has no default, or an error of the rules about defaults.
     pub fn lacking(
         &self,
         present: impl Iterator<Item = String>,
@@ -184,7 +186,7 @@ impl Missing<'_> {
         let Node::Object(object) = self.schema.schema.node(id) else { return Ok(()) };
         for property in &object.properties {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
-                TOO_LARGE.broken(format!("a schema with more than {} paths", self.limits.nodes))
+                TOO_LARGE.broken(format!("the schema has more than {} paths", self.limits.nodes))
             })?;
             let path = at.then(Segment::Name(Arc::clone(&property.name)));
             let next = self.present.range(&path..).next();
@@ -197,7 +199,7 @@ impl Missing<'_> {
                     match (&property.default, property.presence) {
                         (Some(value), presence) => match tensor.filled(value, self.limits) {
                             Ok(filled) => self.out.filled.push((path, filled)),
-                            // As if it had none.
+                            // Treated as if there were no default.
                             Err(_) if presence == Presence::Optional => {
                                 self.out.absent.push((path, tensor.clone()));
                             }

@@ -1,7 +1,7 @@
-//! Records made anew over a heap that stays as it is: their entries point where they did.
+//! Converts records without changing their heap: their entries refer to the same bytes as before.
 //!
-//! So a record can be read by its place under another schema, and its heap is neither read nor written. What defaults
-//! point at comes after the old heap.
+//! This allows reading a single record under another schema, without reading or writing its heap. The heap data of
+//! defaults is placed after the old heap.
 
 use super::convert::Converters;
 use super::migrate::Migrator;
@@ -14,22 +14,22 @@ use crate::record::rules::ENTRY_BOUNDS;
 use crate::record::{Entry, Heap};
 use crate::schema::Schema;
 
-/// What defaults are, where they stand after an old heap.
+/// Encoded defaults whose heap data is placed after an old heap.
 #[derive(Debug, Clone, Default)]
 pub struct HeapDefaults {
     /// The bytes of each default.
     pub(super) fillings: Vec<Vec<u8>>,
-    /// Bytes of the old heap.
+    /// The length of the old heap in bytes.
     before: u64,
-    /// What comes after the bytes of the old heap.
+    /// The bytes to append to the old heap.
     pub tail: Vec<u8>,
 }
 
 impl Resolution {
-    /// Whether all that entries point at may stay where it is: no part of a heap becomes another.
-    /// `reader` is the schema that the resolution was made with.
+    /// Returns `true` if the heap can stay unchanged, because no heap data is converted. `reader` is the schema that
+    /// the resolution was created with.
     pub fn keeps_heap(&self, reader: &Schema) -> bool {
-        // Parts come before what they are part of.
+        // Parts come before the plans that contain them.
         let (mut same, mut keeps) = (Vec::<bool>::new(), Vec::<bool>::new());
         for plan in &self.plans {
             let is = |all: &[bool], id: &PlanId| all.get(id.0).copied().unwrap_or(false);
@@ -68,8 +68,8 @@ impl Resolution {
         keeps.get(self.top.0).copied().unwrap_or(false)
     }
 
-    /// Whether a converter is given something whose bytes may lie in the heap. `writer` is the schema that the
-    /// resolution was made with.
+    /// Returns `true` if a converter receives a value whose bytes may be in the heap. `writer` is the schema that the
+    /// resolution was created with.
     pub fn converts_heap(&self, writer: &Schema) -> bool {
         self.plans.iter().any(|plan| match plan {
             Plan::Convert { from, .. } => {
@@ -80,10 +80,10 @@ impl Resolution {
         })
     }
 
-    /// The defaults, after a heap of `len` bytes.
+    /// Encodes the defaults for use after a heap of `len` bytes.
     ///
     /// # Errors
-    /// `record/too-large`.
+    /// Returns `record/too-large` if they take too much memory.
     pub fn kept(&self, len: u64, converters: &Converters<'_>) -> Result<HeapDefaults> {
         let mut migrator = self.migrator(converters)?;
         let mut tail = Tail { before: len, bytes: Vec::new() };
@@ -96,13 +96,13 @@ impl Resolution {
 }
 
 impl HeapDefaults {
-    /// Copies an entry, which must not reach what comes after the old heap.
+    /// Copies an entry, which must not refer to bytes after the old heap.
     pub(super) fn entry(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
         let Entry { offset, len } = Entry::from_bytes(le(bytes));
         if offset.checked_add(len).is_none_or(|end| end > self.before) {
             let before = self.before;
             let message = format!(
-                "an entry of {len} bytes at offset {offset} leaves its heap of {before} bytes"
+                "an entry of {len} bytes at offset {offset} ends after its heap of {before} bytes"
             );
             return Err(ENTRY_BOUNDS.broken(message));
         }
@@ -114,8 +114,8 @@ impl HeapDefaults {
 }
 
 impl<'r> Migrator<'r> {
-    /// Writes records whose entries point where those of the old ones do. Only where
-    /// [`Resolution::keeps_heap`] says so.
+    /// Writes records whose entries refer to the same heap bytes as those of the old records. Only valid if
+    /// [`Resolution::keeps_heap`] returns `true`.
     pub fn over(mut self, kept: &'r HeapDefaults) -> Migrator<'r> {
         self.kept = Some(kept);
         self
@@ -126,7 +126,7 @@ fn stays(items: &Items, same: &[bool]) -> bool {
     items.from == items.to && same.get(items.plan.0).copied().unwrap_or(false)
 }
 
-/// A heap that begins after another.
+/// A heap that starts after another one.
 struct Tail {
     before: u64,
     bytes: Vec<u8>,

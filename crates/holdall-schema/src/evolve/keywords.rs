@@ -1,4 +1,4 @@
-//! What only the JSON of a schema says: annotations, and what the validator looks at.
+//! Compares what only the JSON of a schema contains: annotations, and keywords that the validator uses.
 
 use super::assertions;
 use super::change::{ChangeKind, Verdict};
@@ -11,7 +11,7 @@ use holdall_collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 
-/// Keywords that say nothing about values; `default` is looked at on its own.
+/// Keywords that do not constrain values; `default` is compared separately.
 const ANNOTATIONS: [&str; 8] = [
     "title",
     "description",
@@ -23,38 +23,38 @@ const ANNOTATIONS: [&str; 8] = [
     "contentMediaType",
 ];
 
-/// Whether the validator looks at a node: only at what has values in JSON.
+/// Whether and how the validator uses the keywords of a node; it only checks values in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Its keywords say which values there may be.
+    /// The keywords constrain the values.
     Asserted,
-    /// A float that is one of a wider kind: what was its shortest decimal is another number then.
+    /// The node is a float that was widened, so its shortest decimal is now another number.
     Widened,
-    /// They say nothing: it stands for bytes.
+    /// The keywords are not used, because the values are stored as bytes.
     Nowhere,
 }
 
-/// Keywords that say where schemas are, not what they say.
+/// Keywords about the structure of the schema rather than about values.
 const OF_THE_DOCUMENT: [&str; 5] = ["$ref", "$defs", "definitions", "$schema", "$id"];
 
-/// The `$defs` of both sides, where their JSON is known.
+/// The `$defs` of both schemas, if their JSON is known.
 pub(super) struct Keywords<'s> {
     old: Option<Defs<'s>>,
     new: Option<Defs<'s>>,
     values: RefCell<Values<'s>>,
 }
 
-/// Large values, each looked at once however many places lead to it.
+/// Large values; each is examined once, even if many paths lead to it.
 #[derive(Default)]
 struct Values<'s> {
-    /// Numbers of values by their address.
+    /// The numbers of values, by their address.
     numbers: HashMap<usize, usize>,
-    /// Numbers of values that differ.
+    /// The numbers of distinct values.
     known: HashMap<&'s Value, usize>,
 }
 
 impl<'s> Values<'s> {
-    /// The same for equal values.
+    /// Returns the number of a value; equal values have the same number.
     fn number(&mut self, value: &'s Value) -> usize {
         let address = std::ptr::from_ref(value).addr();
         *self.numbers.entry(address).or_insert_with(|| {
@@ -74,24 +74,24 @@ impl<'s> Keywords<'s> {
         Ok(Keywords { old: defs(old)?, new: defs(new)?, values: RefCell::default() })
     }
 
-    /// The `$defs` of the new schema, where its JSON is known.
+    /// Returns the `$defs` of the new schema, if its JSON is known.
     pub(super) fn new_defs(&self) -> Option<&Defs<'s>> {
         self.new.as_ref()
     }
 
-    /// What the nodes stand for: themselves, or what their `$ref` leads to.
+    /// Returns the nodes themselves, or the targets of their `$ref`.
     pub(super) fn resolve(&self, sites: Sites<'s>) -> Sites<'s> {
         let end = |defs: Option<&Defs<'s>>, site| Some(defs?.resolve(site?).ok()?.node);
         Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
     }
 
-    /// The `default` that counts at a place.
+    /// Returns the `default` that applies at a place.
     pub(super) fn defaults(&self, sites: Sites<'s>) -> Sites<'s> {
         let end = |defs: Option<&Defs<'s>>, site| defs?.resolve(site?).ok()?.default;
         Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
     }
 
-    /// Whether two values are equal. All comparisons together take time in proportion to the schemas.
+    /// Returns `true` if two values are equal. All comparisons together take time in proportion to the schemas.
     pub(super) fn same(&self, old: Option<&'s Value>, new: Option<&'s Value>) -> bool {
         match (old, new) {
             (Some(old), Some(new)) if is_large(old) && is_large(new) => {
@@ -102,7 +102,8 @@ impl<'s> Keywords<'s> {
         }
     }
 
-    /// Whether annotations differ at a place; those beside a `$ref` count before its target's.
+    /// Returns `true` if annotations differ at a place. Those next to a `$ref` take precedence over those of its
+    /// target.
     pub(super) fn annotations_differ(&self, sites: Sites<'s>, nodes: Sites<'s>) -> bool {
         let (Some(old), Some(new)) = (sites.old, sites.new) else { return false };
         ANNOTATIONS.iter().any(|key| {
@@ -112,7 +113,7 @@ impl<'s> Keywords<'s> {
         })
     }
 
-    /// Compares what only the validator looks at, in two nodes of the same kind.
+    /// Compares the keywords that only the validator uses, in two nodes of the same kind.
     pub(super) fn compare(
         &self,
         out: &mut Found,
@@ -187,7 +188,7 @@ impl<'s> Keywords<'s> {
     }
 }
 
-/// How much two schemas are alike.
+/// How similar two schemas are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Like {
     Same,
@@ -199,10 +200,10 @@ enum Like {
 struct Likeness<'k, 's> {
     keywords: &'k Keywords<'s>,
     ahead: Vec<(&'s Value, &'s Value)>,
-    /// Pairs that a `$ref` led to, by address: the same until something else is found.
+    /// Pairs that a `$ref` led to, by address. They are assumed to be equal until a difference is found.
     seen: HashSet<(usize, usize)>,
     found: Like,
-    /// Whether the node at the top is next, whose annotations are told of at its place.
+    /// Whether the next node is the top one, whose annotations are compared separately.
     is_first: bool,
 }
 
@@ -221,7 +222,7 @@ impl<'k, 's> Likeness<'k, 's> {
         self.found = self.found.max(like);
     }
 
-    /// Compares what is ahead.
+    /// Compares the remaining pairs.
     fn finish(mut self, budget: &mut Budget) -> Result<Like> {
         while let Some((old, new)) = self.ahead.pop() {
             if self.found == Like::Other {
@@ -263,7 +264,7 @@ impl<'k, 's> Likeness<'k, 's> {
         }
     }
 
-    /// Compares the values of one keyword; schemas in them come later.
+    /// Compares the values of one keyword. Schemas in them are compared later.
     fn keyword(&mut self, key: &str, old: Option<&'s Value>, new: Option<&'s Value>) {
         let (Some(old), Some(new)) = (old, new) else { return self.note(Like::Other) };
         if ONE.contains(&key) {
@@ -287,7 +288,7 @@ impl<'k, 's> Likeness<'k, 's> {
     }
 }
 
-/// Whether comparing a value takes longer than a step.
+/// Returns `true` if comparing a value takes longer than one step.
 fn is_large(value: &Value) -> bool {
     match value {
         Value::String(text) => text.len() > 64,
@@ -297,7 +298,7 @@ fn is_large(value: &Value) -> bool {
     }
 }
 
-/// Whether the kind of a node already speaks for a keyword.
+/// Returns `true` if a keyword is already covered by the kind of its node.
 fn of_the_kind(key: &str, node: &Map<String, Value>, seen: Seen) -> bool {
     let is =
         |kinds: &[&str]| seen == Seen::Nowhere || kinds.iter().any(|kind| node.contains_key(*kind));
@@ -313,12 +314,12 @@ fn of_the_kind(key: &str, node: &Map<String, Value>, seen: Seen) -> bool {
     }
 }
 
-/// Whether a keyword says nothing about values here.
+/// Returns `true` if a keyword does not constrain values here.
 fn is_aside(key: &str) -> bool {
     ANNOTATIONS.contains(&key) || OF_THE_DOCUMENT.contains(&key) || key == "default"
 }
 
-/// Whether a keyword only repeats what the kind of its node says.
+/// Returns `true` if a keyword only repeats the kind of its node.
 fn says_the_kind(key: &str, node: &Map<String, Value>) -> bool {
     match key {
         "format" => node.contains_key("TypeDef:Timestamp"),

@@ -1,4 +1,4 @@
-//! Members of structs in a resolution: by name, by another name, by default, or not at all.
+//! Resolves the members of structs: by name, by a rename, by a default, or as absent.
 
 use super::build::{At, Build, Source};
 use super::plan::{Filling, MemberPlan, Plan, PlanId, Step};
@@ -52,7 +52,7 @@ impl Build<'_> {
                     (Some(_), None, None) => {
                         let ty = show::ty(self.reader, member.ty);
                         let message = format!(
-                            "{} is {ty} without a default, and may be absent \
+                            "{} is {ty} without a default, but may be absent \
                              in the file",
                             show::path(&at.path())
                         );
@@ -92,7 +92,7 @@ impl Build<'_> {
         Ok(steps)
     }
 
-    /// The place of what the writer has for a member; `at` ends with the member for the reader.
+    /// Returns the index of the writer's member for a member of the reader. `at` ends with the reader's member.
     fn before(
         &mut self,
         source: Source,
@@ -110,14 +110,14 @@ impl Build<'_> {
         self.used.insert(path);
         if found.is_none() {
             let (reader, writer) = (show::path(&at.path()), show::path(writer));
-            let message = format!("{reader} was to be {writer}, which its struct does not have");
+            let message =
+                format!("{reader} is renamed from {writer}, which does not exist in that struct");
             return Err(UNKNOWN_PATH.broken(message));
         }
         Ok(found)
     }
 
-    /// A member that only the reader has: made by a converter from the whole struct, its default,
-    /// or absent.
+    /// Resolves a member that only the reader has: by a converter from the whole struct, by its default, or as absent.
     fn only_reader(
         &mut self,
         source: Source,
@@ -138,7 +138,7 @@ impl Build<'_> {
         if let Some(converter) = self.converter(source, at) {
             let plan = PlanId(self.plans.len());
             self.plans.push(Plan::Convert { converter, from: struct_type, to: member.ty });
-            // It is given the struct around.
+            // The converter receives the struct that contains the member.
             told.push(tell(
                 StepKind::Converted,
                 Some(None),
@@ -194,14 +194,14 @@ impl Build<'_> {
     }
 }
 
-/// Where the bytes of a member lie in its struct.
+/// Returns the byte range of a member in its struct.
 fn place_of(schema: &Schema, member: &Member) -> Result<Range<usize>> {
     let size = schema.extent(member.ty)?.size;
     let start = in_memory(member.offset.unwrap_or(0))?;
     Ok(start..start.saturating_add(in_memory(size)?))
 }
 
-/// Adds bytes to copy, to those before where they follow them on both sides.
+/// Adds a range to copy. Merges it with the previous range if it follows it in both records.
 fn copy(steps: &mut Vec<Step>, from: Range<usize>, to: Range<usize>) {
     match steps.last_mut() {
         Some(Step::Copy { from: a, to: b }) if a.end == from.start && b.end == to.start => {

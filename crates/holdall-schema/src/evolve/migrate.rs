@@ -1,4 +1,4 @@
-//! A resolution at work on records.
+//! Converts records according to a resolution.
 
 use super::convert::{ConversionInput, Convert, Converters};
 use super::keep::HeapDefaults;
@@ -16,13 +16,13 @@ use crate::record::walk::read_place;
 use crate::record::{Elements, Entry, Heap};
 use std::ops::Range;
 
-/// Makes records of the reader's from records of the writer's, one after the other. Keeps its memory
-/// in between, so that a long run of records allocates next to nothing.
+/// Converts records of the writer to records of the reader, one after the other. Reuses its memory, so that converting
+/// many records allocates almost nothing.
 pub struct Migrator<'r> {
     resolution: &'r Resolution,
     converters: Vec<&'r dyn Convert>,
     spare: Vec<Vec<u8>>,
-    /// Where entries stay as they are.
+    /// Set if entries are kept unchanged.
     pub(super) kept: Option<&'r HeapDefaults>,
 }
 
@@ -33,15 +33,15 @@ impl std::fmt::Debug for Migrator<'_> {
 }
 
 impl Resolution {
-    /// Something that makes records, with these converters.
+    /// Returns a migrator that uses these converters.
     ///
     /// # Errors
-    /// `evolve/no-converter` where one that was named is not among them.
+    /// Returns `evolve/no-converter` if a converter that the resolution needs is not among them.
     pub fn migrator<'r>(&'r self, converters: &'r Converters<'_>) -> Result<Migrator<'r>> {
         let find = |name: &std::sync::Arc<str>| {
-            converters.find(name).ok_or_else(|| {
-                NO_CONVERTER.broken(format!("there is no converter `{}`", name.shown()))
-            })
+            converters
+                .find(name)
+                .ok_or_else(|| NO_CONVERTER.broken(format!("missing converter `{}`", name.shown())))
         };
         let converters = self.converters.iter().map(find).collect::<Result<_>>()?;
         Ok(Migrator { resolution: self, converters, spare: Vec::new(), kept: None })
@@ -49,15 +49,16 @@ impl Resolution {
 }
 
 impl Migrator<'_> {
-    /// Writes a record of the reader's into `out`, of [`Resolution::to_size`] bytes, and what its
-    /// entries point at into `out_heap`.
+    /// Writes a record of the reader into `out`, which has [`Resolution::to_size`] bytes, and the data of its entries
+    /// into `out_heap`.
     ///
-    /// A sound record becomes a sound one. Of any other only what is looked at is checked: see
+    /// A valid record becomes a valid record. Of an invalid record, only the parts that are read are checked: see
     /// [`Schema::check_record`](crate::Schema::check_record).
     ///
     /// # Errors
-    /// `record/length` where one of the records is not as long as its type; `record/enum-index`,
-    /// `record/union-tag`, `record/entry-…`, `record/too-large`; those of converters and of the heap.
+    /// Returns `record/length` if one of the records does not have the size of its type; `record/enum-index`,
+    /// `record/union-tag`, `record/entry-…` or `record/too-large` if the record is invalid; and the errors of
+    /// converters and of the heap.
     pub fn record(
         &mut self,
         record: &[u8],
@@ -68,7 +69,7 @@ impl Migrator<'_> {
         let plan = self.resolution;
         for (found, wanted) in [(record.len(), plan.from_size), (out.len(), plan.to_size)] {
             if found != wanted {
-                let message = format!("{found} bytes for a record of {wanted}");
+                let message = format!("found {found} bytes for a record of {wanted} bytes");
                 return Err(LENGTH.broken(message));
             }
         }
@@ -86,7 +87,7 @@ impl Migrator<'_> {
         run.value(plan.top, record, out).map_err(Fail::into_error)
     }
 
-    /// The bytes of a default, whose entries point into `out_heap`.
+    /// Returns the bytes of a default, whose entries refer to `out_heap`.
     pub(super) fn filling(&mut self, place: usize, out_heap: &mut dyn Heap) -> Result<Vec<u8>> {
         let resolution = self.resolution;
         let len = resolution.fillings.get(place).map_or(0, |filling| filling.bytes.len());
@@ -108,17 +109,17 @@ impl Migrator<'_> {
 struct Work<'w> {
     resolution: &'w Resolution,
     converters: &'w [&'w dyn Convert],
-    /// Memory for elements before they are in the heap.
+    /// Memory for elements that are not yet in the heap.
     spare: &'w mut Vec<Vec<u8>>,
     heap: &'w [u8],
     out_heap: &'w mut dyn Heap,
-    /// Bytes of heaps that may still be touched.
+    /// Number of heap bytes that may still be visited.
     left: u64,
     kept: Option<&'w HeapDefaults>,
 }
 
 impl Work<'_> {
-    /// Writes one value. `out` is all zero, and both are as long as their types.
+    /// Converts one value. `out` is all zero, and both have the size of their types.
     fn value(&mut self, plan: PlanId, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(plan) = resolution.plans.get(plan.0) else { return Ok(()) };
@@ -132,7 +133,10 @@ impl Work<'_> {
                 let place = read_place(*from, bytes);
                 let found = usize::try_from(place).ok().and_then(|p| places.get(p));
                 let Some(place) = found else {
-                    let message = format!("place {place} of an enum with {} values", places.len());
+                    let message = format!(
+                        "index {place} is out of range for an enum with {} values",
+                        places.len()
+                    );
                     return Err(ENUM_INDEX.broken(message).into());
                 };
                 put_place(*to, *place, out);
@@ -195,7 +199,7 @@ impl Work<'_> {
         self.value(member.plan, part(bytes, &member.from)?, part_mut(out, &member.to)?)
     }
 
-    /// Writes a default, whose entries point into a heap of its own.
+    /// Writes a default, whose entries refer to a separate heap.
     fn fill(&mut self, default: usize, out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(filling) = resolution.fillings.get(default) else { return Ok(()) };
@@ -219,7 +223,8 @@ impl Work<'_> {
     ) -> Outcome<()> {
         let tag = read_place(from, bytes);
         let Some(variant) = usize::try_from(tag).ok().and_then(|t| variants.get(t)) else {
-            let message = format!("tag {tag} of a union with {} variants", variants.len());
+            let message =
+                format!("tag {tag} is out of range for a union with {} variants", variants.len());
             return Err(UNION_TAG.broken(message).into());
         };
         put_place(to, variant.tag, out);
@@ -227,7 +232,7 @@ impl Work<'_> {
             .map_err(|f| f.inside(Segment::Name(variant.key.clone())))
     }
 
-    /// Writes elements, each at its stride.
+    /// Converts elements, each at its stride.
     fn elements(&mut self, items: &Items, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
         let (stride, size) = (memory(items.from.stride), memory(items.from.size));
         let to_size = memory(items.to.size);
@@ -242,7 +247,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes elements into the heap, and the entry that points at them.
+    /// Converts elements into the heap, and writes their entry.
     fn append_elements(&mut self, items: &Items, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
         if items.run == Run::Whole {
             self.touch(bytes.len() as u64)?;
@@ -250,7 +255,7 @@ impl Work<'_> {
         }
         let count = bytes.len().checked_div(memory(items.from.stride)).unwrap_or(0);
         let len = (count as u64).saturating_mul(items.to.stride);
-        // Counted before memory is taken for it.
+        // Counts the bytes before memory is allocated for them.
         self.touch(len.max(bytes.len() as u64))?;
         let mut made = self.spare.pop().unwrap_or_default();
         made.clear();
@@ -261,7 +266,7 @@ impl Work<'_> {
         result
     }
 
-    /// Appends to the heap, and writes the entry that points there.
+    /// Appends bytes to the heap, and writes their entry.
     fn append(&mut self, bytes: &[u8], align: u32, out: &mut [u8]) -> Result<()> {
         if !bytes.is_empty() {
             let offset = self.out_heap.append(bytes, align)?;
@@ -278,7 +283,7 @@ impl Work<'_> {
             }
             None => {
                 let most = self.resolution.decoded_len;
-                Err(TOO_LARGE.broken(format!("a record stands for more than {most} bytes")))
+                Err(TOO_LARGE.broken(format!("a record refers to more than {most} bytes")))
             }
         }
     }
@@ -303,7 +308,7 @@ fn put_place(width: PlaceWidth, place: u32, out: &mut [u8]) {
     }
 }
 
-/// Copies bytes of the same number.
+/// Copies bytes if the lengths are equal.
 #[inline]
 fn copy(bytes: &[u8], out: &mut [u8]) {
     if bytes.len() == out.len() {
@@ -324,10 +329,13 @@ fn part_mut<'b>(bytes: &'b mut [u8], range: &Range<usize>) -> Result<&'b mut [u8
 
 #[cold]
 fn outside(range: &Range<usize>, len: usize) -> Error {
-    LENGTH.broken(format!("bytes {}..{} of a part of {len}", range.start, range.end))
+    LENGTH.broken(format!(
+        "bytes {}..{} are outside of a value of {len} bytes",
+        range.start, range.end
+    ))
 }
 
-/// A number of bytes in memory; resolving found that it fits.
+/// Converts a size in memory; resolving checked that it fits.
 fn memory(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Evolution: how schemas differ, and records of one schema read under another (section 8).
+//! Evolution: compares schemas, and reads records of one schema under another (section 8).
 
 mod assertions;
 mod build;

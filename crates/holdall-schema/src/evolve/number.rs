@@ -1,15 +1,14 @@
-//! Numbers as those of a wider kind (8.2).
+//! Converts numbers to wider kinds (8.2).
 
 use crate::kinds::Scalar;
 use crate::record::float::{self, SmallFloat};
 use crate::record::number::le;
 
-/// The one that every NaN becomes (8.4).
+/// The bits that every NaN becomes (8.4).
 const NAN_32: u32 = 0x7fc0_0000;
 const NAN_64: u64 = 0x7ff8_0000_0000_0000;
 
-/// Writes a number as one of a kind that holds all values of its own. Both are as long as their kind
-/// says.
+/// Converts a number to a kind that represents all values of its own. Both have the size of their kind.
 #[inline]
 pub(super) fn widen(from: Scalar, bytes: &[u8], to: Scalar, out: &mut [u8]) {
     match (from, to) {
@@ -32,7 +31,7 @@ pub(super) fn widen(from: Scalar, bytes: &[u8], to: Scalar, out: &mut [u8]) {
     }
 }
 
-/// The integer in 64 bits, of which wider kinds have the lowest.
+/// Returns the integer in 64 bits, of which wider kinds take the lowest bytes.
 #[inline]
 fn integer(from: Scalar, bytes: &[u8]) -> u64 {
     match from {
@@ -46,7 +45,7 @@ fn integer(from: Scalar, bytes: &[u8]) -> u64 {
     }
 }
 
-/// The number as a double, which holds all values of the kinds that widen.
+/// Returns the number as a double, which represents all values of the kinds that widen.
 #[inline]
 pub(super) fn float_of(from: Scalar, bytes: &[u8]) -> f64 {
     match from {
@@ -74,7 +73,7 @@ pub(super) fn single(x: f64) -> f32 {
     if x.is_nan() { f32::from_bits(NAN_32) } else { x as f32 }
 }
 
-/// The two bytes of a small float that the number is one of.
+/// Returns the two bytes of a number as a small float.
 fn small(kind: SmallFloat, x: f64) -> [u8; 2] {
     let [low, high, ..] = kind.code(x).unwrap_or(0).to_le_bytes();
     [low, high]

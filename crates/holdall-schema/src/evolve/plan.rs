@@ -1,76 +1,76 @@
-//! What is done with each part of a record, with every question answered beforehand.
+//! The plan of a resolution: what to do with each part of a record, with all decisions made in advance.
 
 use crate::kinds::{PlaceWidth, Scalar, TypeId};
 use crate::schema::Extent;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The place of a plan in its [`Resolution`](super::Resolution).
+/// The index of a plan in its [`Resolution`](super::Resolution).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlanId(pub(super) usize);
 
-/// How a value of one type becomes one of another.
+/// How a value of one type is converted to another.
 #[derive(Debug)]
 pub(super) enum Plan {
-    /// The same bytes, none of which is padding or an entry.
+    /// Copy the bytes, none of which is padding or an entry.
     Copy,
-    /// A number as one of a wider kind.
+    /// Convert a number to a wider kind.
     Widen(Scalar, Scalar),
-    /// A place in one list as a place in another; by the place in the first.
+    /// Convert the index of one list to that of another. `places` are the new indices, by the old index.
     Enum { from: PlaceWidth, to: PlaceWidth, places: Arc<[u32]> },
-    /// What the entry points at, as it is.
+    /// Copy the heap data of the entry unchanged.
     Entry,
-    /// Members, and runs of them.
+    /// Convert members, and copy runs of them.
     Struct(Vec<Step>),
-    /// One of these, by the tag.
+    /// Convert the variant with the tag.
     Union { from: PlaceWidth, to: PlaceWidth, variants: Vec<VariantPlan> },
-    /// Elements in the record itself.
+    /// Convert elements in the record itself.
     Fixed { items: Items },
-    /// Elements from the record into the heap.
+    /// Convert elements in the record to elements in the heap.
     IntoHeap { items: Items },
-    /// Elements in the heap.
+    /// Convert elements in the heap.
     Variable { items: Items },
-    /// What the caller does.
+    /// Call a converter.
     Convert { converter: usize, from: TypeId, to: TypeId },
 }
 
-/// How the elements of an array become others.
+/// How the elements of an array are converted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Items {
     pub(super) from: Extent,
     pub(super) to: Extent,
     pub(super) plan: PlanId,
-    /// Whether all bytes of all of them are copied at once.
+    /// Whether the bytes of all elements are copied at once.
     pub(super) run: Run,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// The bytes of all elements, as they are.
+    /// Copy the bytes of all elements at once.
     Whole,
-    /// One after the other.
+    /// Convert the elements one after the other.
     Each,
 }
 
-/// One variant of a writer's union.
+/// The conversion of one variant of the writer's union.
 #[derive(Debug)]
 pub(super) struct VariantPlan {
     pub(super) key: Arc<str>,
-    /// Its tag for the reader.
+    /// Its tag in the reader's union.
     pub(super) tag: u32,
     pub(super) from: Range<usize>,
     pub(super) to: Range<usize>,
     pub(super) plan: PlanId,
 }
 
-/// Part of a struct.
+/// The conversion of part of a struct.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Bytes of required members.
+    /// Copy bytes of required members.
     Copy { from: Range<usize>, to: Range<usize> },
-    /// A member that both have, or the whole struct for a converter.
+    /// Convert a member that both structs have, or pass the whole struct to a converter.
     Member(MemberPlan),
-    /// A member that only the reader has.
+    /// Fill a member that only the reader has.
     Fill { name: Arc<str>, to: Range<usize>, bit: Option<u32>, default: usize },
 }
 
@@ -80,15 +80,15 @@ pub(super) struct MemberPlan {
     pub(super) from: Range<usize>,
     pub(super) to: Range<usize>,
     pub(super) plan: PlanId,
-    /// The bit of presence that the writer has for it.
+    /// The member's presence bit in the writer's struct.
     pub(super) from_bit: Option<u32>,
-    /// The bit of presence that the reader has for it.
+    /// The member's presence bit in the reader's struct.
     pub(super) to_bit: Option<u32>,
-    /// What a required member is where the writer has none; the place of a default.
+    /// The index of the default for a required member that is absent in the writer's record.
     pub(super) missing: Option<usize>,
 }
 
-/// A default: its bytes, their heap, and how both get into a record.
+/// An encoded default, its heap, and the plan that copies both into a record.
 #[derive(Debug)]
 pub(super) struct Filling {
     pub(super) bytes: Vec<u8>,

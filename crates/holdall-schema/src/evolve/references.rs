@@ -1,4 +1,4 @@
-//! What headers have: references, and what leads to them.
+//! Compares what headers contain: references, and the objects and arrays that contain them.
 
 use super::change::{ChangeKind, Verdict};
 use super::diff::{Found, Local, Pair, Sites, Walk};
@@ -14,7 +14,7 @@ use holdall_collections::HashSet;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {
-    /// Compares the nodes at a place. `sites` are the nodes as they stand there.
+    /// Compares the nodes at a place. `sites` are the nodes as they are written there.
     pub(super) fn node_at(
         &mut self,
         out: &mut Found,
@@ -30,7 +30,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares two nodes; where they differ, the place in `found`.
+    /// Compares two nodes. If they differ, returns their index in `found`.
     fn nodes(&mut self, old: NodeId, new: NodeId, nodes: Sites<'s>) -> Result<Option<usize>> {
         let pair = Pair::Nodes(old, new);
         if let Some(known) = self.known.get(&pair) {
@@ -55,7 +55,7 @@ impl<'s> Walk<'s> {
                 if let Some(verdict) = bounds(*m, *n) {
                     out.push(sides(Local::new(ChangeKind::Bounds, verdict)));
                 }
-                // Where both are the record's own, its change is told of there.
+                // If both are the alignments of the records themselves, the change is reported for the record.
                 let own = (get(&self.old.types, *a)?.align, get(&self.new.types, *b)?.align);
                 if (*x, *y) != own {
                     aligns(&mut out, Some(*x), Some(*y));
@@ -159,7 +159,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares what members may be beside the properties.
+    /// Compares which members are allowed in addition to the properties.
     fn others(
         &mut self,
         out: &mut Found,
@@ -204,9 +204,9 @@ impl<'s> Walk<'s> {
         Ok(Local::new(ChangeKind::Added, verdict).new_text(show_property(self.new, property)))
     }
 
-    /// What it means that a file lacks a property which the new schema requires; nothing where defaults make it: a tensor
-    /// with one, or an object in which there is one, and all that is required is. Plain JSON, which says something about the
-    /// file, is made by none.
+    /// Returns the verdict if a file does not have a property that the new schema requires. Returns `None` if defaults
+    /// fill it: it is a tensor with a default, or an object that contains one and whose required members can all be
+    /// filled. Plain JSON is information about the file, so no default fills it.
     fn unfilled(&mut self, property: &'s Property) -> Result<Option<Verdict>> {
         self.budget.take(1)?;
         Ok(match node(self.new, property.node) {
@@ -245,14 +245,14 @@ fn name(property: &Property) -> Segment {
     Segment::Name(Arc::clone(&property.name))
 }
 
-/// The names that each side requires.
+/// The names that both schemas require.
 struct Required<'s> {
     old: HashSet<&'s str>,
     new: HashSet<&'s str>,
 }
 
 impl Required<'_> {
-    /// Whether the old side requires a name, and whether the new one does.
+    /// Returns whether the old schema requires a name, and whether the new one does.
     fn sides(&self, name: &str) -> (bool, bool) {
         (self.old.contains(name), self.new.contains(name))
     }
@@ -264,7 +264,7 @@ fn required(object: &Object) -> HashSet<&str> {
     properties.map(|p| &*p.name).chain(others).collect()
 }
 
-/// How far bounds let old numbers through.
+/// Returns the verdict if the new bounds exclude numbers that the old ones allow.
 pub(super) fn bounds(old: Len, new: Len) -> Option<Verdict> {
     let ends = |len: Len| match len {
         Len::Fixed(n) => (n, Some(n)),

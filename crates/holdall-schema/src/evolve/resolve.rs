@@ -1,4 +1,4 @@
-//! A reader's type against a writer's (8.4): decided once, for all records.
+//! Resolves a reader's type against a writer's (8.4), once for all records.
 
 use super::build::Build;
 use super::plan::{Filling, Plan, PlanId};
@@ -14,42 +14,41 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the caller knows about two schemas that they do not say themselves.
+/// The caller's decisions about two schemas that do not follow from the schemas.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ResolveOptions {
-    /// Names of converters, by the path in the reader's record.
+    /// Names of converters, by path in the reader's record.
     pub converters: BTreeMap<Path, Arc<str>>,
-    /// Where the writer's record has what the reader's has: by the reader's path, the writer's.
+    /// Renamed members: the path in the writer's record, by path in the reader's record.
     pub renames: BTreeMap<Path, Path>,
-    /// What may be asked of this process.
+    /// Limits for the work.
     pub limits: SchemaLimits,
 }
 
 impl ResolveOptions {
-    /// With a converter of that name for what the reader has at `path`; `[]` stands for each element
-    /// of an array. It is given what the writer has there, or the struct that `path` is a member of
-    /// where the writer has no such member.
+    /// Adds a converter for the member at `path` in the reader's record. `[]` means each element of an array. The
+    /// converter receives the writer's member at this path; if there is none, it receives the struct that would contain
+    /// the member.
     pub fn with_converter(mut self, path: Path, name: impl Into<Arc<str>>) -> ResolveOptions {
         self.converters.insert(path, name.into());
         self
     }
 
-    /// The member that the reader has at `reader` is the one that the writer has at `writer`, in the
-    /// same struct.
+    /// Declares that the reader's member at `reader` is the writer's member at `writer`, in the same struct.
     pub fn with_rename(mut self, reader: Path, writer: Path) -> ResolveOptions {
         self.renames.insert(reader, writer);
         self
     }
 
-    /// With these limits.
+    /// Sets the limits.
     pub fn with_limits(mut self, limits: SchemaLimits) -> ResolveOptions {
         self.limits = limits;
         self
     }
 }
 
-/// How records of a writer's type become records of a reader's. See [`resolve`].
+/// How records of a writer's type are converted to those of a reader's type: see [`resolve`].
 #[derive(Debug)]
 pub struct Resolution {
     pub(super) plans: Vec<Plan>,
@@ -64,35 +63,35 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Bytes of a record of the writer's.
+    /// Returns the size of a record of the writer in bytes.
     pub fn from_size(&self) -> usize {
         self.from_size
     }
 
-    /// Bytes of a record of the reader's.
+    /// Returns the size of a record of the reader in bytes.
     pub fn to_size(&self) -> usize {
         self.to_size
     }
 
-    /// What only the writer has, as paths of its records.
+    /// Returns the paths of members that only the writer has.
     pub fn dropped(&self) -> &[Path] {
         &self.dropped
     }
 
-    /// What is done with members that do not stay as they are, those inside others first.
+    /// Returns the steps for members that change. Steps for nested members come first.
     pub fn steps(&self) -> &[MemberStep] {
         &self.steps
     }
 
-    /// The names of the converters that are needed.
+    /// Returns the names of the required converters.
     pub fn converters(&self) -> &[Arc<str>] {
         &self.converters
     }
 
-    /// Checks that nothing of the writer's is left out.
+    /// Checks that no member of the writer is left out.
     ///
     /// # Errors
-    /// `evolve/drops-member`.
+    /// Returns `evolve/drops-member` if one is.
     pub fn keeps_all(&self) -> Result<()> {
         let Some(first) = self.dropped.first() else { return Ok(()) };
         let more = match self.dropped.len() {
@@ -103,10 +102,10 @@ impl Resolution {
     }
 }
 
-/// How records of type `from` of the schema `writer` become records of type `to` of `reader`: members
+/// Decides how records of type `from` of the schema `writer` are converted to records of type `to` of `reader`: members
 /// match by name, values of enums by string, variants by key, and numbers widen.
 ///
-/// Both schemas have numbers for their symbols: see [`Schema::bind`].
+/// In both schemas, all symbols must have numbers: see [`Schema::bind`].
 ///
 /// ```
 /// use holdall_schema::{Converters, ResolveOptions, Schema, SchemaLimits, resolve};
@@ -132,8 +131,9 @@ impl Resolution {
 /// ```
 ///
 /// # Errors
-/// `evolve/no-default`, `evolve/no-converter`; the `record/…` rules that a `default` breaks;
-/// `schema/unknown-path` for options that lead nowhere; `schema/open-shape`, `schema/too-large`.
+/// Returns `evolve/no-default` or `evolve/no-converter` if a decision is missing; an error of the `record/…` rules if a
+/// `default` is invalid; `schema/unknown-path` if an option refers to a path that does not exist; `schema/open-shape`
+/// if a symbol has no number; `schema/too-large` if the work exceeds the limit.
 pub fn resolve(
     writer: &Schema,
     from: TypeId,

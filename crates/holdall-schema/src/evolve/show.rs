@@ -1,4 +1,4 @@
-//! What a schema has somewhere, in a few words.
+//! Short descriptions of the parts of a schema.
 
 use crate::error::Shown as _;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-/// Characters after which a text is cut.
+/// Number of characters after which a text is cut.
 const MOST: usize = 60;
 
-/// A type: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`.
+/// Describes a type: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`.
 pub(super) fn ty(schema: &Schema, id: TypeId) -> String {
     let Ok(ty) = crate::extent::get(&schema.types, id) else { return String::new() };
     match &ty.kind {
@@ -28,7 +28,7 @@ pub(super) fn ty(schema: &Schema, id: TypeId) -> String {
     }
 }
 
-/// What stands at a node: as [`ty`], `Blob utf-8`, `object`, `JSON`.
+/// Describes a node: like [`ty`], or `Blob utf-8`, `object`, `JSON`.
 pub(super) fn node(schema: &Schema, node: &Node) -> String {
     match node {
         Node::Flat { tensor, .. } => self::tensor(tensor),
@@ -45,7 +45,7 @@ pub(super) fn node(schema: &Schema, node: &Node) -> String {
     }
 }
 
-/// `F32 [20, n]`; `Tensor` where any will do.
+/// Describes a tensor: `F32 [20, n]`, or `Tensor` if any is allowed.
 pub(super) fn tensor(tensor: &TensorType) -> String {
     let dims = |shape: &[Dim]| {
         let mut out = String::from("[");
@@ -70,13 +70,13 @@ pub(super) fn tensor(tensor: &TensorType) -> String {
 }
 
 impl fmt::Display for TensorType {
-    /// As the changes of a schema have it: `F32 [20, n]`.
+    /// Formats the type as in changes of a schema: `F32 [20, n]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&tensor(self))
     }
 }
 
-/// `align 4`, `align natural`.
+/// Describes an alignment: `align 4`, `align natural`.
 pub(super) fn align(align: Option<Align>) -> Option<String> {
     align.map(|a| match a {
         Align::Bytes(bytes) => format!("align {bytes}"),
@@ -84,7 +84,7 @@ pub(super) fn align(align: Option<Align>) -> Option<String> {
     })
 }
 
-/// `a, b, c`.
+/// Lists names: `a, b, c`.
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n Arc<str>>) -> String {
     let mut out = Short::default();
     for (at, name) in names.enumerate() {
@@ -96,10 +96,10 @@ pub(super) fn names<'n>(names: impl Iterator<Item = &'n Arc<str>>) -> String {
     out.text
 }
 
-/// JSON as text.
+/// Formats JSON as text.
 pub(super) fn json(value: &Value) -> String {
     let mut out = Short::default();
-    // What does not fit is left out, and not even looked at.
+    // Text that does not fit is left out and not even formatted.
     let _ = write_json(value, &mut out);
     out.text
 }
@@ -127,7 +127,7 @@ fn write_json(value: &Value, out: &mut Short) -> std::fmt::Result {
     }
 }
 
-/// A string as JSON; of a long one more than fits, so that its end is never shown.
+/// Writes a string as JSON. Of a long string, writes a little more than fits, so that its end is never shown.
 fn write_text(text: &str, out: &mut Short) -> std::fmt::Result {
     let end = text.char_indices().nth(MOST.saturating_add(1)).map_or(text.len(), |(at, _)| at);
     let mut quoted = String::new();
@@ -135,15 +135,15 @@ fn write_text(text: &str, out: &mut Short) -> std::fmt::Result {
     out.write_str(&quoted)
 }
 
-/// The text, cut where it is long.
+/// Shortens a long text.
 pub(super) fn cut(text: &str) -> String {
     let mut out = Short::default();
-    // As above.
+    // This cannot fail either.
     let _ = out.write_str(text);
     out.text
 }
 
-/// A text that ends with `…` where there was more, and takes no more then.
+/// A text of limited length that ends with `…` if it was cut.
 #[derive(Default)]
 struct Short {
     text: String,
@@ -167,7 +167,7 @@ impl std::fmt::Write for Short {
     }
 }
 
-/// A path in a message.
+/// Formats a path for a message.
 pub(super) fn path(path: &Path) -> String {
     match path.is_root() {
         true => "the record".to_owned(),

@@ -1,4 +1,4 @@
-//! Flat tensors: which element types hold all values of which, and the tensor that a `default` is (8.4.5).
+//! Dense tensors: which element types can be widened, and the tensor that a `default` describes (8.4.5).
 
 use super::widen::is_widening;
 use crate::dtype::TensorDType;
@@ -12,7 +12,7 @@ use crate::rules::{OPEN_SHAPE, SIZE_OVERFLOW, TENSOR};
 use crate::schema::Schema;
 use serde_json::{Value, json};
 
-/// The bytes that a tensor of a `default` has: a pattern, over and over.
+/// The tensor that a `default` describes: its bytes are a repeated pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filled {
@@ -20,14 +20,14 @@ pub struct Filled {
     pub dtype: TensorDType,
     /// The dimensions.
     pub shape: Vec<u64>,
-    /// The bytes that come again and again.
+    /// The bytes that are repeated.
     pub pattern: Vec<u8>,
-    /// Bytes in all.
+    /// Length of the tensor in bytes.
     pub len: u64,
 }
 
 impl Filled {
-    /// Fills `out` with the bytes from `start` on.
+    /// Fills `out` with the tensor's bytes from offset `start` on.
     pub fn read(&self, start: u64, out: &mut [u8]) {
         let Some(skip) = start.checked_rem(self.pattern.len() as u64) else { return };
         let skip = usize::try_from(skip).unwrap_or(0);
@@ -38,7 +38,7 @@ impl Filled {
 }
 
 impl TensorDType {
-    /// The kind of number that elements are, where records have one.
+    /// Returns the kind of number of the elements, if records have one.
     pub const fn scalar(self) -> Option<Scalar> {
         Some(match self {
             TensorDType::Bool => Scalar::Boolean,
@@ -61,21 +61,21 @@ impl TensorDType {
         })
     }
 
-    /// Whether every value of it is one of `to`, which is another type (8.2).
+    /// Returns `true` if every value of this type is a value of `to`, and the types differ (8.2).
     pub fn widens_to(self, to: TensorDType) -> bool {
         matches!((self.scalar(), to.scalar()), (Some(a), Some(b)) if is_widening(a, b))
     }
 }
 
 impl Scalar {
-    /// Whether every value of it is one of `to`, which is another kind (8.2).
+    /// Returns `true` if every value of this kind is a value of `to`, and the kinds differ (8.2).
     pub fn widens_to(self, to: Scalar) -> bool {
         is_widening(self, to)
     }
 }
 
 impl TensorType {
-    /// Its dimensions, where the schema has a number for each.
+    /// Returns the dimensions, if the schema gives a number for each.
     pub fn known_shape(&self) -> Option<Vec<u64>> {
         let number = |dim: &Dim| match dim {
             Dim::Known(n) => Some(*n),
@@ -84,28 +84,28 @@ impl TensorType {
         self.shape.as_ref()?.iter().map(number).collect()
     }
 
-    /// The number of its elements, where the schema has a number for each dimension, and it is below 2^64.
+    /// Returns the number of elements, if the schema gives a number for each dimension and it is below 2^64.
     pub fn known_count(&self) -> Option<u64> {
         self.known_shape()?.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))
     }
 
-    /// The tensor that a `default` is: the JSON of 3.8, or one element that all are.
+    /// Returns the tensor that a `default` describes. The default is the JSON of 3.8, or one element that is repeated.
     ///
     /// # Errors
-    /// `schema/open-shape` where dtype or shape may be any; `schema/size-overflow`, `schema/tensor`; the
-    /// `record/…` rules that the value breaks.
+    /// Returns `schema/open-shape` if the dtype or shape is not fixed; `schema/size-overflow` or `schema/tensor` if the
+    /// size is invalid; or an error of the `record/…` rules if the value is invalid.
     pub fn filled(&self, default: &Value, limits: &SchemaLimits) -> Result<Filled> {
         let (Some(dtype), Some(shape)) = (self.dtype, self.known_shape()) else {
             return Err(OPEN_SHAPE.broken("a tensor with a `default` has one dtype and one shape"));
         };
         let Some(bits) = self.known_count().and_then(|n| n.checked_mul(dtype.bits())) else {
-            return Err(SIZE_OVERFLOW.broken("a tensor of 2^64 bits or more"));
+            return Err(SIZE_OVERFLOW.broken("the tensor has 2^64 bits or more"));
         };
         if !bits.is_multiple_of(8) {
             return Err(TENSOR.broken(format!("{bits} bits of elements are not whole bytes")));
         }
         let is_each = default.get("data").is_none();
-        // Eight elements have whole bytes, whatever their type.
+        // Eight elements take whole bytes, whatever their type.
         let (shape_of_pattern, value) = match is_each {
             true => (vec![8], json!({"data": vec![default; 8]})),
             false => (shape.clone(), default.clone()),
@@ -114,11 +114,11 @@ impl TensorType {
         let in_default = |e: Error| e.within("the default");
         let schema = Schema::compile_record(&kind, limits).map_err(in_default)?;
         let Some(ty) = schema.record() else {
-            return Err(TENSOR.broken("a tensor without a type"));
+            return Err(TENSOR.broken("the tensor has no type"));
         };
         let size = schema.extent(ty)?.size;
         if size > limits.decoded_len {
-            return Err(TOO_LARGE.broken(format!("a default of {size} bytes")));
+            return Err(TOO_LARGE.broken(format!("the default takes {size} bytes")));
         }
         let mut pattern = vec![0; in_memory(size)?];
         Encoder::new(&schema, ty, limits)?

@@ -1,4 +1,4 @@
-//! What a resolution does with each member, told before it is done.
+//! The steps of a resolution: what happens to each member, known before any record is converted.
 
 use super::build::Build;
 use super::plan::PlanId;
@@ -6,35 +6,35 @@ use crate::error::Result;
 use crate::path::{Path, Segment};
 use std::sync::Arc;
 
-/// What becomes of one member, where it does not stay as it is.
+/// A change to one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemberStep {
-    /// What is done.
+    /// The kind of change.
     pub what: StepKind,
-    /// Where the writer's records have it, if they do.
+    /// The path in the writer's records, if it exists there.
     pub from: Option<Path>,
-    /// Where the reader's have it, if they do.
+    /// The path in the reader's records, if it exists there.
     pub to: Option<Path>,
-    /// What the writer has there, in short: `Int32`.
+    /// A short description of the writer's type: `Int32`.
     pub old: Option<Arc<str>>,
-    /// What the reader has there, in short.
+    /// A short description of the reader's type.
     pub new: Option<Arc<str>>,
     /// The name of the converter.
     pub by: Option<Arc<str>>,
 }
 
-/// What is done with a member, or with a tensor.
+/// The kind of change to a member or tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// It has another name.
+    /// It is renamed.
     Renamed,
-    /// It becomes one of a wider kind.
+    /// It is converted to a wider kind.
     Widened,
-    /// A converter makes it.
+    /// It is converted by a converter.
     Converted,
-    /// It is made of the `default` of the schema.
+    /// It is created from the `default` of the schema.
     Default,
     /// It is absent.
     Absent,
@@ -43,7 +43,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             StepKind::Renamed => "renamed",
@@ -56,19 +56,19 @@ impl StepKind {
     }
 }
 
-/// What one plan does that is worth telling.
+/// The steps of one plan and of the plans below it.
 #[derive(Clone, Default)]
 pub(super) struct PlanActions {
     own: Vec<Local>,
-    /// The step in the writer's record, that in the reader's, and what they lead to.
+    /// For each plan below: the path segments in the writer's and in the reader's record, and the plan.
     below: Vec<(Segment, Segment, PlanId)>,
 }
 
-/// A step, by its way from the plan that it is of.
+/// A step, with its paths relative to the plan that it belongs to.
 #[derive(Clone)]
 pub(super) struct Local {
     pub(super) what: StepKind,
-    /// `None` where that side has nothing.
+    /// `None` if this record does not have the member.
     pub(super) from: Option<LocalStep>,
     pub(super) to: Option<LocalStep>,
     pub(super) old: Option<Arc<str>>,
@@ -76,7 +76,7 @@ pub(super) struct Local {
     pub(super) by: Option<Arc<str>>,
 }
 
-/// Where a step is: at the plan itself, or in a member of it.
+/// The path of a step: the plan itself, or a member of it.
 pub(super) type LocalStep = Option<Segment>;
 
 impl Local {
@@ -106,14 +106,14 @@ impl PlanActions {
 }
 
 impl Build<'_> {
-    /// Notes that what a step leads to does something worth telling.
+    /// Records that a plan below has steps.
     pub(super) fn note(&self, told: &mut PlanActions, from: Segment, to: Segment, plan: PlanId) {
         if self.told.contains_key(&plan.0) {
             told.below.push((from, to, plan));
         }
     }
 
-    /// Everything noted leads to a step, so no more is walked than told.
+    /// Every recorded plan leads to a step, so the work is proportional to the result.
     pub(super) fn expand(
         &mut self,
         plan: PlanId,

@@ -1,4 +1,4 @@
-//! Types compared: what records are made of.
+//! Compares types, of which records consist.
 
 use super::change::{ChangeKind, Verdict};
 use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
@@ -17,7 +17,7 @@ use crate::schema::Schema;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {
-    /// Compares the types at a place. `sites` are the nodes as they stand there.
+    /// Compares the types at a place. `sites` are the nodes as they are written there.
     pub(super) fn type_at(
         &mut self,
         out: &mut Found,
@@ -30,7 +30,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// The same, without the `default` that stands there.
+    /// Compares the types at a place, without their `default`.
     fn member_at(
         &mut self,
         out: &mut Found,
@@ -45,7 +45,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares two types; where they differ, the place in `found`.
+    /// Compares two types. If they differ, returns their index in `found`.
     pub(super) fn types(
         &mut self,
         old: TypeId,
@@ -72,7 +72,7 @@ impl<'s> Walk<'s> {
                     };
                     out.push(Local::new(what, verdict).sides(from.as_str(), to.as_str()).entry());
                     seen = match (from.json_type(), what) {
-                        // An integer is the same number in every kind that holds it.
+                        // An integer is the same JSON number in every kind that represents it.
                         ("integer", ChangeKind::Widened) => Some(Seen::Asserted),
                         (_, ChangeKind::Widened) => Some(Seen::Widened),
                         _ => None,
@@ -113,7 +113,7 @@ impl<'s> Walk<'s> {
     }
 
     fn enums(&mut self, out: &mut Found, old: &Enum, new: &Enum) -> Result<()> {
-        // Values are far cheaper to look at than paths.
+        // Comparing a value is much cheaper than visiting a path.
         let len = old.values.len().saturating_add(new.values.len());
         self.budget.take(u64::try_from(len / 16).unwrap_or(u64::MAX))?;
         let missing = |from: &Enum, other: &Enum| -> Arc<[Arc<str>]> {
@@ -185,7 +185,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Whether a member of the new schema has a `default` that is a value of it.
+    /// Returns `true` if a member of the new schema has a valid `default`.
     fn has_default(&mut self, member: &Member, sites: Sites<'s>) -> Result<bool> {
         let Some(value) = &member.default else { return Ok(false) };
         self.budget.take(16)?;
@@ -240,7 +240,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Compares what tensors in records are: of one dtype and one shape, which nothing but the same stands for.
+    /// Compares tensors in records, which have one dtype and one shape. A converter is needed unless both are equal.
     fn record_tensors(&mut self, out: &mut Found, old: &TensorType, new: &TensorType) {
         let known = |t: &TensorType| {
             let is_known = |dim: &Dim| matches!(dim, Dim::Known(_));
@@ -248,15 +248,15 @@ impl<'s> Walk<'s> {
         };
         let from = out.len();
         self.tensors(out, old, new, |_, _| Verdict::Breaking);
-        // Here elements do not widen by themselves; and only once the caller gives a number for each symbol can
-        // it be told.
+        // Elements in records do not widen automatically. The result for symbols is only known when the caller gives
+        // their numbers.
         if !known(new) || old.dtype != new.dtype {
             out.iter_mut().skip(from).for_each(|entry| entry.at_least(Verdict::NeedsConverter));
         }
     }
 
-    /// Compares what may be in a tensor: any dtype and any shape hold all others. `other` says what a shape means that
-    /// does not hold the old one.
+    /// Compares which tensors are allowed: any dtype and any shape include all others. `other` is the verdict for a
+    /// shape that does not include the old one.
     pub(super) fn tensors(
         &mut self,
         out: &mut Found,
@@ -296,8 +296,8 @@ impl<'s> Walk<'s> {
         out.push(sides(Local::new(ChangeKind::Shape, verdict)));
     }
 
-    /// Whether a dimension takes all numbers that another takes. A symbol of the new schema is one
-    /// number or one symbol of the old schema everywhere.
+    /// Returns `true` if a dimension allows all numbers that another allows. A symbol of the new schema must replace
+    /// the same number or symbol of the old schema everywhere.
     fn holds(&mut self, old: &Dim, new: &Dim) -> bool {
         match (old, new) {
             (_, Dim::Any) => true,
@@ -314,7 +314,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// What another shape of a flat tensor means: of as many elements it can be asked for by name.
+/// Returns the verdict for another shape of a dense tensor: with the same number of elements, a converter can reshape
+/// it.
 pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
     match (old.known_count(), new.known_count()) {
         (Some(a), Some(b)) if a == b => Verdict::NeedsConverter,
@@ -322,7 +323,7 @@ pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
     }
 }
 
-/// How a member's presence differs: whether it was required, and whether it is.
+/// Adds the change in a member's presence. `is_required` is whether it was required, and whether it is.
 pub(super) fn presence(
     out: &mut Found,
     step: &Option<Segment>,
@@ -356,7 +357,7 @@ fn show_member(schema: &Schema, member: &Member) -> String {
     if member.presence.is_some() { format!("optional {text}") } else { text }
 }
 
-/// Whether places only go up.
+/// Returns `true` if the items are strictly ascending.
 fn rises<T: PartialOrd>(mut places: impl Iterator<Item = T>) -> bool {
     let Some(mut before) = places.next() else { return true };
     places.all(|place| {

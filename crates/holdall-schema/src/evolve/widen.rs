@@ -1,17 +1,17 @@
-//! Which numbers hold all values of which (8.2).
+//! Decides which kinds of number represent all values of which others (8.2).
 
 use crate::kinds::Scalar;
 
-/// What values a number's kind holds.
+/// The values that a kind of number represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Range {
-    /// Whole numbers of so many bits, from 0.
+    /// Whole numbers with this many bits, not negative.
     Unsigned(u32),
-    /// Whole numbers of so many bits, one of them for the sign.
+    /// Whole numbers with this many bits, one of them for the sign.
     Signed(u32),
-    /// Floats with so many bits of exponent and of fraction.
+    /// Floats with this many bits of exponent and of fraction.
     Float(u32, u32),
-    /// Two of them.
+    /// Pairs of such floats.
     Complex(u32, u32),
 }
 
@@ -37,21 +37,21 @@ const fn range(scalar: Scalar) -> Option<Range> {
     })
 }
 
-/// Whether both are numbers, so that one is at least narrower than the other, not something else.
+/// Returns `true` if both are numbers, so that a conversion between them is at worst narrowing.
 pub(crate) const fn are_numbers(a: Scalar, b: Scalar) -> bool {
     range(a).is_some() && range(b).is_some()
 }
 
-/// Whether every value of `from` is one of `to`, which is another kind.
+/// Returns `true` if every value of `from` is a value of `to`, and the kinds differ.
 pub(crate) fn is_widening(from: Scalar, to: Scalar) -> bool {
     let (Some(from), Some(to)) = (range(from), range(to)) else { return false };
     match (from, to) {
         (Range::Unsigned(a), Range::Unsigned(b) | Range::Signed(b))
         | (Range::Signed(a), Range::Signed(b)) => a < b,
         (Range::Signed(_), Range::Unsigned(_)) => false,
-        // Every exponent of a float with enough fraction reaches that far.
+        // Floats with enough bits of fraction always have enough exponents.
         (Range::Unsigned(a), Range::Float(_, fraction)) => a <= fraction.saturating_add(1),
-        // The lowest number has a bit more, but is a power of two.
+        // The lowest number has one bit more, but is a power of two.
         (Range::Signed(a), Range::Float(_, fraction)) => a <= fraction.saturating_add(2),
         (Range::Float(a, c), Range::Float(b, d)) | (Range::Complex(a, c), Range::Complex(b, d)) => {
             a <= b && c <= d && (a, c) != (b, d)

@@ -1,10 +1,10 @@
-//! Drafts of JSON Schema: what their keywords mean by 2020-12.
+//! Converts the keywords of older drafts of JSON Schema to 2020-12.
 
 use crate::error::{Result, Shown as _};
 use crate::rules::DRAFT;
 use serde_json::{Map, Value};
 
-/// A draft of JSON Schema, older ones first.
+/// A draft of JSON Schema, ordered by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
     D4,
@@ -14,7 +14,7 @@ pub(super) enum Draft {
     D2020,
 }
 
-/// Keywords that mean nothing before a draft.
+/// Keywords that have no meaning before a draft.
 const SINCE: [(&str, Draft); 13] = [
     ("const", Draft::D6),
     ("contains", Draft::D6),
@@ -44,7 +44,7 @@ impl Draft {
         }
     }
 
-    /// What `$schema` says.
+    /// Returns the value of `$schema` for this draft.
     pub(super) fn address(self) -> &'static str {
         match self {
             Draft::D4 => "http://json-schema.org/draft-04/schema#",
@@ -55,8 +55,8 @@ impl Draft {
         }
     }
 
-    /// The draft that a schema says it is of; 2020-12 where it says none, or one that is somebody's own. `None` for
-    /// what is not an object.
+    /// Returns the draft that a schema declares. The default, also for a custom meta-schema, is 2020-12. Returns `None`
+    /// if the schema is not an object.
     pub(super) fn declared_by(schema: &Value) -> Result<Option<Draft>> {
         let Some(keywords) = schema.as_object() else { return Ok(None) };
         match keywords.get("$schema").and_then(Value::as_str) {
@@ -69,13 +69,14 @@ impl Draft {
         let plain = |address: &'static str| bare(address);
         let found = Draft::ALL.into_iter().find(|d| plain(d.address()) == bare(address));
         if found.is_none() && bare(address).starts_with("json-schema.org/") {
-            let message = format!("`$schema` is `{}`, a draft that is not read", address.shown());
+            let message =
+                format!("`$schema` is `{}`, a draft that is not supported", address.shown());
             return Err(DRAFT.broken(message).within("the root"));
         }
         Ok(found)
     }
 
-    /// Checks that the keywords of a node mean by 2020-12 what they mean by this draft.
+    /// Checks that the keywords of a node have an equivalent in 2020-12.
     pub(super) fn check(self, node: &Map<String, Value>, is_root: bool) -> Result<()> {
         if let (false, Some(address)) = (is_root, node.get("$schema").and_then(Value::as_str))
             && Draft::named(address)?.is_some_and(|own| own != self)
@@ -92,7 +93,7 @@ impl Draft {
         }
         for (keyword, since) in SINCE {
             if self < since && node.contains_key(keyword) {
-                return Err(self.other(keyword, "means nothing in it"));
+                return Err(self.other(keyword, "has no meaning in that draft"));
             }
         }
         for keyword in ["$recursiveRef", "$recursiveAnchor"] {
@@ -101,23 +102,25 @@ impl Draft {
             }
         }
         if node.contains_key("unevaluatedItems") && node.contains_key("contains") {
-            return Err(self
-                .other("unevaluatedItems", "counts what `contains` found, other than in 2020-12"));
+            return Err(self.other(
+                "unevaluatedItems",
+                "treats the items that `contains` matches differently than in 2020-12",
+            ));
         }
         if self < Draft::D2019 && node.contains_key("$ref") && node.contains_key("default") {
-            return Err(self.other("default", "counts for nothing beside `$ref`"));
+            return Err(self.other("default", "is ignored next to `$ref` in that draft"));
         }
         Ok(())
     }
 
-    /// Gives a node the keywords of 2020-12.
+    /// Converts the keywords of a node to 2020-12.
     pub(super) fn change(self, node: &mut Map<String, Value>) {
         if self == Draft::D4 {
             exclusive(node, "minimum", "exclusiveMinimum");
             exclusive(node, "maximum", "exclusiveMaximum");
         }
         if self < Draft::D2020 && !node.get("items").is_some_and(Value::is_array) {
-            // It is about what comes after a list of items.
+            // It applies only to the items after a list of items.
             node.remove("additionalItems");
         }
         if self < Draft::D2019
@@ -135,18 +138,18 @@ impl Draft {
 
     #[cold]
     fn other(self, keyword: &str, why: &str) -> crate::Error {
-        let message = format!("`$schema` says draft {}, and `{keyword}` {why}", self.name());
+        let message = format!("`$schema` is draft {}, but `{keyword}` {why}", self.name());
         DRAFT.broken(message)
     }
 }
 
-/// An address without what two of the same may differ in.
+/// Returns an address without the parts in which two addresses of the same draft may differ.
 fn bare(address: &str) -> &str {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     rest.unwrap_or(address).trim_end_matches('#')
 }
 
-/// In draft 4 a boolean says whether a bound is outside.
+/// Converts the boolean of draft 4 that makes a bound exclusive.
 fn exclusive(node: &mut Map<String, Value>, bound: &str, keyword: &str) {
     let Some(Value::Bool(is_outside)) = node.get(keyword) else { return };
     let is_outside = *is_outside;

@@ -1,5 +1,5 @@
-//! Schemas in other forms than that of section 2, made into it (2.8, 2.9): older drafts of JSON Schema, tuples as
-//! lists of `items`, and references as the concept prints them, without a keyword.
+//! Converts schemas in other forms to that of section 2 (2.8, 2.9): older drafts of JSON Schema, tuples as lists of
+//! `items`, and references without a keyword, as the concept document prints them.
 
 mod draft;
 mod printed;
@@ -11,14 +11,15 @@ use printed::Names;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Levels that a schema may nest to be looked at; deeper ones are too deep for the compiler.
+/// Largest nesting depth to examine; deeper schemas are refused by the compiler.
 const DEEPEST: usize = 256;
 
-/// The schema in the form that [`Schema::compile`](crate::Schema::compile) reads: itself where it has that, else one
-/// that says the same. JSON pointers are into the schema that this gives.
+/// Returns the schema in the form that [`Schema::compile`](crate::Schema::compile) reads. A schema that already has
+/// this form is returned unchanged, others are converted to an equivalent one. JSON pointers refer to the returned
+/// schema.
 ///
 /// # Errors
-/// `schema/draft`, naming the draft and the keyword, where it means another thing by 2020-12.
+/// Returns `schema/draft`, with the draft and the keyword, if a keyword has another meaning in 2020-12.
 pub fn normal(schema: Value) -> Result<Value> {
     let Some(draft) = Draft::declared_by(&schema)? else { return Ok(schema) };
     if !is_other(&schema, draft)? {
@@ -36,7 +37,7 @@ pub fn normal(schema: Value) -> Result<Value> {
     Ok(own)
 }
 
-/// Whether anything in a schema has another form, and is of that draft.
+/// Returns `true` if any part of a schema of this draft needs to be converted.
 fn is_other(schema: &Value, draft: Draft) -> Result<bool> {
     let names = Names::in_schema(schema);
     let mut is_other = draft < Draft::D2020 || schema.get("definitions").is_some();
@@ -61,11 +62,11 @@ fn is_other(schema: &Value, draft: Draft) -> Result<bool> {
     Ok(is_other)
 }
 
-/// Changes a node, and all below it.
+/// Converts a node and everything below it.
 fn change(node: &mut Value, draft: Draft, names: &Names<'_>, joined: &Joined) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     if let Some((kind, value)) = names.kind_of(keywords) {
-        // The kind says what it is made of.
+        // The kind replaces these keywords.
         let said = ["type", "properties", "required", "additionalProperties"];
         keywords.retain(|keyword, _| !said.contains(&keyword.as_str()));
         keywords.insert(kind.to_owned(), value);
@@ -91,7 +92,7 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>, joined: &Joined) ->
     Ok(())
 }
 
-/// Returns `true` if a node of the schema has a list of items, one for each place.
+/// Returns `true` if any node of the schema has a list of items, one for each position.
 pub(crate) fn has_tuples(schema: &Value) -> bool {
     let mut open = vec![schema];
     while let Some(node) = open.pop() {
@@ -106,17 +107,18 @@ pub(crate) fn has_tuples(schema: &Value) -> bool {
     false
 }
 
-/// Whether a node has a list of items, one for each place, as drafts before 2020-12 write tuples.
+/// Returns `true` if a node has a list of items, one for each position, which is how drafts before 2020-12 write
+/// tuples.
 fn is_tuple(node: &Map<String, Value>) -> bool {
     let is_plain =
         !node.contains_key("prefixItems") && !node.keys().any(|k| k.starts_with("TypeDef:"));
     is_plain && node.get("items").is_some_and(Value::is_array)
 }
 
-/// The patterns of any name, as versions of TypeBox write it.
+/// The patterns that match any name, as versions of TypeBox write them.
 const ANY_NAME: [&str; 2] = ["^(.*)$", "^.*$"];
 
-/// Whether a node is a map: members of any name, written as one pattern.
+/// Returns `true` if a node is a map: members of any name, written as one pattern.
 fn is_map(node: &Map<String, Value>) -> bool {
     let patterns = node.get("patternProperties").and_then(Value::as_object);
     let has = |k: &str| node.contains_key(k);
@@ -124,7 +126,7 @@ fn is_map(node: &Map<String, Value>) -> bool {
         && !(has("properties") || has("additionalProperties"))
 }
 
-/// `items: [A, B]`, `additionalItems: C` is `prefixItems: [A, B]`, `items: C`.
+/// Converts `items: [A, B]`, `additionalItems: C` to `prefixItems: [A, B]`, `items: C`.
 fn tuple(node: &mut Map<String, Value>) {
     let Some(places) = node.remove("items") else { return };
     if places.as_array().is_some_and(|places| !places.is_empty()) {
@@ -135,7 +137,7 @@ fn tuple(node: &mut Map<String, Value>) {
     }
 }
 
-/// The names that `definitions` have once they are among `$defs`, where these have the same ones.
+/// The new names of `definitions` that are moved to `$defs`, for those whose name is already in use there.
 struct Joined(BTreeMap<String, String>);
 
 impl Joined {
@@ -147,7 +149,7 @@ impl Joined {
         let mut joined: BTreeMap<String, String> = BTreeMap::new();
         let is_taken = |name: &String| defs.contains_key(name) || definitions.contains_key(name);
         for name in definitions.keys().filter(|name| defs.contains_key(*name)) {
-            // Two definitions never get the same name: what stands before the last `#` is that of each.
+            // Two definitions never get the same name, because the text before the last `#` is the name of each.
             let mut others = (2u64..).map(|number| format!("{name}#{number}"));
             let other = others.find(|other| !is_taken(other)).unwrap_or_default();
             joined.insert(name.clone(), other);
@@ -155,12 +157,12 @@ impl Joined {
         Joined(joined)
     }
 
-    /// The name of a definition among `$defs`.
+    /// Returns the name in `$defs` of a definition.
     fn name(&self, name: String) -> String {
         self.0.get(&name).cloned().unwrap_or(name)
     }
 
-    /// The `$ref` to a definition; `end` is what followed `#/definitions/`.
+    /// Returns the `$ref` to a definition. `end` is the text after `#/definitions/`.
     fn reference(&self, end: &str) -> String {
         match decode_name(end).and_then(|name| self.0.get(&name)) {
             Some(name) => reference(name),
@@ -169,11 +171,11 @@ impl Joined {
     }
 }
 
-/// `definitions` are `$defs`.
+/// Moves `definitions` to `$defs`.
 fn join_definitions(root: &mut Map<String, Value>, joined: &Joined) {
     let Some(Value::Object(definitions)) = root.remove("definitions") else { return };
     let defs = root.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
-    // `$defs` that is not an object is refused where schemas are compiled.
+    // Compiling refuses `$defs` that is not an object.
     let Some(defs) = defs.as_object_mut() else { return };
     defs.extend(definitions.into_iter().map(|(name, own)| (joined.name(name), own)));
 }

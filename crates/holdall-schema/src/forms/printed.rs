@@ -1,4 +1,4 @@
-//! References as the concept prints them: plain objects with the fields that a header has.
+//! Recognizes references as the concept document prints them: plain objects with the fields of a header's references.
 
 use crate::dtype::TensorDType;
 use crate::refs::{decode_name, def_name};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 type Keywords = Map<String, Value>;
 
-/// Keywords that say nothing of the values.
+/// Keywords that do not constrain values.
 const NOTES: [&str; 9] = [
     "$id",
     "$schema",
@@ -19,7 +19,7 @@ const NOTES: [&str; 9] = [
     "deprecated",
 ];
 
-/// The `$defs` of a schema, in which parts of references may stand.
+/// The `$defs` of a schema, which parts of references may refer to.
 pub(super) struct Names<'v> {
     defs: Option<&'v Keywords>,
     definitions: Option<&'v Keywords>,
@@ -31,7 +31,7 @@ impl<'v> Names<'v> {
         Names { defs: named("$defs"), definitions: named("definitions") }
     }
 
-    /// The kind of a node that is a reference without a keyword: that keyword and its value.
+    /// Returns the kind of a node that is a reference without a keyword: the keyword and its value.
     pub(super) fn kind_of(&self, node: &Keywords) -> Option<(&'static str, Value)> {
         if node.contains_key("$ref") || node.keys().any(|k| k.starts_with("TypeDef:")) {
             return None;
@@ -42,7 +42,7 @@ impl<'v> Names<'v> {
         self.is_blob(node).then(|| ("TypeDef:Blob", json!({"content": "bytes"})))
     }
 
-    /// The value of `TypeDef:Tensor` for an object of `dtype`, `shape` and `data_offsets`.
+    /// Returns the value of `TypeDef:Tensor` for an object of `dtype`, `shape` and `data_offsets`.
     fn tensor(&self, node: &Keywords) -> Option<Value> {
         let [dtype, shape, offsets] = self.fields(node, ["dtype", "shape", "data_offsets"])?;
         if !is_array(offsets) || self.items(offsets).is_some_and(|items| !is_number(items)) {
@@ -51,7 +51,7 @@ impl<'v> Names<'v> {
         Some(json!({"dtype": dtype_of(dtype)?, "shape": self.shape(shape)?}))
     }
 
-    /// Whether it is an object of `entries` and `blob_data`.
+    /// Returns `true` if the node is an object of `entries` and `blob_data`.
     fn is_blob(&self, node: &Keywords) -> bool {
         let is = || {
             let [entries, heap] = self.fields(node, ["entries", "blob_data"])?;
@@ -63,7 +63,8 @@ impl<'v> Names<'v> {
         is().unwrap_or(false)
     }
 
-    /// The schemas of the members of an object that has these, requires them and says no more.
+    /// Returns the schemas of the members of an object that has exactly these members, all required, and no other
+    /// constraints.
     fn fields<'n, const N: usize>(
         &self,
         node: &'n Keywords,
@@ -89,7 +90,7 @@ impl<'v> Names<'v> {
         all.try_into().ok()
     }
 
-    /// The keywords of a schema, of what its `$ref` leads to where it has one.
+    /// Returns the keywords of a schema, or those of the target of its `$ref`.
     fn target<'n>(&self, schema: &'n Value) -> Option<&'n Keywords>
     where
         'v: 'n,
@@ -106,7 +107,7 @@ impl<'v> Names<'v> {
         None
     }
 
-    /// What all elements of an array are, where one schema says it.
+    /// Returns the schema of all elements of an array, if one schema applies to all.
     fn items<'n>(&self, node: &'n Keywords) -> Option<&'n Keywords>
     where
         'v: 'n,
@@ -114,7 +115,7 @@ impl<'v> Names<'v> {
         self.target(node.get("items")?)
     }
 
-    /// The dimensions of `shape`; `null` for any.
+    /// Returns the dimensions of `shape`, or `null` if any shape is allowed.
     fn shape(&self, node: &Keywords) -> Option<Value> {
         if !is_array(node) {
             return None;
@@ -149,7 +150,7 @@ impl<'v> Names<'v> {
     }
 }
 
-/// The dtypes that a schema lets through: a name, a list of several, `null` for any.
+/// Returns the dtypes that a schema allows: a name, a list of several, or `null` for any.
 fn dtype_of(node: &Keywords) -> Option<Value> {
     let mut names = Vec::new();
     let among = [node.get("const"), node.get("enum"), node.get("anyOf")].into_iter().flatten();
@@ -168,7 +169,7 @@ fn dtype_of(node: &Keywords) -> Option<Value> {
         [name] => TensorDType::from_name(name).map(|_| name.into()),
         [] => Some(Value::Null),
         _ => {
-            // Those that no file has say nothing.
+            // Names that are not known dtypes occur in no file.
             let known: Vec<&str> =
                 names.iter().copied().filter(|n| TensorDType::from_name(n).is_some()).collect();
             (!known.is_empty()).then(|| known.into())
@@ -176,7 +177,7 @@ fn dtype_of(node: &Keywords) -> Option<Value> {
     }
 }
 
-/// Dtypes, and dimensions, that a reference may list: many nodes may lead to one list.
+/// Largest number of dtypes or dimensions that a reference may list, because many nodes may refer to one list.
 const LONGEST: usize = 256;
 
 fn short(list: &[Value]) -> Option<&[Value]> {

@@ -1,7 +1,8 @@
-//! A schema made from records: what was seen at each place of them, and the kinds that hold it.
+//! Infers a schema from records: tracks the values at each path, and chooses the kinds that can represent them.
 //!
-//! Integers become Int64 (Uint64 where they pass it), other numbers Float64, text String, arrays of numbers
-//! that always have one length fixed ones, and members that are missing or null anywhere optional.
+//! Integers become Int64 (Uint64 if they exceed its range), other numbers Float64, and text String. Arrays of numbers
+//! that always have the same length become fixed arrays. Members that are missing or null in any record become
+//! optional.
 
 mod shape;
 mod write;
@@ -15,48 +16,49 @@ crate::error::rules! {
     /// Every rule of this module.
     pub static RULES;
 
-    /// Records that no one schema describes.
+    /// Records that no single schema describes.
     pub MIXED: Unsupported "infer/mixed"
         "The values at one path have the same type in all records that a schema is inferred from."
-        hint "let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` \
+        hint "use one type in all records, or write the schema by hand: a `TypeDef:Record` \
               holds any JSON object";
 }
 
-/// How much a schema made from records says.
+/// Options for inferring a schema.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct InferOptions {
-    /// Which kinds numbers and text get.
+    /// The kinds for numbers and text.
     pub width: Width,
-    /// Text of at most so many different values becomes an enum; 0 for no enums.
+    /// Text with at most this number of distinct values becomes an enum; 0 disables enums.
     pub enums: usize,
-    /// Members whose text names a file, with the bytes that are meant: they become Bytes.
+    /// Members whose text names a file that contains the actual bytes: they become Bytes.
     pub file_members: Vec<Path>,
 }
 
-/// Which kinds numbers and text get.
+/// The kinds for numbers and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Width {
-    /// Numbers of 64 bits, and text as text: later records may hold more than those that were seen.
+    /// 64-bit numbers, and String for all text: later records may contain values that were not seen.
     #[default]
     Wide,
-    /// The narrowest numbers that hold every value seen, and times where text is in their one form.
+    /// The narrowest numbers that represent every value seen, and Timestamp for text that is always a time in its
+    /// canonical form.
     Tight,
 }
 
 impl InferOptions {
-    /// Wide kinds, and no enums.
+    /// Returns the default options: wide kinds, no enums.
     pub fn new() -> InferOptions {
         InferOptions::default()
     }
 
-    /// Which kinds numbers and text get.
+    /// Sets the kinds for numbers and text.
     pub fn with_width(mut self, width: Width) -> InferOptions {
         self.width = width;
         self
     }
 
-    /// Makes text of at most `most` different values an enum.
+    /// Makes text with at most `most` distinct values an enum.
     pub fn with_enums(mut self, most: usize) -> InferOptions {
         self.enums = most;
         self
@@ -69,7 +71,7 @@ impl InferOptions {
     }
 }
 
-/// What was seen of records so far.
+/// Infers a schema from the records that it has seen.
 ///
 /// ```
 /// use holdall_schema::{InferOptions, Inference};
@@ -89,29 +91,29 @@ pub struct Inference {
 }
 
 impl Inference {
-    /// Nothing seen yet. JSON of records may nest `depth` deep.
+    /// Creates an inference that has seen no records. JSON may be nested `depth` deep.
     pub fn new(options: &InferOptions, depth: usize) -> Inference {
         Inference { options: options.clone(), depth, shape: Shape::default() }
     }
 
-    /// Takes the JSON text of a record, and the number of its line, from 1, for errors.
+    /// Adds the JSON text of a record, and the number of its line, counted from 1, for errors.
     ///
     /// # Errors
-    /// The `json/…` rules; `record/type` for `null` in an array.
+    /// Returns an error of the `json/…` rules; `record/type` for `null` in an array.
     pub fn text(&mut self, json: &[u8], line: u64) -> Result<()> {
         self.shape.see(json, self.depth, line, &self.options)
     }
 
-    /// Takes the columns of the table that the records are rows of: members come in their order, an array has as many
-    /// elements as it has columns, and a column of values of several types is one of text.
+    /// Adds the columns of the table that contains the records. Members are in the order of their columns, an array has
+    /// as many elements as it has columns, and a column with values of several types becomes text.
     pub fn columns(&mut self, columns: &[Path]) {
         self.shape.columns(columns);
     }
 
-    /// The schema of a record that looks like those that were seen.
+    /// Returns a schema of the records that were added.
     ///
     /// # Errors
-    /// [`MIXED`].
+    /// Returns [`MIXED`] if the values at one path have different types.
     pub fn schema(&self) -> Result<Value> {
         write::schema(&self.shape, &self.options)
     }

@@ -1,4 +1,4 @@
-//! What was seen at each place of many records.
+//! Tracks the values at each path of many records.
 
 use super::{InferOptions, Width};
 use crate::error::Result;
@@ -11,13 +11,13 @@ use holdall_collections::HashMap;
 use holdall_json::{Reader, Token};
 use std::collections::BTreeSet;
 
-/// Above so many members an object is one whose keys are data.
+/// An object with more members than this is treated as one whose keys are data.
 pub(super) const MOST_MEMBERS: usize = 1000;
 
-/// What was seen at one place.
+/// The values seen at one path.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// Values that were not null.
+    /// Number of values that were not null.
     pub(super) values: u64,
     pub(super) bools: Seen,
     pub(super) integers: Seen,
@@ -25,32 +25,32 @@ pub(super) struct Shape {
     pub(super) texts: Seen,
     pub(super) arrays: Seen,
     pub(super) objects: Seen,
-    /// The least and the greatest integer.
+    /// The smallest and the largest integer.
     pub(super) least: i128,
     pub(super) greatest: i128,
-    /// Whether a float is one that 32 bits do not hold.
+    /// Whether any float cannot be represented in 32 bits.
     pub(super) is_wide: bool,
-    /// Different texts, as long as there are few.
+    /// The distinct texts, as long as there are few.
     pub(super) different: BTreeSet<String>,
     pub(super) is_various: bool,
-    /// Whether a text is not a time in its one form.
+    /// Whether any text is not a time in its canonical form.
     pub(super) is_no_time: bool,
-    /// The lengths of arrays.
+    /// The lengths of the shortest and the longest array.
     pub(super) shortest: u64,
     pub(super) longest: u64,
     pub(super) items: Option<Box<Shape>>,
-    /// How many elements have columns of a table.
+    /// The number of elements that have columns of a table.
     pub(super) columns: Option<u64>,
-    /// Whether it is the cells of a column.
+    /// Whether these are the cells of a column.
     pub(super) is_cell: bool,
-    /// The first column that it, or a part of it, is in.
+    /// The index of the first column that belongs to it or a part of it.
     rank: Option<usize>,
     /// Members in the order in which they were first seen.
     pub(super) members: Vec<(String, Shape)>,
     places: HashMap<String, usize>,
 }
 
-/// How often, and the line of the first.
+/// How often a type of value was seen, and the line of the first one.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) count: u64,
@@ -67,7 +67,7 @@ impl Seen {
 }
 
 impl Shape {
-    /// Takes one record.
+    /// Adds one record.
     pub(super) fn see(
         &mut self,
         text: &[u8],
@@ -81,8 +81,8 @@ impl Shape {
         reader.end()
     }
 
-    /// Takes the columns of a table: members come in their order, those without a value too, and an array has as
-    /// many elements as there are columns for.
+    /// Adds the columns of a table: members are in their order, even those without a value, and an array has as many
+    /// elements as there are columns for it.
     pub(super) fn columns(&mut self, columns: &[Path]) {
         for (at, path) in columns.iter().enumerate() {
             let mut shape = &mut *self;
@@ -115,7 +115,7 @@ impl Shape {
         self.members.get_mut(place).map(|(_, member)| member)
     }
 
-    /// The depth of the columns' paths, and of JSON, bounds the recursion.
+    /// The recursion is bounded by the depth of the columns' paths and of JSON.
     fn sort(&mut self) {
         self.members.sort_by_key(|(_, member)| member.rank);
         self.places.clear();
@@ -131,7 +131,7 @@ struct See<'w> {
 }
 
 impl See<'_> {
-    /// Takes a value; the reader bounds the recursion.
+    /// Adds a value. The recursion is bounded by the reader.
     fn value(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
         let token = reader.peek()?;
         if token == Token::Null {
@@ -173,7 +173,7 @@ impl See<'_> {
         shape.least = shape.least.min(n);
         shape.greatest = shape.greatest.max(n);
         shape.integers.add(self.line);
-        // It may be one of numbers with fractions.
+        // The integer may turn out to belong to numbers with fractions.
         if self.wants.width == Width::Tight && !shape.is_wide {
             shape.is_wide = n.to_string() != format!("{:.0}", n as f32);
         }
@@ -184,7 +184,7 @@ impl See<'_> {
         if self.wants.width == Width::Tight && !shape.is_wide {
             let wide = text.parse::<f64>().unwrap_or(f64::INFINITY);
             let narrow = text.parse::<f32>().unwrap_or(f32::INFINITY);
-            // The digits that say which of 32 bits it is say the same number.
+            // Checks whether the shortest decimal of the 32-bit float is the same number.
             let back = narrow.to_string().parse::<f64>().unwrap_or(f64::NAN);
             shape.is_wide = back != wide;
         }
@@ -213,7 +213,7 @@ impl See<'_> {
         while reader.next_item()? {
             len = len.saturating_add(1);
             if reader.peek()? == Token::Null {
-                return Err(TYPE.broken("an array contains `null`, which no kind holds"));
+                return Err(TYPE.broken("an array contains `null`, which no kind can represent"));
             }
             self.value(reader, &mut items)?;
         }
@@ -267,7 +267,7 @@ impl See<'_> {
         Ok(())
     }
 
-    /// Takes `{"$float": "nan"}`, where it is that.
+    /// Returns `true` if the next object is `{"$float": "nan"}` or similar.
     fn is_float(&mut self, ahead: &mut Reader<'_>) -> Result<bool> {
         ahead.begin_object()?;
         if ahead.next_key(&mut self.scratch)? != Some("$float") || ahead.peek()? != Token::String {
@@ -278,7 +278,7 @@ impl See<'_> {
     }
 }
 
-/// Whether a text is a time in the one form that comes back from its bytes.
+/// Returns `true` if a text is a time in the canonical form, which encoding and decoding preserve.
 fn is_time(text: &str) -> bool {
     if !(20..=30).contains(&text.len()) || !text.ends_with('Z') {
         return false;

@@ -1,4 +1,4 @@
-//! From what was seen to a schema.
+//! Writes the schema for the values that were seen.
 
 use super::shape::{MOST_MEMBERS, Seen, Shape};
 use super::{InferOptions, MIXED, Width};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::path::{Path, Segment};
 use serde_json::{Map, Value, json};
 
-/// The schema of records that look like this.
+/// Returns the schema of records with these values.
 pub(super) fn schema(shape: &Shape, wants: &InferOptions) -> Result<Value> {
     Write { wants }.shape(shape, &Path::root())
 }
@@ -23,7 +23,7 @@ impl Write<'_> {
             );
         }
         match self.kind(shape, path) {
-            // Every cell is text, whatever else it looks like.
+            // Every cell is text, so text always fits.
             Err(e) if shape.is_cell && e.code() == MIXED.code => {
                 Ok(json!({"type": "string", "TypeDef:String": true}))
             }
@@ -57,7 +57,7 @@ impl Write<'_> {
         if shape.objects.count > 0 || !shape.members.is_empty() {
             return self.object(shape, path);
         }
-        // Text, or nothing but null and empty arrays: nothing says what would be there.
+        // Text, or only null and empty arrays, for which any kind fits.
         Ok(self.text(shape))
     }
 
@@ -65,7 +65,7 @@ impl Write<'_> {
         let fits = |least: i128, most: i128| shape.least >= least && shape.greatest <= most;
         let kind = if shape.floats.count > 0 {
             let is_narrow = self.wants.width == Width::Tight && !shape.is_wide;
-            // Integers up to 2^24 are floats of 32 bits.
+            // Integers up to 2^24 are exact as 32-bit floats.
             let has_small = shape.integers.count == 0 || fits(-(1 << 24), 1 << 24);
             if is_narrow && has_small { "Float32" } else { "Float64" }
         } else if self.wants.width == Width::Wide {
@@ -111,10 +111,10 @@ impl Write<'_> {
         let items = shape.items.as_deref().unwrap_or(&empty);
         let schema = self.shape(items, &path.then(Segment::Each))?;
         let mut array = json!({"type": "array", "items": schema, "TypeDef:Array": true});
-        // One array says nothing about the length of others; text and objects come in lists.
+        // A single array is not enough to conclude a fixed length. Arrays of text and objects are never fixed.
         let is_fixed = shape.shortest == shape.longest && shape.shortest > 0;
         let is_fixed = is_fixed && shape.arrays.count > 1 && is_numeric(items);
-        // Each column is for one element.
+        // In a table, each column is one element.
         let len = shape.columns.or(is_fixed.then_some(shape.shortest));
         if let (Some(len), Some(keywords)) = (len, array.as_object_mut()) {
             keywords.insert("minItems".to_owned(), len.into());
@@ -135,7 +135,7 @@ impl Write<'_> {
             let path = path.then(Segment::Name(name.as_str().into()));
             properties.insert(name.clone(), self.shape(member, &path)?);
             names.push(name.as_str());
-            // A key that comes twice in an object is refused when records are encoded.
+            // An object with a duplicate key is refused when it is encoded.
             if member.values >= shape.objects.count {
                 required.push(name.as_str());
             }
@@ -153,7 +153,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether nothing but numbers and booleans was seen, in arrays too.
+/// Returns `true` if only numbers and booleans were seen, including in arrays.
 fn is_numeric(shape: &Shape) -> bool {
     let nests = shape.items.as_deref().is_none_or(is_numeric);
     shape.values > 0 && shape.texts.count == 0 && shape.objects.count == 0 && nests

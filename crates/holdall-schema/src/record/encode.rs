@@ -1,4 +1,4 @@
-//! JSON to bytes.
+//! Converts JSON to the bytes of records.
 
 use super::fail::{Fail, Outcome};
 use super::input::{Input, ValueInput};
@@ -18,8 +18,7 @@ use data_encoding::BASE64 as STANDARD;
 use holdall_json::{DUPLICATE_KEY, Reader, Token};
 use serde_json::Value;
 
-/// Writes values of one type as records. Keeps what it needs in between, so that a long run of
-/// records allocates next to nothing.
+/// Encodes values of one type as records. Reuses its memory, so that encoding many records allocates almost nothing.
 #[derive(Debug)]
 pub struct Encoder<'s> {
     schema: &'s Schema,
@@ -30,48 +29,48 @@ pub struct Encoder<'s> {
     tools: Tools,
 }
 
-/// What becomes of members that a struct does not have.
+/// How to treat members that a struct does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unknown {
-    /// They break `record/unknown-member`.
+    /// They are an error: `record/unknown-member`.
     #[default]
     Refuse,
-    /// They are passed over.
+    /// They are skipped.
     Ignore,
 }
 
-/// What `null` is where an optional member stands.
+/// The meaning of `null` for an optional member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Null {
-    /// A value, which no kind has.
+    /// A value, which is invalid for every kind.
     #[default]
     Value,
-    /// The same as nothing.
+    /// The member is absent.
     Absent,
 }
 
-/// What is taken beyond what section 5.2 says.
+/// What is accepted in addition to section 5.2.
 #[derive(Debug, Clone, Copy)]
 struct Lenience {
     unknown: Unknown,
     null: Null,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Tools {
-    /// Keys and strings with escapes.
+    /// For keys and strings with escapes.
     text: String,
-    /// Elements of variable arrays before their number is known.
+    /// For elements of variable arrays before their number is known.
     spare: Vec<Vec<u8>>,
 }
 
 impl<'s> Encoder<'s> {
-    /// An encoder of values of that type.
+    /// Creates an encoder of values of this type.
     ///
     /// # Errors
-    /// `schema/open-shape` where a symbol has no number; `schema/size-overflow` where a record does not
-    /// fit this machine's memory.
+    /// Returns `schema/open-shape` if a symbol has no number, `schema/size-overflow` if a record does not fit in this
+    /// machine's memory.
     pub fn new(schema: &'s Schema, ty: TypeId, limits: &SchemaLimits) -> Result<Encoder<'s>> {
         let size = crate::extent::in_memory(schema.extent(ty)?.size)?;
         Ok(Encoder {
@@ -84,38 +83,39 @@ impl<'s> Encoder<'s> {
         })
     }
 
-    /// The same, with members that structs do not have taken in this way.
+    /// Sets how to treat members that structs do not have.
     pub fn with_unknown(mut self, unknown: Unknown) -> Encoder<'s> {
         self.lenience.unknown = unknown;
         self
     }
 
-    /// The same, with `null` for an optional member taken in this way.
+    /// Sets the meaning of `null` for an optional member.
     pub fn with_null(mut self, null: Null) -> Encoder<'s> {
         self.lenience.null = null;
         self
     }
 
-    /// Bytes of one record.
+    /// Returns the size of a record in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Writes the value of JSON text as the bytes of a record; what entries point at goes to the heap.
+    /// Encodes JSON text into `record`. The data of entries is appended to the heap.
     ///
     /// # Errors
-    /// The `json/…` rules, those of section 5.2, `record/length` where `record` is not as long as one,
-    /// and those of the heap. What was written until then stays.
+    /// Returns an error of the `json/…` rules or of those in section 5.2; `record/length` if `record` does not have the
+    /// size of a record; and the errors of the heap. After an error, `record` and the heap may contain part of the
+    /// value.
     pub fn text(&mut self, json: &[u8], record: &mut [u8], heap: &mut impl Heap) -> Result<()> {
         let mut reader = Reader::new(json, 0, self.max_depth)?;
         self.input(&mut reader, record, heap)?;
         reader.end()
     }
 
-    /// Writes a value as the bytes of a record; what entries point at goes to the heap.
+    /// Encodes a JSON value into `record`. The data of entries is appended to the heap.
     ///
     /// # Errors
-    /// As [`Encoder::text`], but for `json/…`.
+    /// Returns the errors of [`Encoder::text`], except for `json/…`.
     pub fn value(&mut self, json: &Value, record: &mut [u8], heap: &mut impl Heap) -> Result<()> {
         self.input(&mut ValueInput::new(json), record, heap)
     }
@@ -127,7 +127,8 @@ impl<'s> Encoder<'s> {
         heap: &mut H,
     ) -> Result<()> {
         if record.len() != self.size {
-            let message = format!("{} bytes for a record of {}", record.len(), self.size);
+            let message =
+                format!("found {} bytes for a record of {} bytes", record.len(), self.size);
             return Err(LENGTH.broken(message));
         }
         record.fill(0);
@@ -151,7 +152,7 @@ struct Run<'r, H> {
 }
 
 impl<H: Heap> Run<'_, H> {
-    /// Takes one value of a type. `out` is all zero, and as long as it is.
+    /// Encodes one value of a type. `out` is all zero and has the size of the type.
     fn value<I: Input>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
         let schema = self.schema;
         match &get(&schema.types, ty)?.kind {
@@ -187,7 +188,7 @@ impl<H: Heap> Run<'_, H> {
         Ok(())
     }
 
-    /// Takes an object as a struct; `skip` is the discriminator of a union around it.
+    /// Encodes an object as a struct. `skip` is the discriminator of the union that contains it.
     fn fields<I: Input>(
         &mut self,
         input: &mut I,
@@ -200,7 +201,7 @@ impl<H: Heap> Run<'_, H> {
         let mut discriminators = 0u32;
         let mut last = None;
         while let Some(key) = input.next_key(&mut self.tools.text)? {
-            // Most writers keep to the order of the schema, or to that of the names.
+            // Most writers use the order of the schema or that of the names, so these are tried first.
             let is_it = |place: &usize| fields.members.get(*place).is_some_and(|m| *m.name == *key);
             let by_place = last.map_or(0, |last: usize| last.saturating_add(1));
             let place = Some(by_place)
@@ -220,7 +221,7 @@ impl<H: Heap> Run<'_, H> {
                     input.skip()?;
                     continue;
                 }
-                let message = format!("there is no member `{}`", key.shown());
+                let message = format!("unknown member `{}`", key.shown());
                 return Err(UNKNOWN_MEMBER.broken(message).into());
             };
             if !seen.insert(place) {
@@ -261,14 +262,14 @@ impl<H: Heap> Run<'_, H> {
         })
     }
 
-    /// The defaults of required members that were not there.
+    /// Encodes the defaults of required members that were absent.
     fn missing(&mut self, fields: &Struct, seen: &Seen, out: &mut [u8]) -> Outcome<()> {
         for (place, member) in fields.members.iter().enumerate() {
             if seen.contains(place) || member.presence.is_some() {
                 continue;
             }
             let Some(default) = &member.default else {
-                let message = format!("there is no `{}`", member.name.shown());
+                let message = format!("missing member `{}`", member.name.shown());
                 return Err(MISSING_MEMBER.broken(message).into());
             };
             self.member(&mut ValueInput::new(default), fields, place, out)?;
@@ -296,7 +297,7 @@ impl<H: Heap> Run<'_, H> {
         loop {
             match ahead.next_key(text)? {
                 None => {
-                    let message = format!("there is no `{}`", name.shown());
+                    let message = format!("missing member `{}`", name.shown());
                     return Err(UNION_KEY.broken(message));
                 }
                 Some(key) if key == name => break,
@@ -304,12 +305,12 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         if ahead.peek()? != Token::String {
-            let message = format!("`{}` is not a string", name.shown());
+            let message = format!("the discriminator `{}` is not a string", name.shown());
             return Err(UNION_KEY.broken(message));
         }
         let key = ahead.string(text)?;
         union.tag(key).ok_or_else(|| {
-            let message = format!("`{}` is not a variant", key.shown());
+            let message = format!("unknown variant `{}`", key.shown());
             UNION_KEY.broken(message)
         })
     }
@@ -333,7 +334,8 @@ impl<H: Heap> Run<'_, H> {
         let mut at = 0usize;
         match array.len {
             Len::Fixed(len) => {
-                let wrong = |found: &str| COUNT.broken(format!("{found} elements, not {len}"));
+                let wrong =
+                    |found: &str| COUNT.broken(format!("expected {len} elements, found {found}"));
                 while input.next_item()? {
                     let start = at.saturating_mul(stride);
                     let end = start.saturating_add(size);
@@ -373,7 +375,7 @@ impl<H: Heap> Run<'_, H> {
     ) -> Outcome<()> {
         expect(input, Token::Object, "a tensor")?;
         let Some(dtype) = tensor.dtype else {
-            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+            return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         input.begin_object()?;
         let (mut has_dtype, mut has_shape, mut has_data) = (false, false, false);
@@ -383,7 +385,7 @@ impl<H: Heap> Run<'_, H> {
                 "shape" => &mut has_shape,
                 "data" => &mut has_data,
                 _ => {
-                    let message = format!("a tensor has no member `{}`", key.shown());
+                    let message = format!("unknown member `{}` of a tensor", key.shown());
                     return Err(UNKNOWN_MEMBER.broken(message).into());
                 }
             };
@@ -396,7 +398,7 @@ impl<H: Heap> Run<'_, H> {
                     let found = input.string(&mut self.tools.text)?;
                     if found != dtype.as_str() {
                         let found = found.shown();
-                        let message = format!("the dtype is `{found}`, the kind's is {dtype}");
+                        let message = format!("expected the dtype {dtype}, found `{found}`");
                         return Err(TYPE.broken(message).into());
                     }
                 }
@@ -405,7 +407,7 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         if !has_data {
-            return Err(MISSING_MEMBER.broken("there is no `data` of a tensor").into());
+            return Err(MISSING_MEMBER.broken("missing member `data` of a tensor").into());
         }
         Ok(())
     }
@@ -424,7 +426,8 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         if found != wanted {
-            let message = format!("the shape starts {found:?}, the kind's is {wanted:?}");
+            let message =
+                format!("expected the shape {wanted:?}, found one that starts with {found:?}");
             return Err(TYPE.broken(message).into());
         }
         Ok(())
@@ -439,7 +442,7 @@ impl<H: Heap> Run<'_, H> {
     ) -> Outcome<()> {
         let bits = width64(bits);
         let len = out.len().saturating_mul(8).checked_div(bits).unwrap_or(0);
-        let wrong = |found: &str| COUNT.broken(format!("{found} elements, not {len}"));
+        let wrong = |found: &str| COUNT.broken(format!("expected {len} elements, found {found}"));
         expect(input, Token::Array, "the elements of a tensor")?;
         input.begin_array()?;
         let text = &mut self.tools.text;
@@ -472,20 +475,22 @@ impl<H: Heap> Run<'_, H> {
         if at == len { Ok(()) } else { Err(wrong(&at.to_string()).into()) }
     }
 
-    /// The bytes of a part.
+    /// Returns the bytes of a part of the value.
     #[inline]
     fn slot<'o>(&self, start: Option<u64>, ty: TypeId, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
         let size = get(&self.schema.types, ty)?.size;
         let (Some(start), Some(size)) = (start, size) else {
-            return Err(OPEN_SHAPE.broken("a part whose size is not known"));
+            return Err(OPEN_SHAPE.broken("the size of a member is not known"));
         };
         let range = width64(start)..width64(start.saturating_add(size));
         let len = out.len();
-        out.get_mut(range).ok_or_else(|| LENGTH.broken(format!("a part leaves {len} bytes")))
+        out.get_mut(range).ok_or_else(|| {
+            LENGTH.broken(format!("a member ends after the {len} bytes of its record"))
+        })
     }
 }
 
-/// Which members were there.
+/// The set of members that were present.
 struct Seen {
     first: u64,
     rest: Vec<u64>,
@@ -497,7 +502,7 @@ impl Seen {
         Seen { first: 0, rest: vec![0; members / 64], count: 0 }
     }
 
-    /// Notes a member; whether it was new.
+    /// Adds a member. Returns whether it was new.
     #[inline]
     fn insert(&mut self, place: usize) -> bool {
         let word = match (place / 64).checked_sub(1) {
@@ -548,7 +553,7 @@ fn index(at: usize) -> Segment {
     Segment::Index(at as u64)
 }
 
-/// A number of bytes in memory, which the size of the record bounds.
+/// Converts a size in memory, which the size of the record bounds.
 fn width64(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
@@ -557,7 +562,7 @@ fn width(n: u32) -> usize {
     width64(u64::from(n))
 }
 
-/// Appends the bytes of base64 text.
+/// Decodes base64 text and appends the bytes.
 pub(super) fn base64(text: &str, out: &mut Vec<u8>) -> Result<()> {
     let wrong = |e| BASE64.broken("this is not base64").because(e);
     let start = out.len();
@@ -571,5 +576,5 @@ pub(super) fn base64(text: &str, out: &mut Vec<u8>) -> Result<()> {
 
 #[cold]
 fn twice(key: &str) -> Error {
-    DUPLICATE_KEY.broken(format!("the key `{}` comes twice", key.shown()))
+    DUPLICATE_KEY.broken(format!("duplicate key `{}`", key.shown()))
 }

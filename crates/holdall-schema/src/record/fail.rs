@@ -1,15 +1,15 @@
-//! An error on its way out of a record, picking up the path as it goes.
+//! An error inside of a record that collects its path while it is returned.
 
 use crate::error::{Error, Remedy};
 use crate::path::{Path, Segment};
 
-/// What went wrong, and the way there, innermost step first.
+/// An error and the segments of its path, innermost first.
 pub(crate) struct Fail {
     error: Error,
     steps: Vec<Segment>,
 }
 
-/// A result whose error finds its path later: sound records pay nothing for it.
+/// A result whose error collects its path on return, so that valid records do not pay for it.
 pub(crate) type Outcome<T> = Result<T, Box<Fail>>;
 
 impl From<Error> for Box<Fail> {
@@ -20,21 +20,21 @@ impl From<Error> for Box<Fail> {
 }
 
 impl Fail {
-    /// The same, inside a member.
+    /// Adds a segment to the path.
     #[cold]
     pub(crate) fn inside(mut self: Box<Fail>, segment: Segment) -> Box<Fail> {
         self.steps.push(segment);
         self
     }
 
-    /// The same with what can be done about it.
+    /// Adds a remedy to the error.
     #[cold]
     pub(crate) fn advised(mut self: Box<Fail>, remedy: Remedy) -> Box<Fail> {
         self.error = self.error.with_remedy(remedy);
         self
     }
 
-    /// The error, within its path.
+    /// Returns the error with its path.
     #[cold]
     #[expect(clippy::boxed_local, reason = "it travels in a box")]
     pub(crate) fn into_error(self: Box<Fail>) -> Error {

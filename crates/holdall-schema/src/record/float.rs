@@ -1,28 +1,28 @@
-//! Floats of up to 16 bits: which number a code stands for, and the code of the nearest.
+//! Floats of up to 16 bits: converts between codes and numbers.
 
-/// How the bits of a small float are divided, and what its highest codes mean.
+/// The bit layout of a small float, and the meaning of its highest codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmallFloat {
-    /// Bits of the fraction.
+    /// Number of fraction bits.
     fraction: u32,
     bias: i32,
-    /// The code of the largest finite number; the sign is the bit above all codes.
+    /// The code of the largest finite number. The sign is the bit above all codes.
     largest: u32,
-    /// The code of infinity, where there is one.
+    /// The code of infinity, if the kind has one.
     infinity: Option<u32>,
-    /// The code that NaN is written as, where there is one.
+    /// The code to write for NaN, if the kind has one.
     nan: Option<u32>,
     sign: Sign,
 }
 
-/// Where the sign is.
+/// The position of the sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
-    /// In this bit; zero has one too.
+    /// In this bit; zero has a sign too.
     Bit(u32),
-    /// In this bit; alone it means NaN, so zero has none.
+    /// In this bit; alone it means NaN, so zero has no sign.
     NotOfZero(u32),
-    /// Nowhere: all numbers are powers of two.
+    /// No sign: all numbers are powers of two.
     None,
 }
 
@@ -60,8 +60,8 @@ pub(crate) use kinds::{
 };
 
 impl SmallFloat {
-    /// The code of the nearest number, ties to the even code. `None` where the kind does not reach
-    /// that far, or has no such value.
+    /// Returns the code of the nearest number, ties to the even code. Returns `None` if the number is out of range, or
+    /// the kind has no such value.
     pub(crate) fn code(self, x: f64) -> Option<u32> {
         if x.is_nan() {
             return self.nan;
@@ -78,21 +78,21 @@ impl SmallFloat {
         }
     }
 
-    /// The code of a finite number from 0.
+    /// Returns the code of a finite number that is not negative.
     fn nearest(self, size: f64) -> Option<u32> {
         let lowest = self.lowest_exponent();
         let exponent = exponent(size).max(lowest);
-        // Powers of two: exact, as all these kinds are far inside of a double's exponents.
+        // Powers of two are exact, because the exponents of all these kinds are well within those of a double.
         let step = power_of_two(exponent.saturating_sub(self.fraction.cast_signed()));
         let steps = whole((size / step).round_ties_even())?;
-        // Above the lowest exponent, steps start at 2^fraction, which counts the exponent up by one;
-        // and where rounding reaches the next power of two, its code comes next.
+        // Above the lowest exponent, steps start at 2^fraction, which increments the exponent by one. If rounding
+        // reaches the next power of two, its code is the next one.
         let above = exponent.saturating_sub(lowest).cast_unsigned();
         let code = above.checked_shl(self.fraction)?.checked_add(steps)?;
         (above < 512 && code <= self.largest).then_some(code)
     }
 
-    /// The code of a power of two.
+    /// Returns the code of a power of two.
     fn power(self, size: f64, x: f64) -> Option<u32> {
         // 2^-127 is a normal double.
         if x <= 0.0 {
@@ -109,17 +109,17 @@ impl SmallFloat {
         (code <= self.largest).then_some(code)
     }
 
-    /// The largest finite number.
+    /// Returns the largest finite number.
     pub(crate) fn largest(self) -> f64 {
         self.number(self.largest)
     }
 
-    /// Whether it has infinities.
+    /// Returns `true` if the kind has infinities.
     pub(crate) const fn has_infinities(self) -> bool {
         self.infinity.is_some()
     }
 
-    /// The number that a code stands for.
+    /// Returns the number of a code.
     pub(crate) fn number(self, code: u32) -> f64 {
         let (sign, code) = match self.sign {
             Sign::None if Some(code) == self.nan => return f64::NAN,
@@ -146,7 +146,7 @@ impl SmallFloat {
         sign * f64::from(steps) * power_of_two(exponent)
     }
 
-    /// The shortest decimal that reads back as the number of this code, the nearest of those.
+    /// Appends the shortest decimal that reads back as the number of this code; of several, the nearest.
     pub(crate) fn shortest(self, code: u32, out: &mut String) {
         let x = self.number(code);
         for digits in 0..17usize {
@@ -158,8 +158,8 @@ impl SmallFloat {
                     fits.push(candidate);
                 }
             }
-            // The first is the nearest of its length; the other is for powers of two, above which
-            // the way to the next number is longer than below.
+            // The first candidate is the nearest of its length. The second is needed for powers of two, above which the
+            // distance to the next number is larger than below.
             if let Some(y) = fits.first().and_then(|t| t.parse::<f64>().ok()) {
                 out.push_str(zmij::Buffer::new().format_finite(y));
                 return;
@@ -173,7 +173,7 @@ impl SmallFloat {
     }
 }
 
-/// The same decimal with its last digit one higher, away from zero.
+/// Returns the same decimal with its last digit incremented, away from zero.
 fn next_up(text: &str) -> Option<String> {
     let (digits, exponent) = text.split_once('e')?;
     let point = digits.find('.').map_or(0, |at| digits.len().saturating_sub(at).saturating_sub(1));
@@ -184,20 +184,20 @@ fn next_up(text: &str) -> Option<String> {
     Some(format!("{up}e{exponent}"))
 }
 
-/// The exponent of a number's highest bit; that of the smallest normal number for any below.
+/// Returns the exponent of a number's highest bit. For subnormal numbers, returns that of the smallest normal number.
 fn exponent(size: f64) -> i32 {
     let field = (size.to_bits() >> 52) & 0x7ff;
-    // Eleven bits.
+    // The field has eleven bits.
     i32::try_from(field).unwrap_or(0).max(1).saturating_sub(1023)
 }
 
-/// 2^exponent, for exponents of normal doubles.
+/// Returns 2^exponent, for exponents of normal doubles.
 fn power_of_two(exponent: i32) -> f64 {
     let field = u64::try_from(exponent.saturating_add(1023)).unwrap_or(0);
     f64::from_bits(field.min(0x7fe) << 52)
 }
 
-/// A whole number from 0 to 2^32 - 1.
+/// Converts a whole number from 0 to 2^32 - 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,30 +1,30 @@
-//! JSON as an encoder takes it: text, or a value that is there already.
+//! The JSON that an encoder reads: text, or a value in memory.
 
 use crate::error::Result;
 use holdall_json::{NUMBER, Reader, TYPE, Token, parse};
 use serde_json::{Map, Value};
 
-/// A number, as JSON has them.
+/// A JSON number.
 #[derive(Debug, Clone)]
 pub(crate) enum Number {
-    /// From 0.
+    /// An integer that is not negative.
     Unsigned(u64),
-    /// Below 0.
+    /// A negative integer.
     Negative(i64),
     /// An integer of more than 64 bits: its text, and the nearest double.
     Long(Box<str>, f64),
-    /// With a point or an exponent: the nearest double.
+    /// A number with a point or an exponent: the nearest double.
     Float(f64),
 }
 
-/// A number where an integer belongs: exactly what is written, not the double nearest to it.
+/// The text of a number where an integer is expected, exactly as it is written instead of as the nearest double.
 #[derive(Debug)]
 pub(crate) enum Integer {
-    /// From 0.
+    /// An integer that is not negative.
     Unsigned(u64),
-    /// Below 0.
+    /// A negative integer.
     Negative(i64),
-    /// No integer of 64 bits, as it is written.
+    /// A number that is not an integer of 64 bits, as it is written.
     Other(String),
 }
 
@@ -35,7 +35,7 @@ impl Integer {
     }
 }
 
-/// Takes one JSON value piece by piece, as [`Reader`] does. A copy takes the same again.
+/// Reads one JSON value piece by piece, as [`Reader`] does. A clone reads the same value again.
 pub(crate) trait Input: Clone {
     fn peek(&mut self) -> Result<Token>;
     fn begin_object(&mut self) -> Result<()>;
@@ -51,7 +51,7 @@ pub(crate) trait Input: Clone {
     fn integer(&mut self) -> Result<Integer>;
     fn bool(&mut self) -> Result<bool>;
     fn skip(&mut self) -> Result<()>;
-    /// Takes an object, checks that its keys are unique, and gives its text.
+    /// Reads an object, checks that its keys are unique, and returns its text.
     fn object_text<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where
         Self: 's;
@@ -115,7 +115,7 @@ impl Input for Reader<'_> {
             }
             Ok(x) if x.is_finite() => Ok(Number::Float(x)),
             _ => {
-                let message = "the number passes the range of a double";
+                let message = "the number is out of range for a double";
                 Err(NUMBER.broken(message).at(start..self.offset()))
             }
         }
@@ -136,7 +136,7 @@ impl Input for Reader<'_> {
         match number.text.parse::<f64>() {
             Ok(x) if x.is_finite() => Ok(Integer::Other(shortened(number.text))),
             _ => {
-                let message = "the number passes the range of a double";
+                let message = "the number is out of range for a double";
                 Err(NUMBER.broken(message).at(start..self.offset()))
             }
         }
@@ -159,13 +159,13 @@ impl Input for Reader<'_> {
         let start = self.offset();
         Reader::skip(self)?;
         let text = self.text_from(start);
-        // The depth was checked against the limit just now.
+        // The depth was checked against the limit before.
         parse(text.as_bytes(), usize::MAX)?;
         Ok(text)
     }
 }
 
-/// A number for an error message, cut where it is long.
+/// Shortens a long number for an error message.
 #[cold]
 fn shortened(text: &str) -> String {
     match text.get(..40) {
@@ -174,14 +174,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns whether a number is an integer that 64 bits do not hold.
+/// Returns `true` if a number is an integer that does not fit in 64 bits.
 fn is_long(is_integer: bool, x: f64) -> bool {
     // `-0` is a float.
     is_integer && x != 0.0
 }
 
-/// The double nearest to a number of few digits without an exponent: both its digits and the power of
-/// ten are doubles, so one division rounds once. `None` for the rest.
+/// Returns the double nearest to a number of few digits without an exponent. Its digits and the power of ten are both
+/// exact doubles, so one division rounds only once. Returns `None` for all other numbers.
 #[inline]
 fn short_decimal(text: &str) -> Option<f64> {
     const POWERS: [f64; 19] = [
@@ -212,10 +212,10 @@ fn short_decimal(text: &str) -> Option<f64> {
     Some(if digits.len() < text.len() { -size } else { size })
 }
 
-/// Takes a value that is there already.
+/// Reads a value in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueInput<'v> {
-    /// What comes next.
+    /// The value to read next.
     next: Option<&'v Value>,
     open: Vec<Open<'v>>,
 }
@@ -232,8 +232,8 @@ impl<'v> ValueInput<'v> {
     }
 
     fn take(&mut self, wanted: &str) -> Result<&'v Value> {
-        // Callers peek first; nothing is left only where they did not.
-        self.next.take().ok_or_else(|| TYPE.broken(format!("nothing where {wanted} belongs")))
+        // Callers peek first, so a value is left.
+        self.next.take().ok_or_else(|| TYPE.broken(format!("expected {wanted}, found nothing")))
     }
 }
 
@@ -246,7 +246,7 @@ impl<'v> Input for ValueInput<'v> {
             Some(Value::Number(_)) => Token::Number,
             Some(Value::Bool(_)) => Token::Bool,
             Some(Value::Null) => Token::Null,
-            None => return Err(TYPE.broken("nothing where a value belongs")),
+            None => return Err(TYPE.broken("expected a value, found nothing")),
         })
     }
 
@@ -256,7 +256,7 @@ impl<'v> Input for ValueInput<'v> {
                 self.open.push(Open::Object(members.iter()));
                 Ok(())
             }
-            _ => Err(TYPE.broken("something else where an object belongs")),
+            _ => Err(TYPE.broken("expected an object")),
         }
     }
 
@@ -283,7 +283,7 @@ impl<'v> Input for ValueInput<'v> {
                 self.open.push(Open::Array(items.iter()));
                 Ok(())
             }
-            _ => Err(TYPE.broken("something else where an array belongs")),
+            _ => Err(TYPE.broken("expected an array")),
         }
     }
 
@@ -303,19 +303,19 @@ impl<'v> Input for ValueInput<'v> {
     {
         match self.take("a string")? {
             Value::String(text) => Ok(text),
-            _ => Err(TYPE.broken("something else where a string belongs")),
+            _ => Err(TYPE.broken("expected a string")),
         }
     }
 
     fn number(&mut self) -> Result<Number> {
         let Value::Number(number) = self.take("a number")? else {
-            return Err(TYPE.broken("something else where a number belongs"));
+            return Err(TYPE.broken("expected a number"));
         };
         match (number.as_u64(), number.as_i64(), number.as_f64()) {
             (Some(n), ..) => Ok(Number::Unsigned(n)),
             (None, Some(n), _) => Ok(Number::Negative(n)),
             (None, None, Some(x)) => Ok(Number::Float(x)),
-            (None, None, None) => Err(NUMBER.broken("the number passes the range of a double")),
+            (None, None, None) => Err(NUMBER.broken("the number is out of range for a double")),
         }
     }
 
@@ -333,7 +333,7 @@ impl<'v> Input for ValueInput<'v> {
     fn bool(&mut self) -> Result<bool> {
         match self.take("true or false")? {
             Value::Bool(b) => Ok(*b),
-            _ => Err(TYPE.broken("something else where true or false belongs")),
+            _ => Err(TYPE.broken("expected true or false")),
         }
     }
 
@@ -353,8 +353,8 @@ impl<'v> Input for ValueInput<'v> {
     }
 }
 
-/// A double without a fraction. -2^63 is what integers just below it become on their way into a value, so
-/// it is not taken for itself.
+/// Returns the integer that a double without a fraction represents. -2^63 is refused, because integers just below it
+/// are also converted to this double.
 #[expect(clippy::cast_possible_truncation, reason = "a whole number, checked against both ends")]
 fn whole_double(x: f64) -> Option<i128> {
     const LEAST: f64 = -9_223_372_036_854_775_808.0;

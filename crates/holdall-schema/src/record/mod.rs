@@ -1,4 +1,4 @@
-//! Records: one value as bytes and as JSON (section 5).
+//! Records: values as bytes and as JSON (section 5).
 
 mod encode;
 pub(crate) mod fail;
@@ -17,14 +17,14 @@ use crate::error::Result;
 use crate::schema::Extent;
 use rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH};
 
-/// Where the bytes go that entries point at.
+/// The destination of the data that entries refer to.
 pub trait Heap {
-    /// Appends bytes, of which there is at least one, after zeros up to a multiple of `align` (a
-    /// power of two). Gives the offset at which they start; bytes that are there already, at such an
-    /// offset, may be used again.
+    /// Appends bytes, at least one, after zeros up to a multiple of `align` (a power of two), and returns the offset at
+    /// which they start. May instead return the offset of equal bytes that are already in the heap, if it is a multiple
+    /// of `align`.
     ///
     /// # Errors
-    /// Whatever keeps the bytes from being kept.
+    /// Returns an error if the bytes cannot be stored.
     fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64>;
 }
 
@@ -39,27 +39,27 @@ impl Heap for Vec<u8> {
     }
 }
 
-/// A heap by reference.
+/// A reference to a heap.
 impl<H: Heap + ?Sized> Heap for &mut H {
     fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64> {
         (**self).append(bytes, align)
     }
 }
 
-/// An entry: where bytes lie in the heap (section 4).
+/// An entry: the position of bytes in the heap (section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Bytes from the start of the heap.
+    /// The distance from the start of the heap, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
 impl Entry {
-    /// Bytes of an entry itself.
+    /// The size of an entry in bytes.
     pub const LEN: usize = 16;
 
-    /// The entry in its 16 bytes.
+    /// Decodes an entry from its 16 bytes.
     #[inline]
     pub fn from_bytes(bytes: [u8; Entry::LEN]) -> Entry {
         let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// Its 16 bytes.
+    /// Encodes an entry in 16 bytes.
     pub fn to_bytes(self) -> [u8; Entry::LEN] {
         let mut bytes = [0; Entry::LEN];
         for (slot, b) in bytes
@@ -81,10 +81,10 @@ impl Entry {
         bytes
     }
 
-    /// The bytes it points at.
+    /// Returns the bytes of the heap that the entry refers to.
     ///
     /// # Errors
-    /// `record/entry-bounds`.
+    /// Returns `record/entry-bounds` if they are not all in the heap.
     #[inline]
     pub fn bytes(self, heap: &[u8]) -> Result<&[u8]> {
         let start = usize::try_from(self.offset).ok();
@@ -99,11 +99,11 @@ impl Entry {
     fn outside(self, heap: usize) -> crate::Error {
         let Entry { offset, len } = self;
         ENTRY_BOUNDS.broken(format!(
-            "an entry of {len} bytes at offset {offset} leaves its heap of {heap} bytes"
+            "an entry of {len} bytes at offset {offset} ends after its heap of {heap} bytes"
         ))
     }
 
-    /// Checks the offset of an empty entry.
+    /// Checks that an empty entry has offset 0.
     fn check_empty(self) -> Result<()> {
         if self.len == 0 && self.offset != 0 {
             let message = format!("an entry of 0 bytes has the offset {}, not 0", self.offset);
@@ -112,22 +112,22 @@ impl Entry {
         Ok(())
     }
 
-    /// The elements of a variable array, of that size, stride and alignment.
+    /// Returns the elements of a variable array. `items` is the extent of one element.
     ///
     /// # Errors
-    /// `record/entry-bounds`, `record/entry-length`, `record/entry-align`.
+    /// Returns `record/entry-bounds`, `record/entry-length`, `record/entry-align`.
     #[inline]
     pub fn elements<'h>(self, heap: &'h [u8], items: Extent) -> Result<Elements<'h>> {
         let bytes = self.bytes(heap)?;
         let stride = items.stride;
         if !self.len.is_multiple_of(stride.max(1)) {
             let message =
-                format!("{} bytes of an array whose elements take {stride} each", self.len);
+                format!("{} bytes, not a multiple of the element size {stride}", self.len);
             return Err(ENTRY_LENGTH.broken(message));
         }
         if !self.offset.is_multiple_of(u64::from(items.align)) {
             let message = format!(
-                "an array of elements aligned to {} starts at offset {}",
+                "the alignment of the elements is {}, but the array starts at offset {}",
                 items.align, self.offset
             );
             return Err(ENTRY_ALIGN.broken(message));
@@ -151,34 +151,34 @@ impl<'h> Elements<'h> {
         Elements { bytes, stride: stride.max(1), size }
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.bytes.len().checked_div(self.stride).unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// All their bytes.
+    /// Returns the bytes of all elements.
     pub fn bytes(&self) -> &'h [u8] {
         self.bytes
     }
 
-    /// Bytes from one to the next.
+    /// Returns the distance from one element to the next, in bytes.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The bytes of one, without those up to the next.
+    /// Returns the bytes of the element at `index`, without the padding after it.
     #[inline]
     pub fn at(&self, index: usize) -> Option<&'h [u8]> {
         let start = index.checked_mul(self.stride)?;
         self.bytes.get(start..start.checked_add(self.size)?)
     }
 
-    /// The bytes of each.
+    /// Returns an iterator over the bytes of each element.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'h [u8]> + use<'h> {
         let size = self.size;
         self.bytes.chunks_exact(self.stride).map(move |b| b.get(..size).unwrap_or(b))

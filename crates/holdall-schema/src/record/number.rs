@@ -1,4 +1,4 @@
-//! Numbers between JSON and their bytes (sections 5.2 and 5.3).
+//! Converts numbers between JSON and bytes (sections 5.2 and 5.3).
 
 use super::float::{self, SmallFloat};
 use super::input::{Input, Integer, Number};
@@ -10,7 +10,7 @@ use crate::kinds::Scalar;
 use holdall_json::Token;
 use std::fmt::Write as _;
 
-/// A type of number, in a record or in a tensor of one.
+/// The type of a number in a record or in a tensor of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Num {
     I8,
@@ -55,7 +55,7 @@ impl Num {
         }
     }
 
-    /// The type of a tensor's elements, if they have whole bytes.
+    /// Returns the type of a tensor's elements.
     pub(super) const fn of_dtype(dtype: TensorDType) -> Element {
         Element::Whole(match dtype {
             TensorDType::F4 => return Element::Bits(float::F4_E2M1),
@@ -83,7 +83,7 @@ impl Num {
         })
     }
 
-    /// Takes one value and writes its bytes; `out` is as long as they are.
+    /// Encodes one value. `out` has the size of the value.
     #[inline]
     pub(crate) fn encode(
         self,
@@ -131,7 +131,9 @@ impl Num {
                 let found = input.string(text)?;
                 let Some(nanos) = time::parse(found) else {
                     let found = found.get(..40).unwrap_or(found).shown();
-                    let message = format!("`{found}` is not a time of RFC 3339 that 64 bits reach");
+                    let message = format!(
+                        "`{found}` is not an RFC 3339 time in the range of 64-bit nanoseconds"
+                    );
                     return Err(TIMESTAMP.broken(message));
                 };
                 put(out, nanos.to_le_bytes());
@@ -140,7 +142,7 @@ impl Num {
         Ok(())
     }
 
-    /// Appends the JSON of one value; `bytes` are as long as it has.
+    /// Appends the JSON of one value. `bytes` has the size of the value.
     pub(super) fn decode(self, bytes: &[u8], out: &mut String) {
         // Writing to a String cannot fail.
         let _ = match self {
@@ -191,16 +193,16 @@ impl Num {
     }
 }
 
-/// How the elements of a tensor lie.
+/// How the elements of a tensor are stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Element {
     /// In whole bytes.
     Whole(Num),
-    /// In bits, the first in the lowest of a byte.
+    /// In bits, starting with the lowest bits of the first byte.
     Bits(SmallFloat),
 }
 
-/// The code of a small float, for one number of the input.
+/// Reads a number and returns its code as a small float.
 pub(super) fn small_code(
     kind: SmallFloat,
     input: &mut impl Input,
@@ -215,7 +217,7 @@ pub(super) fn small_text(kind: SmallFloat, code: u32, out: &mut String) {
     if x.is_finite() { kind.shortest(code, out) } else { odd(x, out) }
 }
 
-/// The first bytes of `bytes`, which has them.
+/// Returns the first bytes of `bytes`, which has at least that many.
 #[inline]
 pub(crate) fn le<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.first_chunk().copied().unwrap_or([0; N])
@@ -228,7 +230,7 @@ fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) {
     }
 }
 
-/// A whole number within the kind's range.
+/// Reads a whole number in the range of the kind.
 #[inline]
 fn integer<T>(input: &mut impl Input, least: T, most: T) -> Result<T>
 where
@@ -244,7 +246,7 @@ where
     found.ok_or_else(|| no_integer(number, &format!("not a whole number from {least} to {most}")))
 }
 
-/// Any float, those that JSON lacks as `{"$float": …}`.
+/// Reads a float. Floats that JSON cannot represent are written as `{"$float": …}`.
 #[inline]
 fn real(input: &mut impl Input, text: &mut String) -> Result<Real> {
     match input.peek()? {
@@ -254,11 +256,12 @@ fn real(input: &mut impl Input, text: &mut String) -> Result<Real> {
     }
 }
 
-/// A number where a float belongs. One that is written as an integer is held exactly, or refused.
+/// A number where a float is expected. A number that is written as an integer must be represented exactly, or it is
+/// refused.
 struct Real(Number);
 
 impl Real {
-    /// The nearest double.
+    /// Returns the nearest double.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is wanted")]
     fn nearest(&self) -> f64 {
@@ -269,14 +272,14 @@ impl Real {
         }
     }
 
-    /// Checks that `x`, which is written in its place, is the integer that was read: exactly, or because the digits that `shortest`
-    /// gives of it are the same, as those of a program that writes floats without a point.
+    /// Checks that the float `x` represents the integer that was read: exactly, or because its shortest decimal, which
+    /// `shortest` appends, has the same digits. The latter accepts programs that write floats without a point.
     ///
     /// # Errors
-    /// [`RANGE`].
+    /// Returns [`RANGE`].
     #[inline]
     fn check(&self, x: f64, shortest: impl FnOnce(&mut String)) -> Result<()> {
-        /// Up to here all integers are doubles.
+        /// Up to this number, all integers are exact doubles.
         const EXACT: u64 = 1 << 53;
         let is_same = match self.0 {
             Number::Float(_) => return Ok(()),
@@ -301,17 +304,18 @@ impl Real {
             return Ok(());
         }
         let written = written.get(..40).unwrap_or(&written);
-        let message = format!("{written} is an integer that its kind would hold as {short}");
+        let message = format!(
+            "the integer {written} cannot be represented exactly: its kind would store {short}"
+        );
         Err(RANGE.broken(message).with_hint(
-            "give the member a kind of integers, or write the number with a point (`1.0`) to have it rounded",
+            "use an integer kind for the member, or write the number with a point (`1.0`) to allow rounding",
         ))
     }
 }
 
 #[cold]
 fn odd_float(input: &mut impl Input, text: &mut String) -> Result<f64> {
-    let wrong =
-        || TYPE.broken("an object where a number belongs, not of the form `{\"$float\": …}`");
+    let wrong = || TYPE.broken("expected a number or `{\"$float\": …}`, found another object");
     input.begin_object()?;
     if input.next_key(text)? != Some("$float") || input.peek()? != Token::String {
         return Err(wrong());
@@ -345,14 +349,14 @@ fn single(x: f64) -> Result<f32> {
     }
     let single = x as f32;
     if single.is_infinite() && x.is_finite() {
-        return Err(out_of_range(x, "too large for its kind"));
+        return Err(out_of_range(x, "out of range for its kind"));
     }
     Ok(single)
 }
 
 fn small(kind: SmallFloat, real: &Real) -> Result<u32> {
     let x = real.nearest();
-    let code = kind.code(x).ok_or_else(|| out_of_range(x, "not a number of its kind"))?;
+    let code = kind.code(x).ok_or_else(|| out_of_range(x, "out of range for its kind"))?;
     real.check(kind.number(code), |out| kind.shortest(code, out))?;
     Ok(code)
 }
@@ -369,12 +373,12 @@ fn pair(
     let (real, imaginary) = out.split_at_mut_checked(len).unwrap_or_default();
     for (at, slot) in [real, imaginary].into_iter().enumerate() {
         if !input.next_item()? {
-            return Err(COUNT.broken(format!("{at} numbers, a complex one has 2")));
+            return Err(COUNT.broken(format!("a complex number has 2 elements, found {at}")));
         }
         part.encode(input, slot, text)?;
     }
     if input.next_item()? {
-        return Err(COUNT.broken("more than 2 numbers of a complex one"));
+        return Err(COUNT.broken("a complex number has 2 elements, found more"));
     }
     Ok(())
 }
@@ -389,7 +393,7 @@ fn pair_text(part: Num, len: usize, bytes: &[u8], out: &mut String) -> std::fmt:
     Ok(())
 }
 
-/// Checks what comes next.
+/// Checks the type of the next token.
 #[inline]
 pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Result<()> {
     let found = input.peek()?;
@@ -398,7 +402,7 @@ pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Resul
 
 #[cold]
 pub(super) fn not(found: Token, what: &str) -> Error {
-    TYPE.broken(format!("{} where {what} belongs", found.name()))
+    TYPE.broken(format!("expected {what}, found {}", found.name()))
 }
 
 #[cold]

@@ -1,4 +1,4 @@
-//! The runs of a blob: their bytes checked, and made from their JSON (section 6.5).
+//! The runs of a blob: checks their bytes, and encodes them from JSON (section 6.5).
 
 use super::encode::base64;
 use super::number::{Element, Num, expect, small_code};
@@ -9,10 +9,10 @@ use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use holdall_json::{Reader, Token, parse};
 
-/// Checks that bytes are a run of that content, and gives what they are aligned to in the heap.
+/// Checks that bytes are a run of this content type, and returns their alignment in the heap.
 ///
 /// # Errors
-/// `record/utf8`, `record/json`, `record/entry-length`.
+/// Returns `record/utf8`, `record/json` or `record/entry-length` if they are not.
 pub fn check_run(content: Content, bytes: &[u8], limits: &SchemaLimits) -> Result<u32> {
     match content {
         Content::Bytes => Ok(1),
@@ -30,7 +30,8 @@ pub fn check_run(content: Content, bytes: &[u8], limits: &SchemaLimits) -> Resul
         Content::Elements(dtype) => {
             let width = (dtype.bits() / 8).max(1);
             if !(bytes.len() as u64).is_multiple_of(width) {
-                let message = format!("{} bytes of elements that take {width}", bytes.len());
+                let message =
+                    format!("{} bytes, not a multiple of the element size {width}", bytes.len());
                 return Err(ENTRY_LENGTH.broken(message));
             }
             Ok(u32::try_from(width).unwrap_or(u32::MAX))
@@ -38,11 +39,12 @@ pub fn check_run(content: Content, bytes: &[u8], limits: &SchemaLimits) -> Resul
     }
 }
 
-/// Appends the bytes of a run of that content to `out`, from its JSON text: a string for text, one of base64 for
-/// bytes, the text itself for JSON, an array of numbers for elements.
+/// Encodes a run of this content type from its JSON text and appends its bytes to `out`. The JSON is a string for text,
+/// a base64 string for bytes, the text itself for JSON, and an array of numbers for elements.
 ///
 /// # Errors
-/// The `json/…` rules, and those of section 5.2. What was appended until then stays.
+/// Returns an error of the `json/…` rules or of those in section 5.2. After an error, part of the run may have been
+/// appended.
 pub fn encode_run(
     content: Content,
     json: &[u8],

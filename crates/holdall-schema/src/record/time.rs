@@ -1,4 +1,4 @@
-//! Times: RFC 3339 to nanoseconds since 1970, and back.
+//! Times: converts RFC 3339 to nanoseconds since 1970 and back.
 
 use crate::calendar::{date_of, day_of};
 use std::fmt::Write as _;
@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 const NANOS: i128 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// Nanoseconds since 1970-01-01T00:00:00Z of an RFC 3339 time without a leap second, its fraction of
-/// at most nine digits. `None` for any other text, and out of 64 bits.
+/// Parses an RFC 3339 time without a leap second and with at most nine digits of a fraction, and returns the
+/// nanoseconds since 1970-01-01T00:00:00Z. Returns `None` for any other text, or if the result does not fit in 64 bits.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let (date, rest) = bytes.split_at_checked(10)?;
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     i64::try_from(seconds.checked_mul(NANOS)?.checked_add(i128::from(nanos))?).ok()
 }
 
-/// Appends the time in UTC, with `Z` and as many digits of a fraction as are needed.
+/// Appends a time in UTC, with `Z` and as many digits of a fraction as are needed.
 pub(super) fn write(nanos: i64, out: &mut String) {
     let billion = 1_000_000_000;
     let (seconds, fraction) = (nanos.div_euclid(billion), nanos.rem_euclid(billion));
@@ -56,7 +56,7 @@ pub(super) fn write(nanos: i64, out: &mut String) {
     out.push('Z');
 }
 
-/// The number that ASCII digits spell; at most nine of them.
+/// Parses ASCII digits, at most nine.
 fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0i64, |n, b| {
         let digit = char::from(*b).to_digit(10)?;
@@ -64,7 +64,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// Nanoseconds of the fraction, if there is one, and what follows it.
+/// Parses the fraction, if there is one. Returns its nanoseconds and the text after it.
 fn fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     let Some((b'.', after)) = rest.split_first() else { return Some((0, rest)) };
     let len = after.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -76,7 +76,7 @@ fn fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     Some((digits(text)?.checked_mul(10i64.checked_pow(missing)?)?, zone))
 }
 
-/// Minutes that a zone is ahead of UTC.
+/// Parses a time zone and returns its offset from UTC in minutes.
 fn zone_minutes(zone: &[u8]) -> Option<i64> {
     match zone {
         b"Z" | b"z" => Some(0),

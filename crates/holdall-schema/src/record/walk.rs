@@ -1,4 +1,5 @@
-//! Bytes to JSON, and bytes that are only checked: one walk for both, so that what is shown is sound.
+//! Converts bytes to JSON, or only checks them. Both use the same code, so that every value that is shown has been
+//! checked.
 
 use super::Entry;
 use super::fail::{Fail, Outcome};
@@ -23,7 +24,7 @@ impl Schema {
     /// Appends the JSON of a record (section 5.3).
     ///
     /// # Errors
-    /// As [`Schema::check_record`]; `out` may end with part of the JSON then.
+    /// Returns the errors of [`Schema::check_record`]. After an error, `out` may contain part of the JSON.
     pub fn record_text(
         &self,
         ty: TypeId,
@@ -35,10 +36,10 @@ impl Schema {
         self.walk(ty, record, heap, limits, Text(out))
     }
 
-    /// The JSON of a record as a value.
+    /// Returns the JSON of a record as a value.
     ///
     /// # Errors
-    /// As [`Schema::check_record`].
+    /// Returns the same errors as [`Schema::check_record`].
     pub fn record_value(
         &self,
         ty: TypeId,
@@ -48,14 +49,15 @@ impl Schema {
     ) -> Result<Value> {
         let mut text = String::new();
         self.record_text(ty, record, heap, limits, &mut text)?;
-        // Types and the objects in records are bounded by themselves.
+        // The depth is already bounded, by the schema and by the check of the JSON objects in records.
         parse(text.as_bytes(), usize::MAX)
     }
 
-    /// Checks every byte of a record that means something, and what its entries point at.
+    /// Checks every significant byte of a record and the heap bytes that its entries refer to.
     ///
     /// # Errors
-    /// The rules of sections 3 to 5 about bytes; `record/length`; `record/too-large`.
+    /// Returns an error of the rules about bytes in sections 3 to 5 of the specification; `record/length`; or
+    /// `record/too-large`.
     pub fn check_record(
         &self,
         ty: TypeId,
@@ -76,7 +78,7 @@ impl Schema {
     ) -> Result<()> {
         let size = self.extent(ty)?.size;
         if record.len() as u64 != size {
-            let message = format!("{} bytes for a record of {size}", record.len());
+            let message = format!("found {} bytes for a record of {size} bytes", record.len());
             return Err(LENGTH.broken(message));
         }
         let depth = limits.json_depth();
@@ -87,7 +89,7 @@ impl Schema {
     }
 }
 
-/// Where JSON goes, if anywhere.
+/// The destination of the JSON, if there is one.
 trait Output {
     fn write(&mut self, with: impl FnOnce(&mut String));
 }
@@ -112,11 +114,11 @@ struct Walk<'w, O> {
     schema: &'w Schema,
     heap: &'w [u8],
     out: O,
-    /// Bytes of the heap that may still be touched: entries share bytes, and arrays of arrays that
-    /// share theirs stand for more than any file has.
+    /// Number of heap bytes that may still be visited. Entries can share bytes, so nested arrays that share theirs can
+    /// represent more data than any file contains.
     left: u64,
     most: u64,
-    /// Values without bytes that may still be met: a short schema can ask for any number of them.
+    /// Number of values without bytes that may still be visited: a short schema can demand any number of them.
     empty: u64,
     depth: usize,
 }
@@ -167,7 +169,7 @@ impl<'w, O: Output> Walk<'w, O> {
         Ok(())
     }
 
-    /// The members of a struct, and the brace that ends it.
+    /// Writes the members of a struct and the closing brace.
     fn fields(&mut self, fields: &Struct, bytes: &'w [u8]) -> Outcome<()> {
         check_presence(fields, bytes)?;
         let mut is_first = true;
@@ -176,13 +178,14 @@ impl<'w, O: Output> Walk<'w, O> {
             if member.presence.is_some_and(|bit| !has_bit(bytes, bit)) {
                 if let Some(b) = slot.iter().find(|b| **b != 0) {
                     let name = member.name.shown();
-                    let message = format!("`{name}` is absent, one of its bytes is {b:#04x}");
+                    let message =
+                        format!("`{name}` is absent, but one of its bytes is {b:#04x}, not zero");
                     return Err(PRESENCE.broken(message).into());
                 }
                 continue;
             }
             self.out.write(|o| {
-                // After the discriminator of a union there is a comma too.
+                // After the discriminator of a union a comma is needed, too.
                 if !(is_first && o.ends_with('{')) {
                     o.push(',');
                 }
@@ -201,7 +204,10 @@ impl<'w, O: Output> Walk<'w, O> {
         let tag = read_place(union.width, bytes);
         let variant = usize::try_from(tag).ok().and_then(|t| union.variants.get(t));
         let Some(variant) = variant else {
-            let message = format!("tag {tag} of a union with {} variants", union.variants.len());
+            let message = format!(
+                "tag {tag} is out of range for a union with {} variants",
+                union.variants.len()
+            );
             return Err(UNION_TAG.broken(message).into());
         };
         let slot = self.slot(Some(u64::from(union.start)), variant.ty, bytes)?;
@@ -211,7 +217,8 @@ impl<'w, O: Output> Walk<'w, O> {
         let beside = [bytes.get(tag_end..start), bytes.get(end..)];
         if let Some(b) = beside.into_iter().flatten().flatten().find(|b| **b != 0) {
             let key = variant.key.shown();
-            let message = format!("a byte beside the variant `{key}` is {b:#04x}");
+            let message =
+                format!("a byte that the variant `{key}` does not use is {b:#04x}, not zero");
             return Err(UNION_PADDING.broken(message).into());
         }
         self.out.write(|o| {
@@ -250,7 +257,7 @@ impl<'w, O: Output> Walk<'w, O> {
 
     fn tensor(&mut self, tensor: &TensorType, bytes: &'w [u8]) -> Outcome<()> {
         let Some(dtype) = tensor.dtype else {
-            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+            return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         let shape = self.schema.dims(tensor)?;
         let element = Num::of_dtype(dtype);
@@ -297,7 +304,7 @@ impl<'w, O: Output> Walk<'w, O> {
         Ok(())
     }
 
-    /// The bytes of an entry, counted.
+    /// Returns the bytes of an entry, and counts them.
     fn entry(&mut self, bytes: &[u8]) -> Result<&'w [u8]> {
         let entry = Entry::from_bytes(le(bytes));
         entry.check_empty()?;
@@ -313,39 +320,41 @@ impl<'w, O: Output> Walk<'w, O> {
                 Ok(())
             }
             None => {
-                let message = format!("a record stands for more than {} bytes", self.most);
+                let message = format!("a record refers to more than {} bytes", self.most);
                 Err(TOO_LARGE.broken(message))
             }
         }
     }
 
-    /// The bytes of a part.
+    /// Returns the bytes of a part of a value.
     fn slot(&self, start: Option<u64>, ty: TypeId, bytes: &'w [u8]) -> Result<&'w [u8]> {
         let size = get(&self.schema.types, ty)?.size;
         let (Some(start), Some(size)) = (start, size) else {
-            return Err(OPEN_SHAPE.broken("a part whose size is not known"));
+            return Err(OPEN_SHAPE.broken("the size of a member is not known"));
         };
         let range = memory(start)..memory(start.saturating_add(size));
         let len = bytes.len();
-        bytes.get(range).ok_or_else(|| LENGTH.broken(format!("a part leaves {len} bytes")))
+        bytes.get(range).ok_or_else(|| {
+            LENGTH.broken(format!("a member ends after the {len} bytes of its record"))
+        })
     }
 }
 
-/// Whether a presence bit is set.
+/// Returns `true` if a presence bit is set.
 #[inline]
 fn has_bit(bytes: &[u8], bit: u32) -> bool {
     let byte = bytes.get(memory(u64::from(bit / 8))).copied().unwrap_or(0);
     byte & (1 << (bit % 8)) != 0
 }
 
-/// Checks the bits that stand for no member: the highest of the last byte.
+/// Checks the bits that belong to no member: the highest bits of the last byte.
 fn check_presence(fields: &Struct, bytes: &[u8]) -> Result<()> {
     let optional = fields.members.iter().filter_map(|m| m.presence).max();
     let used = optional.map_or(0, |last| last.saturating_add(1)) % 8;
     let last = fields.presence_len.checked_sub(1);
     let Some(byte) = last.and_then(|at| bytes.get(memory(u64::from(at)))) else { return Ok(()) };
     if used != 0 && byte >> used != 0 {
-        let message = format!("{byte:#04x} in a byte of presence for {used} members");
+        let message = format!("a presence byte with {used} used bits is {byte:#04x}");
         return Err(PRESENCE.broken(message));
     }
     Ok(())
@@ -361,10 +370,10 @@ pub(crate) fn check_bool(bytes: &[u8]) -> Result<bool> {
 
 #[cold]
 fn bad_bool(found: Option<u8>) -> Error {
-    BOOL_BYTE.broken(format!("byte {} of a boolean, not 0 or 1", found.unwrap_or(0)))
+    BOOL_BYTE.broken(format!("a boolean is 0 or 1, found {}", found.unwrap_or(0)))
 }
 
-/// A place in a list, at the start of `bytes`.
+/// Reads an index of the given width from the start of `bytes`.
 #[inline]
 pub(crate) fn read_place(width: PlaceWidth, bytes: &[u8]) -> u32 {
     match width {
@@ -377,7 +386,10 @@ pub(crate) fn read_place(width: PlaceWidth, bytes: &[u8]) -> u32 {
 pub(crate) fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
     let place = read_place(e.width, bytes);
     e.value(place).ok_or_else(|| {
-        ENUM_INDEX.broken(format!("place {place} of an enum with {} values", e.values.len()))
+        ENUM_INDEX.broken(format!(
+            "index {place} is out of range for an enum with {} values",
+            e.values.len()
+        ))
     })
 }
 
@@ -387,18 +399,18 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
     })
 }
 
-/// The text of a JSON object.
+/// Checks that the bytes are a JSON object and returns its text.
 pub(crate) fn object(bytes: &[u8], depth: usize) -> Result<&str> {
     let wrong = |e: Error| JSON.broken("not a JSON object").because(e);
     let mut reader = Reader::new(bytes, 0, depth).map_err(wrong)?;
     if reader.peek().map_err(wrong)? != Token::Object {
-        return Err(JSON.broken("JSON that is not an object"));
+        return Err(JSON.broken("the JSON is not an object"));
     }
     parse(bytes, depth).map_err(wrong)?;
     text(bytes)
 }
 
-/// A number of bytes in memory, which the size of the record bounds.
+/// Converts a size in memory, which the size of the record bounds.
 fn memory(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

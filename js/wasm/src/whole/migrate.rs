@@ -323,7 +323,7 @@ fn flat(
             None => Ok(work),
             Some(_) => {
                 let rule = &holdall_schema::evolve::rules::NO_CONVERTER;
-                Err(rule.broken("it is not a dense tensor of a type with a name"))
+                Err(rule.broken("only dense tensors of a named type can be converted"))
             }
         };
     };
@@ -398,9 +398,8 @@ fn check_members(
     for (new, old) in renames.chain(converters.iter().map(|(path, _)| (path, None))) {
         let path: Path = new.parse()?;
         if names.new.len() > 1 && !names.new.iter().any(|name| path.below(name).is_some()) {
-            let message =
-                format!("`{}` does not say which of several datasets it is in", new.shown());
-            let hint = "write names with the path of the dataset: `points[].x`";
+            let message = format!("`{}` is ambiguous: the file has several datasets", new.shown());
+            let hint = "write the path of the dataset first: `points[].x`";
             return Err(WHICH_DATASET.broken(message).with_hint(hint));
         }
         let mut is_found = false;
@@ -414,10 +413,14 @@ fn check_members(
         if !is_found {
             let message = match old {
                 Some(old) => {
-                    format!("nothing of the file is `{}`, to be `{}`", old.shown(), new.shown())
+                    format!(
+                        "cannot rename `{}` to `{}`: nothing in the file has these paths",
+                        old.shown(),
+                        new.shown()
+                    )
                 }
                 None => {
-                    format!("nothing of the file is to be `{}`, which has a converter", new.shown())
+                    format!("cannot convert `{}`: nothing in the file has this path", new.shown())
                 }
             };
             return Err(UNKNOWN_PATH.broken(message));

@@ -1,8 +1,9 @@
-//! Names of WGSL.
+//! Names in WGSL.
 
 use crate::code::name::Names;
 
-/// Words that no field may be named (the keywords and the reserved words of WGSL, but for those that a suffix takes care of).
+/// Words that no field may be called: the keywords and reserved words of WGSL, except for those that a suffix already
+/// avoids.
 const RESERVED: &str = " NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await become \
     binding_array break case cast catch class co_await co_return co_yield coherent column_major common compile \
     compile_fragment concept const const_assert const_cast consteval constexpr constinit continue continuing crate debugger \
@@ -16,7 +17,7 @@ const RESERVED: &str = " NULL Self abstract active alias alignas alignof as asm 
     thread_local throw trait true try type typedef typeid typename typeof union unless unorm unsafe unsized use using var \
     varying virtual volatile wgsl where while with writeonly yield ";
 
-/// The name of a function, or a part of one: words in small letters with `_` between them.
+/// Returns the name of a function, or a part of one: lower-case words with `_` between them.
 pub(super) fn function_name(text: &str) -> String {
     let mut name = String::new();
     let mut was_small = false;
@@ -37,13 +38,13 @@ pub(super) fn function_name(text: &str) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// The last part of a constant's name.
+/// Returns the last part of a constant's name.
 pub(super) fn constant_name(text: &str) -> String {
     let name = function_name(text).to_ascii_uppercase();
     if name.is_empty() { "EMPTY".to_owned() } else { name }
 }
 
-/// The name of a field: the member's where WGSL takes it.
+/// Returns the name of a field: that of the member if it is valid in WGSL.
 pub(super) fn field_name(text: &str) -> String {
     let name = Names::field_name(text);
     match RESERVED.contains(&format!(" {name} ")) {

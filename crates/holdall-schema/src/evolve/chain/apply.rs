@@ -1,4 +1,4 @@
-//! Converters at work on values as JSON.
+//! Applies converters to JSON values.
 
 use super::{Exact, Step};
 use crate::error::{Error, Result, Shown as _};
@@ -20,7 +20,7 @@ impl Step {
                 let made = found.map(|(_, new)| new).or(rest.as_ref()).cloned();
                 made.ok_or_else(|| {
                     let value = show::json(&value);
-                    VALUE.broken(format!("`map` does not say what {} becomes", value.shown()))
+                    VALUE.broken(format!("`map` has no entry for {}", value.shown()))
                 })
             }
             Step::Const(made) => Ok(made.clone()),
@@ -49,17 +49,17 @@ impl Step {
             Step::Member(names) => names.iter().try_fold(value, |value, name| match value {
                 Value::Object(mut members) => members
                     .remove(name)
-                    .ok_or_else(|| VALUE.broken(format!("there is no member `{}`", name.shown()))),
+                    .ok_or_else(|| VALUE.broken(format!("unknown member `{}`", name.shown()))),
                 other => Err(not(&other, "a struct")),
             }),
-            Step::Reshape => Err(VALUE.broken("`reshape` is of tensors of a model")),
+            Step::Reshape => Err(VALUE.broken("`reshape` only applies to tensors of a model")),
             Step::Cast(_) => Ok(value),
             numbers => match Exact::from_json(&value) {
                 Some(number) => numbers.number(number)?.value(),
                 None => {
                     let e = not(&value, "a number");
                     Err(match value.is_array() {
-                        true => e.with_hint("`[]` after the path names each element"),
+                        true => e.with_hint("add `[]` to the path to convert each element"),
                         false => e,
                     })
                 }
@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// The number, or the boolean, that a text is.
+/// Parses a text as a number or a boolean.
 fn parsed(text: &str) -> Result<Value> {
     let trimmed = text.trim();
     let wrong =
@@ -89,13 +89,13 @@ fn parsed(text: &str) -> Result<Value> {
     }
     let is_digits = trimmed.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '+'));
     match trimmed.parse::<f64>() {
-        // An integer that 64 bits do not hold is not one that is near it.
+        // An integer that does not fit in 64 bits must not become a nearby float.
         Ok(x) if x.is_finite() && !is_digits => Exact::Float(x).value(),
         _ => Err(wrong()),
     }
 }
 
-/// A text as it is, anything else as its JSON.
+/// Returns a text as it is, and any other value as its JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Numbers between kinds, without a detour through decimals.
+//! Converts numbers between kinds without going through decimals.
 
 use super::{Chain, Exact, Step};
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use serde_json::{Number, Value, json};
 use std::fmt;
 
 impl Chain {
-    /// Makes the elements of one kind elements of another. `bytes` and `out` are of as many.
+    /// Converts elements of one kind to another. `bytes` and `out` have the same number of elements.
     ///
     /// # Errors
-    /// `evolve/value`, after the place of the element, where `bytes` start with that numbered `first`.
+    /// Returns `evolve/value` with the index of the element; the first element of `bytes` has the index `first`.
     pub fn elements(
         &self,
         first: u64,
@@ -65,22 +65,26 @@ impl Step {
                     .find(|(old, _)| scalar(&old.value).is_some_and(|old| old.is_same(number)));
                 let made = found.map(|(_, new)| new).or(rest.as_ref());
                 let Some(made) = made else {
-                    return Err(VALUE.broken(format!("`map` does not say what {number} becomes")));
+                    return Err(VALUE.broken(format!("`map` has no entry for {number}")));
                 };
                 scalar(made).ok_or_else(not_a_number)?
             }
             Step::Const(value) => scalar(value).ok_or_else(not_a_number)?,
-            _ => return Err(VALUE.broken("a converter of text was given a number")),
+            _ => {
+                return Err(
+                    VALUE.broken("this converter only applies to text, but the value is a number")
+                );
+            }
         })
     }
 }
 
 #[cold]
 fn not_a_number() -> Error {
-    VALUE.broken("something other than a number was to be one")
+    VALUE.broken("expected a number, found another value")
 }
 
-/// A number, or a boolean as one.
+/// Reads a number, or a boolean as 0 or 1.
 fn scalar(value: &Value) -> Option<Exact> {
     match value {
         Value::Bool(is) => Some(Exact::Int((*is).into())),
@@ -89,7 +93,7 @@ fn scalar(value: &Value) -> Option<Exact> {
 }
 
 impl Exact {
-    /// The number that JSON is (5.2).
+    /// Reads a JSON number (5.2).
     pub(super) fn from_json(value: &Value) -> Option<Exact> {
         match value {
             Value::Number(n) => {
@@ -139,7 +143,7 @@ impl Exact {
         }
     }
 
-    /// Of two integers an integer, else a float.
+    /// Combines two numbers: two integers to an integer, otherwise to a float.
     fn with(
         self,
         other: Exact,
@@ -147,26 +151,28 @@ impl Exact {
         float: fn(f64, f64) -> f64,
     ) -> Result<Exact> {
         match (self, other) {
-            (Exact::Int(a), Exact::Int(b)) => whole(a, b).map(Exact::Int).ok_or_else(|| {
-                VALUE.broken("an integer of more than 128 bits would come out of it")
-            }),
+            (Exact::Int(a), Exact::Int(b)) => whole(a, b)
+                .map(Exact::Int)
+                .ok_or_else(|| VALUE.broken("the result is an integer of more than 128 bits")),
             (a, b) => Ok(Exact::Float(float(a.float(), b.float()))),
         }
     }
 
-    /// The integer that a float is.
+    /// Returns the integer that a float represents, if it is whole.
     #[expect(clippy::cast_possible_truncation, reason = "found to be in reach, and whole")]
     fn whole(x: f64) -> Option<Exact> {
         (x.abs() < 2f64.powi(100) && x.trunc() == x).then_some(Exact::Int(x as i128))
     }
 
-    /// The number of one element.
+    /// Reads the number of one element.
     fn read(from: Scalar, bytes: &[u8]) -> Result<Exact> {
         Ok(match from {
             Scalar::Boolean => match bytes {
                 [byte @ (0 | 1)] => Exact::Int((*byte).into()),
                 _ => {
-                    return Err(crate::record::rules::BOOL_BYTE.broken("a byte is neither 0 nor 1"));
+                    return Err(
+                        crate::record::rules::BOOL_BYTE.broken("a boolean is neither 0 nor 1")
+                    );
                 }
             },
             Scalar::Int8 => Exact::Int(i8::from_le_bytes(le(bytes)).into()),
@@ -178,13 +184,13 @@ impl Exact {
             Scalar::Uint32 => Exact::Int(u32::from_le_bytes(le(bytes)).into()),
             Scalar::Uint64 => Exact::Int(u64::from_le_bytes(le(bytes)).into()),
             Scalar::Complex64 | Scalar::Complex128 => {
-                return Err(VALUE.broken("a complex number is not one that converters take"));
+                return Err(VALUE.broken("converters do not support complex numbers"));
             }
             float => Exact::Float(float_of(float, bytes)),
         })
     }
 
-    /// Writes it as one of a kind.
+    /// Writes the number as an element of the kind `to`.
     fn write(self, to: Scalar, saturates: bool, out: &mut [u8]) -> Result<()> {
         if let Some((low, high)) = ends(to) {
             let whole = match self {
@@ -198,8 +204,8 @@ impl Exact {
             };
             let Some(n) = whole else {
                 let e = VALUE
-                    .broken(format!("{self} is not a whole number, which {} holds", to.as_str()));
-                return Err(e.with_hint("`round` makes it one"));
+                    .broken(format!("{self} is not a whole number, as {} requires", to.as_str()));
+                return Err(e.with_hint("use `round` to round it"));
             };
             let n = if saturates { n.clamp(low, high) } else { n };
             if n < low || n > high {
@@ -213,7 +219,7 @@ impl Exact {
         let x = self.float();
         let Some((kind, largest, has_infinities)) = float_kind(to) else {
             let what = to.as_str();
-            return Err(VALUE.broken(format!("a number does not become a {what}")));
+            return Err(VALUE.broken(format!("a number cannot be converted to a {what}")));
         };
         let is_kept = x.is_nan() || (x.is_infinite() && has_infinities);
         let x = if saturates && !is_kept { x.clamp(-largest, largest) } else { x };
@@ -238,8 +244,8 @@ impl Exact {
 
     #[cold]
     fn beyond(self, to: Scalar) -> Error {
-        let e = VALUE.broken(format!("{self} is beyond what {} holds", to.as_str()));
-        e.with_hint("`cast(saturate)` makes it the nearest there is")
+        let e = VALUE.broken(format!("{self} is out of range for {}", to.as_str()));
+        e.with_hint("`cast(saturate)` converts it to the nearest number of the type")
     }
 }
 
@@ -252,7 +258,7 @@ impl fmt::Display for Exact {
     }
 }
 
-/// The lowest and the highest integer of a kind.
+/// Returns the lowest and the highest integer of a kind.
 fn ends(scalar: Scalar) -> Option<(i128, i128)> {
     Some(match scalar {
         Scalar::Boolean => (0, 1),
@@ -268,7 +274,7 @@ fn ends(scalar: Scalar) -> Option<(i128, i128)> {
     })
 }
 
-/// The codes of a float's kind where it has up to 16 bits, its largest number, and whether it has infinities.
+/// Returns, for a kind of float, its codec if it has up to 16 bits, its largest number, and whether it has infinities.
 fn float_kind(scalar: Scalar) -> Option<(Option<SmallFloat>, f64, bool)> {
     let small = |kind: SmallFloat| Some((Some(kind), kind.largest(), kind.has_infinities()));
     match scalar {

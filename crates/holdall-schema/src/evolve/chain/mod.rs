@@ -1,4 +1,4 @@
-//! Converters that have a name (8.4.3): said in text, so that they need no code.
+//! Named converters (8.4.3): written as text, so that no code is needed.
 
 mod apply;
 mod exact;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// Converters of the fixed set, one after the other: `scale(0.001)|round`.
+/// A chain of named converters that are applied one after the other: `scale(0.001)|round`.
 ///
 /// ```
 /// use holdall_schema::Chain;
@@ -28,7 +28,7 @@ pub struct Chain {
     steps: Vec<Step>,
 }
 
-/// One converter of the set, with its arguments.
+/// One named converter with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Cast(Beyond),
@@ -46,23 +46,23 @@ enum Step {
     Reshape,
 }
 
-/// What becomes of a number beyond those of its kind.
+/// How to treat a number that is out of range for its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// It is refused.
+    /// It is an error.
     Refused,
-    /// It becomes the largest of the kind, or the lowest.
+    /// It becomes the largest or the lowest number of the kind.
     Saturate,
 }
 
-/// An argument: what it is as JSON, and what was written.
+/// An argument: its JSON value, and its text.
 #[derive(Debug, Clone, PartialEq)]
 struct Argument {
     value: Value,
     text: String,
 }
 
-/// A number, exactly.
+/// A number without rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Exact {
     Int(i128),
@@ -70,35 +70,35 @@ enum Exact {
 }
 
 impl Chain {
-    /// What was written.
+    /// Returns the text of the chain.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether the elements of a tensor come in another shape.
+    /// Returns `true` if the chain changes the shape of a tensor.
     pub fn reshapes(&self) -> bool {
         self.steps.contains(&Step::Reshape)
     }
 
-    /// Whether it does no more than to round numbers into another kind, and to give them another shape.
+    /// Returns `true` if the chain only rounds numbers to another kind and changes the shape.
     pub fn is_cast(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, Step::Cast(_) | Step::Reshape))
     }
 
-    /// Whether numbers beyond those of the new kind become the largest of it.
+    /// Returns `true` if out-of-range numbers become the nearest number of the new kind.
     pub fn saturates(&self) -> bool {
         self.steps.contains(&Step::Cast(Beyond::Saturate))
     }
 
-    /// What the JSON of a value becomes.
+    /// Converts the JSON of a value.
     ///
     /// # Errors
-    /// `evolve/value`.
+    /// Returns `evolve/value` if a converter does not accept the value.
     pub fn value(&self, value: Value) -> Result<Value> {
         self.steps.iter().try_fold(value, |value, step| step.value(value))
     }
 
-    /// Whether it works on numbers and booleans of one kind, and gives those of another.
+    /// Returns `true` if the chain converts numbers or booleans of the kind `from` to the kind `to`.
     pub fn takes(&self, from: Scalar, to: Scalar) -> bool {
         let is_number =
             |scalar| !matches!(scalar, Scalar::Complex64 | Scalar::Complex128 | Scalar::Timestamp);
@@ -110,7 +110,7 @@ impl FromStr for Chain {
     type Err = crate::Error;
 
     /// # Errors
-    /// `evolve/converter`.
+    /// Returns `evolve/converter` if the text is not a chain of converters.
     fn from_str(text: &str) -> Result<Chain> {
         parse::chain(text)
     }

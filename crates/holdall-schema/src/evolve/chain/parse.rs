@@ -5,12 +5,12 @@ use crate::error::{Error, Result, Shown as _};
 use crate::evolve::rules::CONVERTER;
 use serde_json::Value;
 
-/// A chain is no longer: it comes from a command line, not from a file.
+/// Length of the longest chain in bytes; a chain comes from a command line, not from a file.
 const MOST: usize = 1 << 16;
 
 pub(super) fn chain(text: &str) -> Result<Chain> {
     if text.len() > MOST {
-        return Err(CONVERTER.broken(format!("there are more than {MOST} bytes")));
+        return Err(CONVERTER.broken(format!("the converter has more than {MOST} bytes")));
     }
     let mut scan = Scan { whole: text, rest: text };
     let mut steps = Vec::new();
@@ -30,7 +30,7 @@ struct Scan<'t> {
     rest: &'t str,
 }
 
-/// An argument, and what stands after its `=`.
+/// An argument, and the value after its `=`.
 type Pair = (Argument, Option<Argument>);
 
 impl Scan<'_> {
@@ -46,7 +46,7 @@ impl Scan<'_> {
                     break;
                 }
                 if !self.take_if(",") {
-                    return Err(self.wrong("has a `(` without its `)`"));
+                    return Err(self.wrong("has a `(` without a `)`"));
                 }
             }
         }
@@ -86,16 +86,16 @@ impl Scan<'_> {
             ("const", [a]) => Step::Const(a.value.clone()),
             ("const", _) => return Err(takes("a value")),
             ("split", [a]) if !a.text.is_empty() => Step::Split(text(a)),
-            ("split", _) => return Err(takes("what is between the parts")),
+            ("split", _) => return Err(takes("a separator")),
             ("join", [a, names @ ..]) => Step::Join(text(a), names.iter().map(text).collect()),
-            ("join", _) => return Err(takes("what goes between the parts, and perhaps members")),
+            ("join", _) => return Err(takes("a separator, and optionally members")),
             ("member", [a]) => Step::Member(a.text.split('.').map(str::to_owned).collect()),
             ("member", _) => return Err(takes("the name of a member")),
-            _ => return Err(CONVERTER.broken(format!("there is no converter `{}`", name.shown()))),
+            _ => return Err(CONVERTER.broken(format!("unknown converter `{}`", name.shown()))),
         })
     }
 
-    /// JSON, or a word: what is up to the next comma, bracket or equals sign.
+    /// Parses an argument: JSON, or a word up to the next comma, bracket or equals sign.
     fn argument(&mut self) -> Result<Argument> {
         self.rest = self.rest.trim_start();
         if self.rest.starts_with(['"', '[', '{']) {
