@@ -194,7 +194,8 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
         Ok(Ok(streams)) => streams,
         Ok(Err(_)) => return,
         Err(_) => {
-            return connection.close(number(RefusalReason::Ending), b"no control stream was opened");
+            return connection
+                .close(number(RefusalReason::Ending), b"no control stream was opened");
         }
     };
     let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
