@@ -7,7 +7,7 @@ use crate::view::{Held, get};
 use crate::{Answer, le};
 use holdall_collections::sort;
 use holdall_core::layout::quantized::Quantized;
-use holdall_core::layout::records::{Runs, kind};
+use holdall_core::layout::records::{BlobLayout, kind};
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo};
 use holdall_json::parse;
@@ -42,7 +42,7 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     let limits_of_schemas = limits.of_schemas();
     let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
-    let runs = Runs::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
+    let runs = BlobLayout::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);
     let entries = get(&Role::Entries)?;
     runs.check_len(entries.len() as u64)?;

@@ -239,7 +239,7 @@ impl File {
                 return Err(CALL.broken("the chunks are shorter than they are stored"));
             };
             stored = rest;
-            array.place(chunk, &array.decode(chunk, own)?, 0, range.start, &mut out);
+            array.copy_chunk(chunk, &array.decode(chunk, own)?, 0, range.start, &mut out);
         }
         Ok(Answer::Done(out))
     }

@@ -4,7 +4,7 @@ use crate::file::source;
 use crate::json::CALL;
 use crate::{Answer, State, le};
 use holdall_core::layout::BOOL_BYTE;
-use holdall_core::read::{Arrival, Assembly, Cut, Plan, Purpose, Terms, Want};
+use holdall_core::read::{Assembly, DecodedPart, FetchSizing, Plan, Purpose, ReadHints, Want};
 use holdall_core::{ByteOrder, Bytes, Component, DType, Encoding, Error, Layout, TensorInfo};
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ struct Read {
 }
 
 /// What reading costs.
-pub(crate) fn terms(piece: u64, gap: u64, at_once: u32) -> Terms {
-    let mut terms = if at_once > 1 { Terms::REMOTE } else { Terms::DISK };
+pub(crate) fn terms(piece: u64, gap: u64, at_once: u32) -> ReadHints {
+    let mut terms = if at_once > 1 { ReadHints::REMOTE } else { ReadHints::DISK };
     (terms.piece, terms.gap, terms.at_once) = (piece, gap, at_once as usize);
     terms
 }
@@ -60,7 +60,7 @@ pub(crate) fn plan(
     state: &mut State,
     input: &[u8],
     mode: u32,
-    terms: Terms,
+    terms: ReadHints,
 ) -> Result<Answer, Error> {
     let file = state.file()?;
     let (mut wants, mut of) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ pub(crate) fn plan(
         wants.push(want.with_table(file.known_table(at, number)));
         of.push((bools, Some(info)));
     }
-    let mut cut = Cut::from(terms);
+    let mut cut = FetchSizing::from(terms);
     cut.align = ALIGN;
     let plan = Plan::new(wants, cut);
     let mut out = le([0, plan.fetches().len() as u64, plan.parts().len() as u64]);
@@ -136,7 +136,7 @@ impl Reads {
         let gives = *mode & GIVE != 0;
         let mut out = Vec::new();
         let taken = assembly.push(fetch as usize, offset, bytes, |arrival| {
-            let Arrival { want, offset, bytes } = arrival;
+            let DecodedPart { want, offset, bytes } = arrival;
             if bad.is_none() && wants.get(want as usize).is_some_and(|(bools, _)| *bools) {
                 *bad = not_bool(&bytes, offset).map(|e| match wants.get(want as usize) {
                     Some((_, Some(info))) => e.in_tensor(info.name()),

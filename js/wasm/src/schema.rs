@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::json::{self, Object};
 use holdall_core::Error;
-use holdall_schema::{Base, Document, Outline, Reading, SchemaLimits, Symbols, There};
+use holdall_schema::{Base, Document, Outline, Reading, RowPresence, SchemaLimits, Symbols};
 
 /// Compiles a schema, read as [`crate::schema_outline`] says.
 pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
@@ -30,7 +30,7 @@ pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
             .maybe_number("size", row.size)
             .maybe_number("stride", row.stride)
             .maybe_number("align", row.align.map(u64::from))
-            .flag("optional", row.there != There::Always)
+            .flag("optional", row.there != RowPresence::Always)
             .text(
                 "base",
                 match row.base {

@@ -22,7 +22,7 @@ impl Pass {
     /// The input is the name of the type of the elements.
     pub(crate) fn begin(name: &[u8], bins: u32) -> Result<Pass, Error> {
         let of = element_type(name)?;
-        let moments = Moments::of(&of);
+        let moments = Moments::new(&of);
         Ok(Pass { of, bins: bins.min(1 << 16) as usize, moments, second: None, zeros: 0 })
     }
 
@@ -31,7 +31,7 @@ impl Pass {
         match &mut self.second {
             Some((_, bins)) => bins.take(&self.of, bytes)?,
             None => {
-                let mut part = Moments::of(&self.of);
+                let mut part = Moments::new(&self.of);
                 part.take(&self.of, bytes)?;
                 self.moments.add(&part);
             }
@@ -44,7 +44,7 @@ impl Pass {
         self.zeros = zeros;
         self.moments.add_zeros(zeros);
         let stats = self.moments.finish(&self.of, zeros);
-        let bins = if self.bins > 0 { Bins::of(&stats, self.bins) } else { None };
+        let bins = if self.bins > 0 { Bins::from_stats(&stats, self.bins) } else { None };
         self.second = bins.map(|bins| (stats, bins));
         Answer::Done(vec![1; usize::from(self.second.is_some())])
     }

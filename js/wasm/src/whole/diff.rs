@@ -4,8 +4,8 @@ use crate::Answer;
 use crate::json::{self, CALL, Object};
 use crate::view::dense_type;
 use holdall_core::diff::{
-    AttributeDiff, Compare, ComponentDiff, Diff, Pair, Scratch, Side, Tally, Tolerance, ValueDiff,
-    compare, family, is_comparable, unravel,
+    AttributeDiff, Comparator, ComponentDiff, Diff, Scratch, Side, Tally, TensorPair, Tolerance,
+    ValueDiff, compare, family, is_comparable, unravel,
 };
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
@@ -19,7 +19,7 @@ const NONE: u64 = u32::MAX as u64;
 
 pub(crate) struct Differ {
     out: Diff,
-    pairs: Vec<Pair>,
+    pairs: Vec<TensorPair>,
     tolerance: Option<Tolerance>,
     now: Option<Now>,
 }
@@ -46,7 +46,7 @@ impl Differ {
         Answer::numbers([self.pairs.len() as u64])
     }
 
-    fn pair_mut(&mut self, at: u32) -> Result<&mut Pair, Error> {
+    fn pair_mut(&mut self, at: u32) -> Result<&mut TensorPair, Error> {
         let found = self.pairs.get_mut(at as usize);
         found.ok_or_else(|| CALL.broken(format!("there is no pair number {at}")))
     }
@@ -155,7 +155,7 @@ impl Differ {
             return Err(CALL.broken("nothing is compared, or not that"));
         };
         let name = self.pairs.get(now.pair).map_or("", |pair| pair.a.name());
-        let compare = Compare {
+        let compare = Comparator {
             a: Side { source: "", tensor: name, of: &now.of.0 },
             b: Side { source: "", tensor: name, of: &now.of.1 },
             tolerance: self.tolerance,
@@ -189,7 +189,7 @@ impl Differ {
 
     /// What was found. `pair` of a changed tensor is the number of its pair.
     pub(crate) fn finish(mut self) -> Answer {
-        let changed: Vec<(usize, Pair)> =
+        let changed: Vec<(usize, TensorPair)> =
             self.pairs.into_iter().enumerate().filter(|(_, pair)| pair.diff.is_change()).collect();
         self.out.identical = self.out.compared - changed.len() as u64;
         self.out.changed = changed.iter().map(|(_, pair)| pair.diff.clone()).collect();
@@ -223,7 +223,7 @@ fn component_diff(a: Option<&Component>, b: Option<&Component>) -> ComponentDiff
     ComponentDiff::new(role, (a.map(of), b.map(of)), (len(a), len(b)))
 }
 
-fn tensor(at: usize, pair: &Pair) -> String {
+fn tensor(at: usize, pair: &TensorPair) -> String {
     let diff = &pair.diff;
     let type_of = |t: &Option<ElementType>, out: &mut String| match t {
         Some(t) => holdall_json::write_string(&t.to_string(), out),

@@ -117,7 +117,12 @@ struct Made<'m> {
 }
 
 impl Convert for Made<'_> {
-    fn convert(&self, from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
+    fn convert(
+        &self,
+        from: ConversionInput<'_>,
+        to: &mut [u8],
+        heap: &mut dyn Heap,
+    ) -> Result<(), Error> {
         let at = self.taken.fetch_add(1, Ordering::Relaxed);
         let value = self.values.get(at);
         let value =

@@ -223,7 +223,7 @@ fn decide(
         }
         let found = match is_dataset {
             true => schema.dataset(Some(&target), limits).map(|(_, to)| Some(to)),
-            false => schema.place(&target).map(|_| None),
+            false => schema.find_node(&target).map(|_| None),
         };
         match found {
             Ok(Some(to)) => {
@@ -285,7 +285,7 @@ fn decide(
 /// A tensor as it is, under that name.
 fn same(at: usize, info: &TensorInfo, target: String) -> Result<Work, Error> {
     info.sound().map_err(|e| e.in_tensor(info.name()))?;
-    let Some(spec) = TensorSpec::of(info) else {
+    let Some(spec) = TensorSpec::from_info(info) else {
         let e = CALL.broken("only decoding it says how long it is");
         return Err(e.in_tensor(info.name()).with_hint("the command migrates such a file"));
     };
@@ -301,7 +301,7 @@ fn flat(
     by: Option<&str>,
 ) -> Result<Work, Error> {
     let mut work = same(at, info, target)?;
-    let place = schema.place(&work.spec.name)?;
+    let place = schema.find_node(&work.spec.name)?;
     let Node::Flat { tensor: to, .. } = schema.schema.node(place) else { return Ok(work) };
     let named = match &work.spec.components[..] {
         [data] if work.spec.layout == Layout::Dense => {

@@ -7,7 +7,7 @@ use holdall_collections::HashMap;
 use holdall_core::error::Shown as _;
 use holdall_core::read::join;
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
-use holdall_formats::folders::{Chosen, by_entry, chosen, missing, too_many, variants};
+use holdall_formats::folders::{ModelFiles, by_entry, chosen, missing, too_many, variants};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_formats::shards::{
@@ -157,8 +157,8 @@ impl Model {
             Of::File(name) => {
                 let name = name.clone();
                 return match by_entry(&name) {
-                    Some(Chosen::Index(name, more)) => self.of_index(name, more),
-                    Some(Chosen::Checkpoint(_)) => self.of_checkpoint(),
+                    Some(ModelFiles::Index(name, more)) => self.of_index(name, more),
+                    Some(ModelFiles::Checkpoint(_)) => self.of_checkpoint(),
                     _ => self.of_file(&name),
                 };
             }
@@ -168,21 +168,21 @@ impl Model {
             return Err(NO_MODEL.broken(message).into());
         }
         match chosen(&all) {
-            Chosen::Index(name, more) => self.of_index(name, more),
-            Chosen::Whole(name, warning) => {
+            ModelFiles::Index(name, more) => self.of_index(name, more),
+            ModelFiles::Whole(name, warning) => {
                 let parts = self.there(&[name.to_owned()])?;
                 let index = self.index_of(parts[0])?;
                 let index = joined(&[Shard::new(name, index)], vec![warning], &self.limits)?;
                 Ok((index, parts))
             }
-            Chosen::Checkpoint(_) => self.of_checkpoint(),
-            Chosen::File(name) => self.of_file(name),
+            ModelFiles::Checkpoint(_) => self.of_checkpoint(),
+            ModelFiles::File(name) => self.of_file(name),
             // All the others are what it names.
-            Chosen::Root(root, names) => match self.of_file(root) {
+            ModelFiles::Root(root, names) => match self.of_file(root) {
                 Ok((_, sources)) if sources.len() != names.len() => Err(too_many(&names).into()),
                 opened => opened,
             },
-            Chosen::Shards(names) => {
+            ModelFiles::Shards(names) => {
                 let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
                 let parts = self.there(&names)?;
                 let indices = self.indices(&parts)?;
@@ -190,10 +190,10 @@ impl Model {
                 let shards: Vec<Shard> = shards.map(|(name, i)| Shard::new(name, i)).collect();
                 Ok((joined(&shards, Vec::new(), &self.limits)?, parts))
             }
-            Chosen::Several(names) => Err(too_many(&names).into()),
-            Chosen::Variants(names) => Err(variants(&names).into()),
-            Chosen::Incomplete(names) => Err(missing(&names).into()),
-            Chosen::Arrays => {
+            ModelFiles::Several(names) => Err(too_many(&names).into()),
+            ModelFiles::Variants(names) => Err(variants(&names).into()),
+            ModelFiles::Incomplete(names) => Err(missing(&names).into()),
+            ModelFiles::Arrays => {
                 let message = "there is no file of tensors, and no index of them";
                 Err(NO_MODEL.broken(message).into())
             }
@@ -231,7 +231,7 @@ impl Model {
     fn of_file(&mut self, name: &str) -> Result<Opened, Lack> {
         let at = self.there(&[name.to_owned()])?[0];
         let index = self.index_of(at)?;
-        if let Some(split) = Split::of(&index, name)? {
+        if let Some(split) = Split::from_index(&index, name)? {
             let mut parts = vec![at];
             parts.extend(self.there(&split.others())?);
             let indices = self.indices(&parts)?;

@@ -11,8 +11,8 @@ use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Wi
 use holdall_formats::{carton, unknown_zip};
 use holdall_json::{parse, write_string};
 use holdall_package::{
-    Contents, FetchedTexts, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum,
-    TensorKind, read_zip, tensors, unmet, write::hex,
+    FetchedTexts, FileHasher, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackageContents,
+    PackedFile, STRINGS, TensorKind, read_zip, tensors, unmet, write::hex,
 };
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use std::sync::Arc;
 pub(crate) struct Package {
     limits: Limits,
     window: Window,
-    read: Option<(Arc<Directory>, Contents)>,
+    read: Option<(Arc<Directory>, PackageContents)>,
     current: Option<Current>,
 }
 
 /// The file that is read.
 struct Current {
     decoder: ComponentDecoder,
-    sum: Sum,
+    sum: FileHasher,
     path: String,
     sha256: Option<[u8; 32]>,
     crc: u32,
@@ -165,7 +165,7 @@ impl Package {
         let component = Component::of_bytes(place.clone().into(), encoding, entry.decoded_len());
         let current = Current {
             decoder: ComponentDecoder::new(&component, Digests::default(), &self.limits)?,
-            sum: Sum::default(),
+            sum: FileHasher::default(),
             path: file.path.clone(),
             sha256: file.sha256,
             crc: entry.crc32(),
@@ -196,7 +196,7 @@ impl Package {
         sum.check(&path, sha256, Some(crc)).map(|()| Answer::NOTHING)
     }
 
-    fn read(&self) -> Result<(&Directory, &Contents), Error> {
+    fn read(&self) -> Result<(&Directory, &PackageContents), Error> {
         let read = self.read.as_ref().map(|(directory, contents)| (&**directory, contents));
         read.ok_or_else(|| CALL.broken("no package is open"))
     }
@@ -239,6 +239,6 @@ pub(crate) fn tensor(
 }
 
 /// Files whose bytes are in the package; what a link leads to is there itself.
-fn here(contents: &Contents) -> impl Iterator<Item = &PackedFile> {
+fn here(contents: &PackageContents) -> impl Iterator<Item = &PackedFile> {
     contents.files.iter().filter(|file| file.target.is_none() && file.found.is_some())
 }

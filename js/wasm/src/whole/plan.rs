@@ -1,4 +1,4 @@
-//! ChangeKind a migration from one schema to another would do.
+//! What a migration from one schema to another would do.
 
 use crate::Answer;
 use crate::json::{self, CALL, Object};
@@ -9,15 +9,15 @@ use holdall_json::parse;
 use holdall_schema::evolve::rules::{DROPS_MEMBER, NO_CONVERTER, NO_DEFAULT};
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Chain, Change, Document, Done, MemberStep, Node, Path, ResolveOptions, Root, SchemaLimits,
-    Segment, TensorType, TypeId, Verdict, ChangeKind, diff, resolve,
+    Chain, Change, ChangeKind, Document, MemberStep, Node, Path, ResolveOptions, Root,
+    SchemaLimits, Segment, StepKind, TensorType, TypeId, Verdict, diff, resolve,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One thing that is done; fields as those of `MemberStep`.
 struct Step {
-    what: Done,
+    what: StepKind,
     from: Option<String>,
     to: Option<String>,
     old: Option<String>,
@@ -25,7 +25,7 @@ struct Step {
     by: Option<String>,
 }
 
-/// ChangeKind the caller knows that the schemas do not say: paths of the new schema with what the old one calls it, and with converters.
+/// What the caller knows that the schemas do not say: paths of the new schema with what the old one calls it, and with converters.
 pub(super) struct Told {
     pub(super) renames: BTreeMap<Path, Path>,
     pub(super) converters: BTreeMap<Path, String>,
@@ -152,7 +152,7 @@ fn within(path: &Path, base: &Path) -> Option<Path> {
 fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> Result<(), Error> {
     let limits = SchemaLimits::default();
     check_told(old, new, told)?;
-    // ChangeKind the records are in both is not compared as tensors are.
+    // What the records are in both is not compared as tensors are.
     let mut resolved: Vec<Path> = Vec::new();
     for (path, _) in new.datasets() {
         let source = told.renames.get(&path).unwrap_or(&path);
@@ -161,7 +161,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
         let (Some((_, was)), Some((_, is))) = (was, is) else { continue };
         if let (Root::Record(from), Root::Record(to)) = (was.schema.root(), is.schema.root()) {
             if *source != path {
-                steps.push(step(Done::Renamed, Some(source), Some(&path)));
+                steps.push(step(StepKind::Renamed, Some(source), Some(&path)));
             }
             records((&was, from, source), (&is, to, &path), told, steps)?;
             resolved.extend([source.clone(), path]);
@@ -173,7 +173,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
     for change in changes.iter().filter(|change| !is_within(&change.path)) {
         steps.extend(file.step_of(change)?);
     }
-    // ChangeKind has a name that another thing had.
+    // What has a name that another thing had.
     for (path, source) in told.renames.iter().filter(|(path, _)| !is_within(path)) {
         if node_at(new, path).is_some_and(is_tensor) {
             steps.extend(file.replaced(path)?);
@@ -183,7 +183,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
             }
         }
     }
-    // ChangeKind does not change is converted all the same where that was asked for.
+    // What does not change is converted all the same where that was asked for.
     for (path, name) in &told.converters {
         let is_changed =
             changes.iter().any(|change| change.path == *path) || told.renames.contains_key(path);
@@ -191,7 +191,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
             file.check_converter(path, path, name)?;
             if !name.parse::<Chain>()?.is_cast() {
                 let shown = Some(tensor.to_string());
-                let one = step(Done::Converted, Some(path), Some(path));
+                let one = step(StepKind::Converted, Some(path), Some(path));
                 steps.push(Step { old: shown.clone(), new: shown, by: Some(name.clone()), ..one });
             }
         }
@@ -238,7 +238,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
 
 const MEMBERS: &str = "a member is named with the path of its dataset: `points[].x`";
 
-/// ChangeKind the schema of a file has at a path.
+/// What the schema of a file has at a path.
 fn node_at<'d>(of: &'d Document, path: &Path) -> Option<&'d Node> {
     let Root::References(root) = of.schema.root() else { return None };
     Some(of.schema.node(of.schema.follow(root, path)?))
@@ -273,7 +273,7 @@ struct File<'d> {
 }
 
 impl File<'_> {
-    /// ChangeKind a change of anything but records takes.
+    /// What a change of anything but records takes.
     fn step_of(&self, change: &Change) -> Result<Option<Step>, Error> {
         let (path, told) = (&change.path, self.told);
         let text = |side: &Option<Arc<str>>| side.as_deref().map(str::to_owned);
@@ -289,12 +289,16 @@ impl File<'_> {
             return self.renamed(path, source, now).map(Some);
         }
         if let Some(name) = by {
-            let one = step(Done::Converted, Some(path), Some(path));
+            let one = step(StepKind::Converted, Some(path), Some(path));
             return Ok(sides(Step { by: Some(name.clone()), ..one }));
         }
         match (change.what, change.verdict) {
-            (ChangeKind::Removed, _) if told.renames.values().any(|source| source == path) => Ok(None),
-            (ChangeKind::Removed, _) if told.drops => Ok(sides(step(Done::Dropped, Some(path), None))),
+            (ChangeKind::Removed, _) if told.renames.values().any(|source| source == path) => {
+                Ok(None)
+            }
+            (ChangeKind::Removed, _) if told.drops => {
+                Ok(sides(step(StepKind::Dropped, Some(path), None)))
+            }
             (ChangeKind::Removed, _) => {
                 let message = format!("{} would be left out", shown(path));
                 Err(DROPS_MEMBER.broken(message))
@@ -305,11 +309,14 @@ impl File<'_> {
                 Err(in_tensor(NO_DEFAULT.broken(message)))
             }
             (ChangeKind::Added, _) => {
-                let what = if has_default(self.new, path) { Done::Default } else { Done::Absent };
+                let what =
+                    if has_default(self.new, path) { StepKind::Default } else { StepKind::Absent };
                 Ok(sides(step(what, None, Some(path))))
             }
-            (ChangeKind::Widened | ChangeKind::DType, Verdict::Compatible) if self.are_named(path) => {
-                Ok(sides(step(Done::Widened, Some(path), Some(path))))
+            (ChangeKind::Widened | ChangeKind::DType, Verdict::Compatible)
+                if self.are_named(path) =>
+            {
+                Ok(sides(step(StepKind::Widened, Some(path), Some(path))))
             }
             (_, Verdict::Compatible) => Ok(None),
             _ => {
@@ -321,7 +328,7 @@ impl File<'_> {
         }
     }
 
-    /// ChangeKind makes a tensor of one that had another name; `now` is what it is in the new schema.
+    /// What makes a tensor of one that had another name; `now` is what it is in the new schema.
     fn renamed(&self, path: &Path, source: &Path, now: Option<String>) -> Result<Step, Error> {
         let by = self.told.converters.get(path);
         let both = node_at(self.old, source).zip(node_at(self.new, path));
@@ -330,15 +337,16 @@ impl File<'_> {
             let message = format!("what was `{}` does not become it by itself", shown(source));
             return Err(NO_CONVERTER.broken(message).in_tensor(path.to_string()));
         }
-        let removed = self.changes.iter().find(|c| c.what == ChangeKind::Removed && c.path == *source);
+        let removed =
+            self.changes.iter().find(|c| c.what == ChangeKind::Removed && c.path == *source);
         let was = removed.and_then(|c| c.old.as_deref().map(str::to_owned));
         let was = was.or_else(|| Some(tensor_at(self.old, source)?.to_string()));
-        let what = if is_same { Done::Renamed } else { Done::Converted };
+        let what = if is_same { StepKind::Renamed } else { StepKind::Converted };
         let one = step(what, Some(source), Some(path));
         Ok(Step { old: was, new: now, by: by.cloned(), ..one })
     }
 
-    /// ChangeKind becomes of a tensor whose name another has in the new schema.
+    /// What becomes of a tensor whose name another has in the new schema.
     fn replaced(&self, path: &Path) -> Result<Option<Step>, Error> {
         let is_used = self.told.renames.values().any(|source| source == path);
         if is_used || !node_at(self.old, path).is_some_and(is_tensor) {
@@ -349,7 +357,7 @@ impl File<'_> {
             return Err(DROPS_MEMBER.broken(message));
         }
         let old = tensor_at(self.old, path).map(TensorType::to_string);
-        Ok(Some(Step { old, ..step(Done::Dropped, Some(path), None) }))
+        Ok(Some(Step { old, ..step(StepKind::Dropped, Some(path), None) }))
     }
 
     /// Whether both schemas have an element type at a path, where they might have any.
@@ -390,7 +398,7 @@ impl File<'_> {
     }
 }
 
-fn step(what: Done, from: Option<&Path>, to: Option<&Path>) -> Step {
+fn step(what: StepKind, from: Option<&Path>, to: Option<&Path>) -> Step {
     let text = |path: Option<&Path>| path.map(Path::to_string);
     Step { what, from: text(from), to: text(to), old: None, new: None, by: None }
 }

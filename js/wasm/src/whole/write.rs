@@ -88,7 +88,7 @@ impl Writer {
         let component = component as usize;
         let len = spec.components.get(component).map(|c| c.decoded_len);
         let len = len.ok_or_else(|| CALL.broken(format!("there is no component {component}")))?;
-        let start = self.encoder.place(end, &spec, component)?;
+        let start = self.encoder.next_offset(end, &spec, component)?;
         let sums = self.encoder.can_digest(Algorithm::Crc32c);
         self.hasher = sums.then(|| Hasher::new(Algorithm::Crc32c));
         self.start = start;
