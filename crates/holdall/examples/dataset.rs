@@ -52,7 +52,7 @@ fn kind() -> Value {
 fn build(path: &Path, count: u64) -> holdall::Result<()> {
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
 
-    // One record at a time, of JSON values or text.
+    // One record at a time, from JSON values or text.
     let mut train = build.dataset_of("train", &kind())?.with_dedup();
     for i in 0..count - 100 {
         train.value(&json!({
@@ -90,7 +90,7 @@ fn sample(path: &Path) -> holdall::Result<()> {
     let (caption, pixels) = (records.accessor("caption")?, records.accessor("pixels")?);
     let score = records.typed::<f32>("score")?;
 
-    // Any order costs the same: a record is found by its place.
+    // Any order costs the same: a record is found by its index.
     for i in (0..records.len()).map(|i| i * 617 % records.len()).take(8) {
         let record = records.record(i)?;
         let text = record.string(&caption)?.unwrap_or_default();
@@ -149,7 +149,7 @@ fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     let mut build = Build::create(new, &WriteOptions::new().with_overwrite(true))?;
     let mut train = build.dataset_of("train", &new_kind())?;
 
-    // The title is the caption, with a capital letter.
+    // The title is the caption with a capital letter.
     let options = ResolveOptions::default()
         .with_rename("title".parse()?, "caption".parse()?)
         .with_converter("title".parse()?, "capital");
