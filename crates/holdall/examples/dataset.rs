@@ -1,5 +1,4 @@
-//! A dataset of texts, images and labels: written, sampled, filtered by a column, brought under another
-//! schema.
+//! A dataset of texts, images and labels: written, sampled, filtered by a column, migrated to another schema.
 //!
 //! ```text
 //! cargo run --release -p holdall --example dataset -- 1000000
@@ -22,7 +21,8 @@ fn main() -> holdall::Result<()> {
     run(&std::env::temp_dir(), count)
 }
 
-/// Writes a dataset of so many records into `folder`, what is of one label, and all of it anew.
+/// Writes a dataset of `count` records into `folder`, then the records of one label, then all of them under a
+/// new schema.
 pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     let (path, dogs, new) = ("dataset.mt", "dataset-dogs.mt", "dataset-new.zt");
     let (path, dogs, new) = (folder.join(path), folder.join(dogs), folder.join(new));
@@ -34,7 +34,7 @@ pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     read(&path)
 }
 
-/// What a record is made of.
+/// Returns the kind of a record.
 fn kind() -> Value {
     json!({
         "type": "object",
@@ -131,7 +131,7 @@ fn ask(path: &Path) -> holdall::Result<()> {
     Ok(())
 }
 
-/// What a record is made of later: labels are wider, there are stars, and the caption is a title.
+/// Returns the later kind of a record: labels are wider, there are stars, and the caption is a title.
 fn new_kind() -> Value {
     let mut kind = kind();
     kind["TypeDef:Struct"] = json!(["title", "pixels", "label", "score", "stars"]);
@@ -173,7 +173,7 @@ fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     Ok(())
 }
 
-/// Reads the dataset as a program has it that wants numbers of 16 bits, and no captions.
+/// Reads the dataset under the schema of a program that needs 16-bit numbers, and no captions.
 fn read(path: &Path) -> holdall::Result<()> {
     let schema = json!({
         "TypeDef:Struct": ["label", "score", "source"],

@@ -263,7 +263,7 @@ impl Serving {
         self.pin.as_deref()
     }
 
-    /// Returns the BLAKE3 hashes of all files in hex, by name, if [`ServeOptions::with_hashes`] was set.
+    /// Returns the BLAKE3 hashes of all files in hex, by name, if `ServeOptions::with_hashes` was set.
     pub fn hashes(&self) -> Option<&BTreeMap<String, String>> {
         self.hashes.as_ref()
     }
