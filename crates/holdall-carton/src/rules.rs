@@ -17,7 +17,7 @@ holdall_core::error::rules! {
     /// A file to be packed is damaged.
     pub UNREAD: Malformed "package/unread"
         "A file of a model that is packed can be read: otherwise it is packed as it is, without the files that it may name."
-        hint "`holdall verify` says what is wrong with it";
+        hint "`holdall verify` reports its errors";
     /// The folder to unpack into exists or cannot be used.
     pub PLACE: Misuse "package/place"
         "A package is unpacked into a new folder."

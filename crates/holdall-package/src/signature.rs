@@ -38,7 +38,7 @@ holdall_core::error::rules! {
         "A dimension of an input has the declared size.";
     /// A symbol in the shape of an input has another value elsewhere.
     pub INPUT_SYMBOL: Misuse "signature/input-symbol"
-        "A symbol in the shapes of inputs stands for the same size, or the same whole shape, in all of them.";
+        "A symbol has the same value, a size or a whole shape, in the shapes of all inputs.";
 
     /// A declared output is missing.
     pub OUTPUT_MISSING: Malformed "signature/output-missing"
@@ -57,7 +57,7 @@ holdall_core::error::rules! {
         "A dimension of an output has the declared size.";
     /// A symbol in the shape of an output has another value elsewhere.
     pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
-        "A symbol in the shapes of outputs has the same meaning as in the inputs and in the other outputs.";
+        "A symbol has the same value in the shapes of all outputs as in those of the inputs.";
 }
 
 /// The rules for the values of one side, inputs or outputs.

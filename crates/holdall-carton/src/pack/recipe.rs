@@ -138,7 +138,7 @@ impl Recipe {
             false => Packer::from_model(path, self.follow, self.take)?,
         };
         if !packer.paths().any(|path| path.starts_with("model/")) {
-            let e = PART.broken("there are no files of a model in the folder");
+            let e = PART.broken("the folder contains no model files");
             let hint =
                 "name a folder with the model's files, directly in it or in its folder `model`";
             return Err(e.with_hint(hint).in_source(path.display()));

@@ -275,7 +275,7 @@ impl Context<'_> {
         let (x, y) = (elements(a)?, elements(b)?);
         if !is_comparable(&x.of, &y.of) {
             let (x, y) = (&x.of, &y.of);
-            let message = format!("elements of {x} and of {y} cannot be told one by one");
+            let message = format!("cannot compare {x} and {y} element by element");
             return Err(ELEMENT_SIZE.broken(message));
         }
         if x.count != y.count

@@ -252,7 +252,9 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
     if let Some(name) = unknown_type {
         let name = name.shown();
         skip(Reason::UnknownLogicalType, &|| {
-            format!("logical type `{name}` is not known; its length says nothing about the shape")
+            format!(
+                "logical type `{name}` is unknown, so its length cannot be checked against the shape"
+            )
         });
     }
 }

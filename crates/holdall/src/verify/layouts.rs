@@ -131,7 +131,8 @@ fn check_blob(tensor: &Tensor) -> Result<()> {
     for at in 0..blob.len() {
         let len = blob.get(at)?.len() as u64;
         left = left.checked_sub(len).ok_or_else(|| {
-            let message = format!("the entries up to number {at} stand for more than {most} bytes");
+            let message =
+                format!("the entries up to index {at} have more than {most} bytes in total");
             TOO_LARGE.broken(message).in_tensor(tensor.name())
         })?;
         match blob.content() {
