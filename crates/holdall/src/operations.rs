@@ -352,8 +352,8 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             As("including the zeros"),
             As("of the dequantized values"),
-            As("none: records are not numbers"),
-            As("none: blobs are not numbers"),
+            As("none: not numbers"),
+            As("none: not numbers"),
         ]),
         ..reads(Operation::Stats, "stats")
     },

@@ -229,8 +229,8 @@ fn package(
     })
 }
 
-/// Returns options that write the format, version and other properties of the old file, unless `write` sets
-/// others.
+/// Returns options that write the format and version of the old file, unless `write` or the extension of
+/// `target` give others.
 fn target_of(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
     let own = FORMATS.iter().find(|format| format.id == file.format());
     let mut write = match (write.format_for(target), own) {

@@ -164,7 +164,7 @@ fn a_manifest_whose_place_was_lost() {
         // Without a manifest the meaning of the bytes is unknown.
         let (from, to) = (dir.damaged(&whole[..end - 1]), dir.path("lost.zt"));
         let e = take(&from, &to).unwrap_err();
-        assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be taken")), "{e}");
+        assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be recovered")), "{e}");
         assert!(!to.exists());
     }
 }

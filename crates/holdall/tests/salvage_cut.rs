@@ -142,7 +142,7 @@ fn a_zip_that_has_its_directory() {
     assert_eq!(e.code(), "pytorch/global", "{e}");
     let advice = format!("{:?}", e.hint());
     assert!(
-        !advice.contains("lost") && advice.contains("directory of the zip is whole"),
+        !advice.contains("lost") && advice.contains("directory of the zip is intact"),
         "{advice}"
     );
 }

@@ -88,8 +88,8 @@ impl Convert {
         attributes
     }
 
-    /// Returns `true` if a file attribute is kept: one whose path lies among tensors is left out if none of
-    /// those is selected.
+    /// Returns `true` if a file attribute is kept. In formats whose attributes are values next to the tensors,
+    /// only selected ones are kept.
     fn keeps_attribute(&self, file: &File, key: &str) -> bool {
         if self.select.is_all() || self.attributes.is_some() {
             return true;

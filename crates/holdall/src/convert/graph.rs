@@ -65,7 +65,7 @@ impl Into {
         self.is_same && !self.graph.has_elements(tensor.name())
     }
 
-    /// Gives a tensor the attributes that it has in the graph, if the graph keeps its attributes.
+    /// Replaces a tensor's attributes by those that it has in the graph.
     pub(super) fn set_attributes(&self, spec: &mut TensorSpec) {
         let own = self.file.index().get(&spec.name);
         spec.attributes = own.map(|own| own.attributes().clone()).unwrap_or_default();
@@ -156,8 +156,8 @@ pub(super) fn write(
         external.location = location;
     }
     let location = external.location.clone();
-    // A weight of another type than the graph's is stored under the name that the cast's input has in the
-    // graph.
+    // A weight that the graph casts is stored under another name, that of the cast's input, so that reading the
+    // model back would not find it.
     let is_cast = inside.iter().any(|item| into.wrong_type(&item.spec).is_some());
     let writer = write_items(file, to, into.graph.encoder(external), &write, inside)?;
     let closed = if is_cast { writer.close_unread() } else { writer.close() };

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 const PAGED_FROM: u64 = 1 << 20;
 /// The page size of that boundary.
 const PAGE: u64 = 4096;
-/// Larger offsets' alignments are not taken for an alignment of the file.
+/// Maximum alignment that is inferred from offsets, as a power of two.
 const MAX_ALIGN_BITS: u32 = 21;
 
 /// Returns the byte ranges of each source between components, before the first and after the last one.

@@ -55,8 +55,7 @@ pub(super) fn open(
             let format = write.format_for(target)?.name;
             Err(EXTENSION
                 .broken(format!(
-                    "`{}` is a zip that has lost its directory: its files can be taken out of it, into a zip, but no tensors \
-                     into {format}",
+                    "`{}` is a zip that has lost its directory: its files can be recovered into a zip, but no tensors into {format}",
                     path.display().to_string().shown()
                 ))
                 .with_hint("give the new file the extension `.zip` or `.carton`")
