@@ -506,7 +506,7 @@ fn run<S: Sink>(
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
     report.target_len = finished.len();
     let done = finished.publish()?;
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     Ok((report, done))
 }
 
@@ -534,7 +534,7 @@ fn write_items<S: Sink>(
 }
 
 /// Adds the cast and reformed tensors to the report.
-fn became(
+fn report_changes(
     report: &mut ConvertReport,
     casts: Vec<(String, CastCount)>,
     forming: Vec<(String, Forming)>,

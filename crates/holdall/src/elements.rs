@@ -22,7 +22,7 @@ pub(crate) struct Elements {
     pub(crate) of: ElementType,
     /// Number of elements; `None` if the length is known only after decoding.
     pub(crate) count: Option<u64>,
-    place: ElementSource,
+    source: ElementSource,
 }
 
 enum ElementSource {
@@ -73,7 +73,7 @@ impl Elements {
         Ok(Elements {
             of,
             count,
-            place: ElementSource::File(Box::new(InFile { tensor, component, table })),
+            source: ElementSource::File(Box::new(InFile { tensor, component, table })),
         })
     }
 
@@ -82,7 +82,7 @@ impl Elements {
         let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
         let bytes = dense.into_bytes();
         let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
-        Elements { of, count, place: ElementSource::Memory(bytes) }
+        Elements { of, count, source: ElementSource::Memory(bytes) }
     }
 
     /// Returns the elements of a tensor whose layout computes them.
@@ -90,7 +90,7 @@ impl Elements {
         Elements {
             of: ElementType::new(DType::F32, None),
             count: Some(computed.count()),
-            place: ElementSource::Computed(computed),
+            source: ElementSource::Computed(computed),
         }
     }
 
@@ -104,13 +104,13 @@ impl Elements {
         Ok(Elements {
             of: ElementType::new(of.dtype(), of.logical_type()),
             count: Some(described.count()),
-            place: ElementSource::Described(Box::new((tensor.clone(), described))),
+            source: ElementSource::Described(Box::new((tensor.clone(), described))),
         })
     }
 
     /// Returns `true` if any range can be read without reading the bytes before it.
     pub(crate) fn is_random(&self) -> bool {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
             ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => {
                 true
@@ -121,7 +121,7 @@ impl Elements {
     /// Returns `true` if the digest is compared only by a [cursor](Elements::cursor) that reads from the
     /// first element to the last, because any other way would fetch or decode the bytes twice.
     pub(crate) fn is_summed(&self) -> bool {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) => {
                 (f.is_remote() || !self.is_random())
                     && f.tensor.file().check().algorithm(&f.component).is_some()
@@ -138,7 +138,7 @@ impl Elements {
     /// # Errors
     /// Io, Integrity.
     pub(crate) fn compare(&self) -> Result<()> {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) if !self.is_summed() => {
                 f.tensor.checked().compare(&f.component.role)
             }
@@ -163,7 +163,7 @@ impl Elements {
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
         let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
-        match &self.place {
+        match &self.source {
             ElementSource::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
             ElementSource::Computed(q) => {
                 let mut values = vec![0f32; (range.end - range.start) as usize];
@@ -191,7 +191,7 @@ impl Elements {
     /// # Errors
     /// Limit if compressed data decodes to more bytes than allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
-        let pieces = match &self.place {
+        let pieces = match &self.source {
             ElementSource::File(f) if !self.is_random() || f.is_remote() => {
                 Some(f.tensor.checked().component_pieces(f.component.clone())?)
             }
@@ -202,7 +202,7 @@ impl Elements {
 
     /// Returns the smallest number of bytes that is worth one read.
     pub(crate) fn least(&self) -> u64 {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
             _ => 0,
         }

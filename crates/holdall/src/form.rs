@@ -202,7 +202,7 @@ impl Reforms {
             return None;
         };
         let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
-        let is_over = is_simple(tensor) && !can(tensor, form, &of);
+        let is_over = is_simple(tensor) && !can_have_form(tensor, form, &of);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
         is_over.then(|| Warning::new(NOT_FORMED.code, message()).in_tensor(tensor.name()))
     }
@@ -213,16 +213,16 @@ impl Reforms {
     /// rows are whole blocks. A tensor given by its exact name is converted whatever its layout.
     pub(crate) fn item(&self, tensor: &Tensor, work: &Work) -> Result<Option<(Item, Forming)>> {
         let Some((Some(form), by_name)) = self.0.lookup(tensor.name()) else { return Ok(None) };
-        if is_of(tensor, form) {
+        if has_form(tensor, form) {
             return Ok(None);
         }
-        let suits = || tensor.dense_type().is_some_and(|of| suits(tensor, form, &of));
-        let is_taken = by_name || (is_simple(tensor) && suits());
+        let fits_pattern = || tensor.dense_type().is_some_and(|of| fits_pattern(tensor, form, &of));
+        let is_taken = by_name || (is_simple(tensor) && fits_pattern());
         if !is_taken {
             return Ok(None);
         }
         let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
-        let Some(of) = tensor.dense_type().filter(|of| can(tensor, form, of)) else {
+        let Some(of) = tensor.dense_type().filter(|of| can_have_form(tensor, form, of)) else {
             return Err(placed(not_formed(tensor, form)));
         };
         let made = match form {
@@ -248,7 +248,7 @@ fn is_simple(tensor: &Tensor) -> bool {
 }
 
 /// Returns `true` if the tensor has that form already.
-fn is_of(tensor: &Tensor, form: TensorForm) -> bool {
+fn has_form(tensor: &Tensor, form: TensorForm) -> bool {
     match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
@@ -258,7 +258,7 @@ fn is_of(tensor: &Tensor, form: TensorForm) -> bool {
 }
 
 /// Returns `true` if the tensor can be written in that form.
-fn can(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
+fn can_have_form(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     match form {
         TensorForm::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
         TensorForm::Coo => of.is_known() && of.bits() >= 8,
@@ -271,8 +271,8 @@ fn can(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
 }
 
 /// Returns `true` if a pattern applies to the tensor.
-fn suits(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
-    can(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
+fn fits_pattern(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
+    can_have_form(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
 }
 
 fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {

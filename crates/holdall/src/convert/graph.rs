@@ -2,7 +2,8 @@
 
 use super::refusals::of_target;
 use super::{
-    Convert, ConvertReport, ExternalData, Prepared, became, ledger, len_of, report, write_items,
+    Convert, ConvertReport, ExternalData, Prepared, ledger, len_of, report, report_changes,
+    write_items,
 };
 use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
 use holdall_formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
@@ -181,7 +182,7 @@ pub(super) fn write(
     for location in old.into_iter().filter(|old| *old != location && is_ours(path, old)) {
         let _ = std::fs::remove_file(path.with_file_name(location));
     }
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     Ok(report)
 }
 

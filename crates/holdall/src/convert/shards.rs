@@ -1,7 +1,7 @@
 //! Writes a model in several files: assigns tensors to shards and writes their folder.
 
 use super::refusals::of_target;
-use super::{ConvertReport, Prepared, became, ledger, len_of, report, write_items};
+use super::{ConvertReport, Prepared, ledger, len_of, report, report_changes, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
 #[cfg(feature = "ztensor2")]
@@ -246,7 +246,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
     }
     report.left_behind = ledger::close(file, &record, &expected)?;
     sink.finish(write.durability)?;
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     report.files = shards.files();
     Ok(report)
 }

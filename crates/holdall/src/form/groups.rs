@@ -95,7 +95,8 @@ impl Groups {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let size = grouping.size_in(from.shape());
         // Eight elements of any type fill whole bytes.
-        let unit = common(common(size, grouping.packing()?.elements()), 8);
+        let unit =
+            least_common_multiple(least_common_multiple(size, grouping.packing()?.elements()), 8);
         Ok(Groups {
             dense: from.dense_pieces(Check::All)?,
             grouping: Grouping::new(grouping.bits(), Some(size))?,
@@ -116,13 +117,13 @@ impl Groups {
     }
 
     /// Returns the component's bytes of the next elements; `None` at the end.
-    fn go(&mut self) -> Result<Option<Bytes>> {
+    fn next_piece(&mut self) -> Result<Option<Bytes>> {
         while !self.is_done {
             let Some(piece) = self.dense.next().transpose()? else {
                 self.is_done = true;
                 let last = Bytes::from(std::mem::take(&mut self.left));
-                let made = self.made(&last)?;
-                self.end();
+                let made = self.quantize_dense(&last)?;
+                self.finish();
                 return Ok((!made.is_empty()).then_some(made));
             };
             let all = match self.left.is_empty() {
@@ -136,14 +137,14 @@ impl Groups {
             let whole = (all.len() as u64 / unit * unit) as usize;
             self.left = all[whole..].to_vec();
             if whole > 0 {
-                return self.made(&all.slice(..whole)).map(Some);
+                return self.quantize_dense(&all.slice(..whole)).map(Some);
             }
         }
         Ok(None)
     }
 
     /// Returns the component's bytes of these elements, quantized on the threads of `work`.
-    fn made(&mut self, dense: &Bytes) -> Result<Bytes> {
+    fn quantize_dense(&mut self, dense: &Bytes) -> Result<Bytes> {
         let Groups { element, grouping, unit, at, work, .. } = self;
         let count = dense.len() as u64 * 8 / element.bits().max(1);
         let run = (AT_A_TIME / *unit).max(1) * *unit;
@@ -188,7 +189,7 @@ impl Groups {
     }
 
     /// Stores the errors and the other components.
-    fn end(&mut self) {
+    fn finish(&mut self) {
         let rms = (self.squares / self.from.count().max(1) as f64).sqrt();
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.most, rms));
         if let (0, Some(held)) = (self.part, &self.held) {
@@ -202,14 +203,14 @@ impl Iterator for Groups {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Result<Bytes>> {
-        let made = self.go().transpose()?;
+        let made = self.next_piece().transpose()?;
         self.is_done |= made.is_err();
         Some(made.map_err(|e| e.in_tensor(self.from.name()).in_source(self.from.file().name())))
     }
 }
 
 /// Returns the least common multiple.
-fn common(a: u64, b: u64) -> u64 {
+fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y > 0 {
         (x, y) = (y, x % y);

@@ -27,8 +27,8 @@ pub(super) enum NonzeroContent {
 pub(super) fn count(tensor: &Tensor) -> Result<u64> {
     let mut stored = Stored::new(tensor, NonzeroContent::Values)?;
     let mut count = 0u64;
-    while let Some(range) = stored.more()? {
-        count += stored.found(range).count() as u64;
+    while let Some(range) = stored.next_range()? {
+        count += stored.nonzero(range).count() as u64;
     }
     Ok(count)
 }
@@ -83,7 +83,7 @@ impl Stored {
 
     /// Returns the next byte range of the piece to process, and loads the next piece when one is done; `None`
     /// at the end.
-    fn more(&mut self) -> Result<Option<Range<usize>>> {
+    fn next_range(&mut self) -> Result<Option<Range<usize>>> {
         while self.seen >= self.piece.len() {
             let Some(piece) = self.dense.next().transpose()? else { return Ok(None) };
             (self.piece, self.seen) = (piece, 0);
@@ -96,7 +96,7 @@ impl Stored {
 
     /// Returns the nonzero elements in these bytes, with their indices in the tensor. A negative zero counts
     /// as nonzero, since its sign bit is set.
-    fn found(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &[u8])> {
+    fn nonzero(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &[u8])> {
         let all = (0u64..).zip(self.piece[range].chunks_exact(self.width));
         all.filter(|(_, value)| value.iter().any(|b| *b != 0))
     }
@@ -107,10 +107,10 @@ impl Stored {
         let mut out = Vec::new();
         match self.what {
             NonzeroContent::Values => {
-                self.found(range).for_each(|(_, value)| out.extend_from_slice(value))
+                self.nonzero(range).for_each(|(_, value)| out.extend_from_slice(value))
             }
             NonzeroContent::Places { every, size } => {
-                for (number, _) in self.found(range) {
+                for (number, _) in self.nonzero(range) {
                     let place = (first + number) / every.max(1) % size.max(1);
                     out.extend_from_slice(&place.to_le_bytes());
                 }
@@ -124,7 +124,7 @@ impl Stored {
                         row += 1;
                     }
                 };
-                for (number, _) in self.found(range) {
+                for (number, _) in self.nonzero(range) {
                     tell(first + number, upto);
                     upto += 1;
                 }
@@ -136,7 +136,7 @@ impl Stored {
     }
 
     /// Returns the bytes after the last element: row pointers of a shape without columns.
-    fn rest(&mut self) -> Vec<u8> {
+    fn finish(&mut self) -> Vec<u8> {
         let NonzeroContent::Rows { rows, .. } = self.what else { return Vec::new() };
         let last = (rows + 1).min(self.row.saturating_add(AT_A_TIME));
         let count = last.saturating_sub(self.row) as usize;
@@ -145,13 +145,13 @@ impl Stored {
     }
 
     fn go(&mut self) -> Result<Vec<u8>> {
-        while let Some(range) = self.more()? {
+        while let Some(range) = self.next_range()? {
             let out = self.made(range);
             if !out.is_empty() {
                 return Ok(out);
             }
         }
-        Ok(self.rest())
+        Ok(self.finish())
     }
 }
 
