@@ -32,9 +32,10 @@
 //! tensors of `tensor_data`.
 //!
 //! # Deviations
-//! The original checks next to nothing: not hashes, unlisted files or versions. We refuse what breaks the
-//! specification, except self-tests that do not fit the declarations, which cause warnings because published
-//! packages have them. Symbolic links are not in the specification, but the original writes them.
+//! The original compares no hashes, and notices neither unlisted files nor versions. We refuse packages that
+//! break the specification, except for self-tests that do not fit the declarations: these cause warnings,
+//! because published packages have them. Symbolic links are not in the specification, but the original writes
+//! them.
 //!
 //! # Untrusted input
 //! The directory is limited by [`holdall_core::Limits::header_len`] and [`holdall_core::Limits::files`].

@@ -103,7 +103,7 @@ pub enum Support {
     No(&'static Rule, &'static str),
 }
 
-/// What an operation does with one file of a model.
+/// How an operation uses one file of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileUse {
@@ -320,7 +320,7 @@ const fn reads(operation: Operation, name: &'static str) -> OperationRow {
     OperationRow { operation, name, places: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
 }
 
-/// What each operation does.
+/// The table of all operations.
 pub static OPERATIONS: &[OperationRow] = &[
     reads(Operation::Inspect, "inspect"),
     OperationRow {

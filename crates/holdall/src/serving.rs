@@ -125,9 +125,9 @@ impl ServeOptions {
         self
     }
 
-    /// Sets whether clients that use plain-text HTTP are served. By default they are refused if their token
-    /// would cross a network in plain text: if tokens are required and the address is reachable from other
-    /// machines.
+    /// Sets whether clients that use plain-text HTTP are served. By default, in builds with the feature `http2`,
+    /// they are refused if their token would cross a network in plain text: if tokens are required and the
+    /// address is reachable from other machines.
     pub fn with_plain_http(mut self, plain: PlainHttp) -> ServeOptions {
         self.plain_http = Some(plain);
         self

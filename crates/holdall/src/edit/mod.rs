@@ -108,7 +108,7 @@ impl EditReport {
     }
 }
 
-/// What an edit wrote.
+/// The result of writing the edited files.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// The file that was changed in place; `None` if files were rewritten.

@@ -21,7 +21,7 @@ const SECTOR: u64 = 512;
 pub(crate) struct Patch {
     at: u64,
     bytes: Vec<u8>,
-    /// What was passed to the encoder.
+    /// The tensors and attributes that were passed to the encoder.
     pub(crate) record: Record,
     encoder: Box<dyn Encode>,
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Number of elements processed together: their indices take at most 2 MiB.
 const AT_A_TIME: u64 = 1 << 18;
 
-/// What is written about the nonzero elements.
+/// The content of one component of the sparse tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NonzeroContent {
     /// The bytes of the elements.
