@@ -56,9 +56,9 @@ export const RULES: Record<string, Rule> = {
   'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decodedLen' }] },
   'archive/no-archive': { kind: 'misuse' },
   'package/not-here': { kind: 'unsupported', remedies: [{ do: 'fetch_links' }] },
-  'links/digest': { kind: 'integrity', hint: 'the server has another file there: ask whoever made the package' },
+  'links/digest': { kind: 'integrity', hint: 'the server has another file at this address: ask the author of the package' },
   'links/declared-len': {
-    kind: 'malformed', hint: 'the server has another file there, or the package is wrong: ask whoever made it',
+    kind: 'malformed', hint: 'the server has another file at this address, or the package is wrong: ask its author',
   },
   'http/url': { kind: 'misuse' },
   'http/scheme': { kind: 'misuse' },

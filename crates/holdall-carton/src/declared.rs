@@ -1,11 +1,11 @@
-//! An input or output that is declared in one line: `x: f32[batch, 3]`.
+//! Parses an input or output declared in one line: `x: f32[batch, 3]`.
 
 use crate::rules::DECLARED;
 use crate::{DimSpec, ShapeSpec, ValueSpec, ValueType};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 
-/// Short names of the types that have one.
+/// Short names of the numeric types.
 const SHORT: [(&str, ValueType); 10] = [
     ("f32", ValueType::Float32),
     ("f64", ValueType::Float64),
@@ -19,8 +19,8 @@ const SHORT: [(&str, ValueType); 10] = [
     ("u64", ValueType::Uint64),
 ];
 
-/// Reads `NAME: TYPE[DIMENSIONS]`. A dimension is a size, a symbol, or `*` for any; `[]` is a scalar. In place of the
-/// list stands a symbol for the whole shape, or `*` or nothing for any.
+/// Parses `NAME: TYPE[DIMENSIONS]`. A dimension is a size, a symbol, or `*` for any; `[]` is a scalar.
+/// Instead of the list, a symbol means the whole shape, and `*` or nothing means any shape.
 ///
 /// # Errors
 /// `package/declared`.
@@ -60,7 +60,7 @@ pub fn declared(text: &str) -> Result<ValueSpec> {
 fn dim(text: &str) -> Option<DimSpec> {
     match text.trim() {
         "*" => Some(DimSpec::Any),
-        // Of more than TOML has for a number.
+        // Digits that do not fit TOML's integers.
         digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
             digits.parse::<i64>().ok().map(|size| DimSpec::Size(size.unsigned_abs()))
         }

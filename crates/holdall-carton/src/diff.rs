@@ -1,4 +1,4 @@
-//! What is different between two packages.
+//! Compares two packages.
 
 use super::{FileLocation, Package, PackageFile, TensorKind, TensorRow};
 use holdall_core::model::Hasher;
@@ -9,47 +9,48 @@ use holdall_io::{Check, Work};
 use holdall_package::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write};
 use std::collections::{BTreeMap, HashMap};
 
-/// Where the files of tensors are.
+/// The folder with the files of tensors.
 const TENSOR_FOLDER: &str = "tensor_data/";
 
-/// What is different between two packages.
+/// The differences between two packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackageDiff {
-    /// Fields of `carton.toml`, by their path: `input.x.shape`.
+    /// Differing fields of `carton.toml`, by their path: `input.x.shape`.
     pub fields: Vec<Difference>,
-    /// Files, by path; the texts that describe the package and its tensors excepted.
+    /// Differing files, by path, except the texts that describe the package and its tensors.
     pub files: Vec<Difference>,
-    /// Tensors of `tensor_data`, by name.
+    /// Differing tensors of `tensor_data`, by name.
     pub tensors: Vec<Difference>,
 }
 
 impl PackageDiff {
-    /// Whether nothing is different.
+    /// Returns `true` if there are no differences.
     pub fn is_same(&self) -> bool {
         self.fields.is_empty() && self.files.is_empty() && self.tensors.is_empty()
     }
 }
 
-/// One thing that is different, and how it is on either side; `None` where it is not there.
+/// A difference, with the value in each package; `None` if it is missing there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What it is.
+    /// The name of the field, file or tensor.
     pub name: String,
-    /// In the first package.
+    /// The value in the first package.
     pub a: Option<String>,
-    /// In the second.
+    /// The value in the second package.
     pub b: Option<String>,
 }
 
-/// Compares two packages: what they say of themselves, their files by hash, their tensors. All files are hashed: one of a zip that
-/// does not have the hash that its `MANIFEST` gives is an error, one of an unpacked folder a difference, also if the other package
-/// has the same. Under [`Check::Off`] files of a zip are taken to have those hashes, as files that are only linked to always are.
-/// `work` is told of the bytes that are hashed.
+/// Compares two packages: their descriptions, their files by hash, their tensors. All files are hashed. A
+/// file of a zip whose hash differs from its `MANIFEST` is an error; in an unpacked folder it is a
+/// difference, even if the other package has the same bytes. Under [`Check::Off`] files of a zip are assumed
+/// to have the hashes in `MANIFEST`, as files that are only linked to always are. `work` counts the bytes
+/// that are hashed.
 ///
 /// # Errors
-/// Io; as [`PackageReader::read`](holdall_io::package::PackageReader::read).
+/// Io; the same as [`PackageReader::read`](holdall_io::package::PackageReader::read).
 pub fn package_diff(a: &Package, b: &Package, work: &Work) -> Result<PackageDiff> {
     let (a_files, b_files) = (wanted(a), wanted(b));
     work.begin(a_files.values().chain(b_files.values()).sum());
@@ -61,22 +62,22 @@ pub fn package_diff(a: &Package, b: &Package, work: &Work) -> Result<PackageDiff
     })
 }
 
-/// What a file or field is, as a text.
+/// A file or field as text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Shown {
     text: String,
-    /// Whether it is not what the `MANIFEST` of its package says.
+    /// Whether the bytes differ from the package's `MANIFEST`.
     is_altered: bool,
 }
 
-/// What one package has, by name.
+/// The contents of one package, by name.
 type Sides = BTreeMap<String, Shown>;
 
 fn differences(a: Sides, mut b: Sides) -> Vec<Difference> {
     let mut out = Vec::new();
     for (name, a) in a {
         let b = b.remove(&name);
-        // Two that are altered alike are no package of that `MANIFEST` either.
+        // Equal altered files are reported too: neither package agrees with its `MANIFEST`.
         if b.as_ref() != Some(&a) || a.is_altered {
             out.push(Difference { name, a: Some(a.text), b: b.map(|b| b.text) });
         }
@@ -88,7 +89,7 @@ fn differences(a: Sides, mut b: Sides) -> Vec<Difference> {
 
 fn fields(package: &Package) -> Result<Sides> {
     let text = write::description(package.description());
-    // A long description may pass the limit on texts only here, where it is written with escapes.
+    // Written with escapes, a long description may exceed the limit on texts only here.
     let mut limits = Limits::default();
     limits.text_len = u64::MAX;
     let mut out = Sides::new();
@@ -103,7 +104,7 @@ fn flatten(prefix: &str, table: &Table, out: &mut Sides) {
             toml::Value::Table(inner) => flatten(&format!("{name}."), inner, out),
             toml::Value::Array(items) if items.iter().all(toml::Value::is_table) => {
                 for (at, item) in items.iter().filter_map(toml::Value::as_table).enumerate() {
-                    // Inputs and outputs are known by their names, all others by their places.
+                    // Inputs and outputs are identified by name, all other items by position.
                     let known = matches!(key.as_str(), "input" | "output");
                     let own = item.get("name").and_then(toml::Value::as_str).filter(|_| known);
                     let own = own.map_or_else(|| (at + 1).to_string(), str::to_owned);
@@ -123,13 +124,15 @@ fn plain(text: String) -> Shown {
     Shown { text, is_altered: false }
 }
 
-/// Whether a file is compared by its path; the others are texts, which are compared by what they say, and tensors.
+/// Returns `true` if a file is compared by its path. Other files are texts, which are compared by their
+/// contents, or tensors.
 fn is_plain(path: &str) -> bool {
     !matches!(path, CARTON_TOML | MANIFEST_NAME | LINKS_NAME | TENSOR_INDEX)
         && !path.starts_with(TENSOR_FOLDER)
 }
 
-/// The files whose hashes are compared, with how many bytes of each are read for that. Symbolic links are what they lead to.
+/// Returns the files whose hashes are compared, with the bytes of each that must be read. Symbolic links are
+/// resolved.
 fn wanted(package: &Package) -> BTreeMap<&str, u64> {
     let plain = package.files().iter().filter(|file| is_plain(&file.path));
     let rows = package.tensors().iter().filter_map(|row| match &row.kind {
@@ -148,12 +151,12 @@ fn wanted(package: &Package) -> BTreeMap<&str, u64> {
     .collect()
 }
 
-/// The file itself, or that which a symbolic link leads to.
+/// Returns the file itself, or the target of a symbolic link.
 fn end_of<'a>(package: &'a Package, file: &'a PackageFile) -> &'a PackageFile {
     file.target.as_deref().and_then(|target| package.file(target)).unwrap_or(file)
 }
 
-/// The hashes of these files, as they are shown.
+/// Returns the hashes of these files, as text.
 fn hashes<'a>(
     package: &'a Package,
     wanted: &BTreeMap<&'a str, u64>,
@@ -179,7 +182,7 @@ fn tensors(package: &Package, hashes: &BTreeMap<&str, Shown>) -> Sides {
     rows().map(|row| (row.name.clone(), tensor(row))).collect()
 }
 
-/// A tensor as a text: type, shape and the hash of its elements.
+/// Returns a tensor as text: type, shape and the hash of its elements.
 fn tensor(
     package: &Package,
     row: &TensorRow,
@@ -205,8 +208,8 @@ fn tensor(
     }
 }
 
-/// The hash that `MANIFEST` gives, compared with the bytes, or that of the bytes where there is none. What lies on the disk may have
-/// been altered since, and then that is reported.
+/// Returns the hash in `MANIFEST` after comparing it with the bytes, or the hash of the bytes if there is
+/// none. A file on disk may have been altered; then that is reported.
 fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
     match file.sha256 {
         Some(said) if file.place != FileLocation::Disk => {

@@ -1,4 +1,4 @@
-//! What a model's file says of itself, as the description of a package.
+//! Infers the description of a package from a model's file.
 
 use super::Description;
 use super::onnx::{self, Declared};
@@ -6,27 +6,28 @@ use holdall_core::Result;
 use holdall_io::error::io;
 use std::path::{Path, PathBuf};
 
-/// What a model's file says of itself.
+/// The information in a model's file.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Inferred {
-    /// As far as the file tells: of ONNX all that must be said, of other files nothing.
+    /// The description, as far as the file has it: complete for ONNX, empty for other formats.
     pub description: Description,
-    /// An input or output that no package can declare, and why. Then none are declared.
+    /// An input or output that a package cannot declare, and the reason. No inputs and outputs are declared
+    /// then.
     pub undeclared: Option<(String, String)>,
 }
 
 impl Inferred {
-    /// What is known already.
+    /// Creates the result for a known description.
     pub(crate) fn from_description(description: &Description) -> Inferred {
         Inferred { description: description.clone(), undeclared: None }
     }
 
-    /// Looks into the folder at `path` with the files of a model for that runner, or with a folder `model` that has
-    /// them.
+    /// Reads the model in the folder at `path` for the given runner. The files are directly in the folder, or
+    /// in its folder `model`.
     ///
     /// # Errors
-    /// Io, and what is wrong with the model's file.
+    /// Io; errors of the model's file.
     pub fn from_folder(path: impl AsRef<Path>, runner: &str) -> Result<Inferred> {
         let path = path.as_ref();
         if runner != "onnx" {
@@ -39,10 +40,10 @@ impl Inferred {
         }
     }
 
-    /// Looks into the file at `path`, where its extension is that of a format which tells something.
+    /// Reads the file at `path`, if its extension is that of a supported format.
     ///
     /// # Errors
-    /// Io, and what is wrong with the file.
+    /// Io; errors of the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Inferred> {
         let path = path.as_ref();
         let mut out = Inferred::default();
@@ -54,7 +55,7 @@ impl Inferred {
         let d = &mut out.description;
         d.model_name = found.name;
         d.runner.name = "onnx".into();
-        // Release 1.N of the standard brought operators of version N + 5.
+        // Release 1.N of the standard introduced operator set N + 5.
         if let Some(minor) = found.opset.checked_sub(5).filter(|minor| *minor >= 2) {
             d.runner.framework_version = format!(">=1.{minor}, <2");
         }
@@ -75,8 +76,8 @@ impl Inferred {
     }
 }
 
-/// The graph of an ONNX model in a folder: `model.onnx`, else every file with that extension, of which one alone is the
-/// graph.
+/// Returns the ONNX files in a folder: `model.onnx` if it exists, otherwise every file with that extension.
+/// The graph is known only if there is exactly one.
 ///
 /// # Errors
 /// Io.

@@ -1,18 +1,18 @@
-//! The files of a package, compared with those that were written, as the ledger compares tensors.
+//! Compares the files of a package with those that were written, as the ledger compares tensors.
 
 use holdall_core::ledger::{Expected, Record, Side, compare};
 use holdall_core::{Attributes, DType, Result, TensorSpec, Value};
 use std::sync::Arc;
 
-/// A file of a package, as far as is known of it without its bytes.
+/// A file of a package, described without its bytes.
 pub(crate) struct Entry<'a> {
     pub(crate) path: &'a str,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) len: Option<u64>,
     pub(crate) sha256: Option<[u8; 32]>,
 }
 
-/// Checks that what was written has each of the files, with the same length and hash where both are known.
+/// Checks that the written package has each of the files, with the same length and hash if both are known.
 ///
 /// # Errors
 /// `internal/ledger`.

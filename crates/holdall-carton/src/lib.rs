@@ -1,8 +1,9 @@
 //! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
 //!
-//! Nothing of a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified
-//! or converted is checked against its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
-//! to be mapped or read in part, is so only under [`Check::All`](holdall_io::Check::All), and by [`Package::verify`].
+//! Nothing in a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified or
+//! converted is first compared with its SHA-256 in the package's `MANIFEST`. A file that is opened in place,
+//! to be mapped or read in part, is compared only under [`Check::All`](holdall_io::Check::All) and by
+//! [`Package::verify`].
 
 mod declared;
 mod diff;
@@ -37,14 +38,14 @@ pub use page::PageForm;
 pub use unpack::{UnpackOptions, UnpackReport};
 pub use verify::{PackageReport, PackageVerifyOptions};
 
-/// What an ONNX file says of its inputs and outputs.
+/// Reads the inputs and outputs of an ONNX file.
 pub use holdall_package::onnx;
-/// A SHA-256 as it is shown: 64 lower-case hex digits.
+/// Returns a SHA-256 as 64 lower-case hex digits.
 pub use holdall_package::write::hex;
 
 use holdall_core::{Result, Rule};
 
-/// The bytes of a whole file, mapped: only those that are looked at are read.
+/// Maps a whole file: only the accessed parts are read.
 ///
 /// # Errors
 /// Io.
@@ -59,7 +60,7 @@ pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
 /// The tables of rules of this crate.
 static TABLES: &[&[&Rule]] = &[rules::RULES, links::rules::RULES];
 
-/// The rules of this crate; [`holdall_io::rules`] has those of the crates below it.
+/// Returns the rules of this crate; [`holdall_io::rules`] has those of the crates that it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     TABLES.iter().copied().flatten().copied()
 }

@@ -1,4 +1,5 @@
-//! A zip whose directory was lost, or that was cut short, with a directory made of its entries' own headers.
+//! Repairs a zip whose directory was lost, or that was cut short, with a new directory made from its entries'
+//! headers.
 
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::EntryKind;
@@ -14,29 +15,29 @@ use holdall_package::{
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was taken out of a damaged zip.
+/// The result of repairing a damaged zip.
 #[derive(Debug, Default)]
 pub struct RepairReport {
-    /// Files whose bytes are right.
+    /// Number of files with the right bytes, which were taken.
     pub files: u64,
-    /// What is wrong with those that were not taken, what is missing, and where nothing tells what was there.
+    /// Errors of files that were not taken, missing files, and an error if there is no list of the files.
     pub lost: Vec<Error>,
-    /// Bytes of the damaged file.
+    /// Length of the damaged file in bytes.
     pub source_len: u64,
-    /// Bytes of it up to the end of the last entry that was taken.
+    /// Bytes of the damaged file up to the end of the last entry that was taken.
     pub read_len: u64,
-    /// Bytes of the new file.
+    /// Length of the new file in bytes.
     pub target_len: u64,
 }
 
 /// Bytes copied at a time.
 const PIECE: u64 = 4 << 20;
 
-/// Writes the entries of the zip at `path` that are whole, and whose checksums are right, to `target`: their bytes as they
-/// are, and a directory of them.
+/// Writes the entries of the zip at `path` that are complete and have the right checksums to `target`,
+/// unchanged and with a new directory.
 ///
 /// # Errors
-/// Io; the first of what is wrong, where not one file can be taken.
+/// Io; the first error if no file can be taken.
 pub fn mend(
     path: &Path,
     target: &Path,
@@ -56,7 +57,7 @@ pub fn mend(
     out.files = files.count() as u64;
     if out.files == 0 {
         let none = holdall_io::error::NOTHING_SOUND
-            .broken("not one file is sound")
+            .broken("none of the files is sound")
             .in_source(path.display());
         return Err(match out.lost.into_iter().next() {
             Some(first) => none.because(first),
@@ -79,7 +80,7 @@ pub fn mend(
     Ok(out)
 }
 
-/// The SHA-256 of an entry's bytes.
+/// Returns the SHA-256 of an entry's bytes.
 fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -> Result<[u8; 32]> {
     let mut sum = FileHasher::default();
     for piece in of.pieces(source.clone(), options.limits())? {
@@ -88,8 +89,8 @@ fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -
     Ok(sum.finish().0)
 }
 
-/// Takes away what has another hash than the `MANIFEST` says, and tells what it lists and is not there. Without one, that
-/// cannot be told.
+/// Removes entries whose hash differs from `MANIFEST`, and reports files that it lists but that are missing.
+/// Without `MANIFEST`, missing files are unknown.
 fn hold_against_manifest(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
@@ -97,7 +98,11 @@ fn hold_against_manifest(
     lost: &mut Vec<Error>,
 ) -> Result<()> {
     let Some(text) = text(source, options, taken, MANIFEST_NAME)? else {
-        lost.push(MISSING_FILE.broken("without `MANIFEST` nothing tells which files there were"));
+        lost.push(
+            MISSING_FILE.broken(
+                "`MANIFEST` is missing, so the list of files that the package had is unknown",
+            ),
+        );
         return Ok(());
     };
     let manifest = match Manifest::parse(&text, options.limits()) {
@@ -107,13 +112,13 @@ fn hold_against_manifest(
             return Ok(());
         }
     };
-    // What is linked to is elsewhere.
+    // Linked files are not in the zip.
     let links = text_of_links(source, options, taken)?;
     for (path, said) in &manifest.rows {
         match taken.iter().position(|t| t.entry.name == *path) {
             None if links.iter().any(|(linked, _)| linked == said) => {}
             None => {
-                let message = format!("`{}` is in `MANIFEST`, and is not there", path.shown());
+                let message = format!("`{}` is listed in `MANIFEST`, but missing", path.shown());
                 lost.push(MISSING_FILE.broken(message));
             }
             Some(at) => {
@@ -138,7 +143,7 @@ fn text_of_links(
     Ok(links.unwrap_or_default().urls)
 }
 
-/// A text of the package, where it was taken and is not too long to be one.
+/// Returns a text of the package, if it was taken and is within the limit.
 fn text(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,

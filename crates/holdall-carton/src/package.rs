@@ -1,4 +1,4 @@
-//! An open package, with what is done with packages.
+//! An open package, and the operations on packages.
 
 use crate::unpack::{UnpackReport, UnpackScope, unpack};
 use crate::verify::{PackageReport, PackageVerifyOptions, verify};
@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open package. Cheap to clone; shared by threads. Dereferences to [`PackageReader`], which has its files and their
-/// bytes.
+/// An open package. Cheap to clone; shared by threads. Dereferences to [`PackageReader`], which gives access
+/// to its files and their bytes.
 #[derive(Debug, Clone)]
 pub struct Package(PackageReader);
 
@@ -20,7 +20,7 @@ impl Package {
     /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
     ///
     /// # Errors
-    /// Io when it cannot be read, and what is wrong with it.
+    /// Io if the package cannot be read; errors of the package.
     pub fn open(path: impl AsRef<Path>) -> Result<Package> {
         Package::open_with(path, &OpenOptions::new())
     }
@@ -28,15 +28,15 @@ impl Package {
     /// Opens a package, zip or unpacked folder.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// The same as [`Package::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
         PackageReader::open_with(path, options).map(Package)
     }
 
-    /// Opens a zip that `source` gives; `name` stands for it in errors.
+    /// Opens the zip that `source` reads, which is called `name` in errors.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// The same as [`Package::open`].
     pub fn open_source(
         source: Arc<dyn ByteSource>,
         name: impl Into<String>,
@@ -45,20 +45,20 @@ impl Package {
         PackageReader::open_source(source, name, options).map(Package)
     }
 
-    /// Returns the package that an open file is; `None` for a file of another format.
+    /// Returns an open file as a package; `None` if the file has another format.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// The same as [`Package::open`].
     pub fn of_file(file: &File) -> Result<Option<Package>> {
         Ok(PackageReader::of_file(file)?.map(Package))
     }
 
-    /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
-    /// files of a model alone, which are then below `model/` in the package. [`Recipe::open`](crate::Recipe::open)
-    /// makes the description.
+    /// Opens a folder without `carton.toml`, with `description` in its place: an unpacked package, or a
+    /// folder with only the files of a model, which are then below `model/` in the package.
+    /// [`Recipe::open`](crate::Recipe::open) creates the description.
     ///
     /// # Errors
-    /// As [`Package::open`]; `package/part` where there is a `carton.toml`.
+    /// The same as [`Package::open`]; `package/part` if there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
         description: &Description,
@@ -67,8 +67,8 @@ impl Package {
         PackageReader::open_folder(path, description, options).map(Package)
     }
 
-    /// Gets files that are only linked to through `fetcher`, in place of the one of the [`OpenOptions`].
-    /// Without one, reading them is an error.
+    /// Fetches files that are only linked to through `fetcher`, instead of the one of the [`OpenOptions`].
+    /// Without a fetcher, reading them is an error.
     pub fn with_fetcher(self, fetcher: Arc<dyn Fetcher>) -> Package {
         Package(self.0.with_fetcher(fetcher))
     }
@@ -76,23 +76,23 @@ impl Package {
     /// Checks every byte: see [`PackageVerifyOptions`].
     ///
     /// # Errors
-    /// Io. UnpackScope is wrong with the package is in the report.
+    /// Io. Errors in the package are in the report.
     pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
         verify(self, options)
     }
 
-    /// Writes every file of the package into the new folder `to`, which appears whole or not at all.
+    /// Writes every file of the package into the new folder `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// As [`PackageReader::read`]; Misuse where `to` exists.
+    /// The same as [`PackageReader::read`]; Misuse if `to` exists.
     pub fn unpack(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_with(to, &UnpackOptions::new())
     }
 
-    /// As [`Package::unpack`], with choices.
+    /// Writes every file of the package into the folder `to`, with these options.
     ///
     /// # Errors
-    /// As [`Package::unpack`].
+    /// The same as [`Package::unpack`].
     pub fn unpack_with(
         &self,
         to: impl AsRef<Path>,
@@ -101,18 +101,18 @@ impl Package {
         unpack(self, UnpackScope::Package, to.as_ref(), options)
     }
 
-    /// Writes what is under `model/` into the new folder `to`, which appears whole or not at all.
+    /// Writes the files under `model/` into the new folder `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// As [`Package::unpack`].
+    /// The same as [`Package::unpack`].
     pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_model_with(to, &UnpackOptions::new())
     }
 
-    /// As [`Package::unpack_model`], with choices.
+    /// Writes the files under `model/` into the folder `to`, with these options.
     ///
     /// # Errors
-    /// As [`Package::unpack`].
+    /// The same as [`Package::unpack`].
     pub fn unpack_model_with(
         &self,
         to: impl AsRef<Path>,

@@ -1,24 +1,24 @@
-//! Rules of packages that only exist where there are files.
+//! Rules of packages that apply only where there is a file system.
 
 holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// Nothing that says what runs the model.
+    /// The runner of the model is not known.
     pub RUNNER: Misuse "package/runner"
         "A package to be made names the runner of its model, and the versions of the framework that the model needs.";
-    /// A line that declares nothing.
+    /// A declaration of an input or output cannot be parsed.
     pub DECLARED: Misuse "package/declared"
         "An input or output that is declared in one line has the form `NAME: TYPE[DIMENSIONS]`.";
-    /// A package that would be among what it is made of.
+    /// The target is among the files to be packed.
     pub OUTPUT_INSIDE: Misuse "package/output-inside"
         "A package is written outside the folder that is packed, and not over a file that is packed."
-        hint "name a file in another folder";
-    /// A damaged file that is packed.
+        hint "choose a path in another folder";
+    /// A file to be packed is damaged.
     pub UNREAD: Malformed "package/unread"
         "A file of a model that is packed can be read: otherwise it is packed as it is, without the files that it may name."
-        hint "`holdall verify` says what is wrong with it";
-    /// No folder to unpack into.
+        hint "`holdall verify` reports its errors";
+    /// The folder to unpack into exists or cannot be used.
     pub PLACE: Misuse "package/place"
         "A package is unpacked into a new folder."
         hint "name a folder that does not exist"

@@ -1,4 +1,4 @@
-//! Writing a package's files into a folder.
+//! Writes a package's files into a folder.
 
 use super::ledger::{self, Entry};
 use super::rules::PLACE;
@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
 
-/// What a caller chooses about unpacking.
+/// Options of unpacking.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct UnpackOptions {
@@ -30,12 +30,12 @@ pub struct UnpackOptions {
 }
 
 impl UnpackOptions {
-    /// One thread for each core, no progress; an existing folder is left alone.
+    /// Creates the default options: one thread per core, no progress, existing folders are not replaced.
     pub fn new() -> UnpackOptions {
         UnpackOptions::default()
     }
 
-    /// Replaces an existing folder, all of it.
+    /// Sets whether an existing folder is replaced as a whole.
     pub fn with_overwrite(mut self, overwrite: bool) -> UnpackOptions {
         self.overwrite = overwrite;
         self
@@ -44,22 +44,23 @@ impl UnpackOptions {
 
 with_work!(UnpackOptions);
 
-/// What came of unpacking.
+/// The result of unpacking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct UnpackReport {
-    /// Files written, symbolic links included.
+    /// Number of files written, including symbolic links.
     pub files: u64,
-    /// What the package has and the folder lacks, in words: that a file is a symbolic link, on systems that have none.
+    /// Properties of the package that the folder lacks, in words: that a file is a symbolic link, if the
+    /// system does not support links.
     pub left_behind: Vec<String>,
 }
 
-/// What is unpacked.
+/// The part of the package to unpack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnpackScope {
-    /// Every file.
+    /// All files.
     Package,
-    /// What is under `model/`, without that folder.
+    /// The files under `model/`, without that folder.
     Model,
 }
 
@@ -92,7 +93,7 @@ pub(super) fn unpack(
         }
     }
     options.work.begin(files.iter().filter_map(|(file, _)| file.len).sum());
-    // The longest first, so that no thread is left with one at the end.
+    // The longest first, so that no thread still works on a long one at the end.
     files.sort_by_key(|(file, _)| std::cmp::Reverse(file.len));
     let listed = files.clone();
     let copied = Mutex::new(Vec::new());
@@ -109,7 +110,7 @@ pub(super) fn unpack(
     )?;
     let source = listed.iter().map(|(file, path)| Entry {
         path,
-        // A symbolic link has the length of its text, or that of what it leads to.
+        // The length of a symbolic link may be that of its text or that of its target.
         len: file.len.filter(|_| file.target.is_none()),
         sha256: None,
     });
@@ -131,16 +132,17 @@ pub(super) fn unpack(
     Ok(UnpackReport { files, left_behind })
 }
 
-/// What was written for a file.
+/// How a file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// What it is.
+    /// As itself.
     File,
-    /// A copy of the file that it leads to, because there can be no symbolic link.
+    /// As a copy of the symbolic link's target, because links are not supported.
     Copy,
 }
 
-/// Refuses a place that cannot hold all files: where paths that differ in case or Unicode form are one.
+/// Returns an error if the target's file system cannot hold all files because it treats paths that differ in
+/// case or Unicode form as one.
 fn keep_apart(package: &Package, what: UnpackScope, root: &Path) -> Result<()> {
     let inside = |path: &str| match what {
         UnpackScope::Package => true,
@@ -162,12 +164,12 @@ fn keep_apart(package: &Package, what: UnpackScope, root: &Path) -> Result<()> {
     probe.close().map_err(failed)
 }
 
-/// Where one of two names is that of a file, the other is none.
+/// Returns an error if two paths are one on the target's file system.
 fn check_apart((a, b): (&str, &str), are_one: bool) -> Result<()> {
     if !are_one {
         return Ok(());
     }
-    let e = collision(a, b, "are one where the package is unpacked to");
+    let e = collision(a, b, "are the same path on the target's file system");
     Err(e.with_hint("unpack it to a file system that tells upper from lower case"))
 }
 
@@ -175,7 +177,8 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Refuses to replace a folder that the package is in, or is: it would go with the rest of it.
+/// Returns an error if the folder to be replaced contains the package or is the package, which would be
+/// deleted.
 fn check_outside(package: &Package, to: &Path) -> Result<()> {
     let path = package.path().and_then(|path| path.canonicalize().ok());
     let (Some(path), Ok(folder)) = (path, to.canonicalize()) else { return Ok(()) };
@@ -202,7 +205,7 @@ fn write_file(
     let to = root.join(path);
     let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
     let written = match &file.next {
-        // What it leads to is checked where it is written.
+        // The target's bytes are checked when the target is written.
         Some(next) if make_link(&file.path, next, &to)? => return Ok(Written::File),
         Some(_) => Written::Copy,
         None => Written::File,
@@ -212,7 +215,7 @@ fn write_file(
     options.write(true).create_new(true);
     #[cfg(unix)]
     if package.is_executable(file) {
-        // What the user lets new files have takes away from it.
+        // The umask is applied to this.
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
     }
     let mut out = options.open(&to).map_err(failed)?;
@@ -230,7 +233,8 @@ fn write_file(
     }
 }
 
-/// Makes the symbolic link at `to` from one path of the package to another, and returns whether the system could.
+/// Creates the symbolic link at `to` from one path of the package to another. Returns `false` if the system
+/// does not support it.
 fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
     let text = link_text(from, next).ok_or_else(|| {
         let (from, next) = (from.shown(), next.shown());
@@ -242,11 +246,11 @@ fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
     }
     match symlink(text.split('/').collect::<PathBuf>(), to) {
         Ok(()) => Ok(true),
-        // File systems without links, and accounts that may not make any.
+        // The file system has no links, or the account may not create them.
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             Ok(false)
         }
-        // What Windows says to accounts that may not.
+        // Windows' error for accounts that may not create links.
         #[cfg(windows)]
         Err(e) if e.raw_os_error() == Some(1314) => Ok(false),
         Err(e) => Err(io(e, "making a symbolic link")),
@@ -275,11 +279,11 @@ mod tests {
     use crate::pack::tests::packed_with;
     use crate::{FileSelection, Package, Packer, SymlinkPolicy, UnpackOptions};
 
-    /// A file that is lost on its way, by tests.
+    /// A file that tests lose in unpacking.
     pub(super) const LOST: &str = "misc/lost-in-unpacking";
-    /// A file of which the end is lost.
+    /// A file that tests cut short in unpacking.
     pub(super) const CUT: &str = "misc/cut-in-unpacking";
-    /// A symbolic link that cannot be made.
+    /// A symbolic link that tests treat as unsupported.
     pub(super) const NO_LINK: &str = "model/no-link-in-unpacking";
 
     #[test]
@@ -292,7 +296,7 @@ mod tests {
             let package = Package::open(&zip).unwrap();
             let e = package.unpack(&to).unwrap_err();
             assert_eq!((e.code(), to.exists()), ("internal/ledger", false), "{e}");
-            // What was there stays.
+            // An existing folder stays.
             std::fs::create_dir(&to).unwrap();
             std::fs::write(to.join("old"), "old").unwrap();
             let options = UnpackOptions::new().with_overwrite(true);

@@ -1,8 +1,8 @@
-//! Checking every byte of a package.
+//! Verifies every byte of a package.
 //!
-//! Opening one checks what its texts say and how they fit together. What is left is in the bytes: hashes
-//! and checksums, what is compressed, tensors of texts. Each stored byte is read once, files on all cores,
-//! in memory that does not grow with them.
+//! Opening a package checks its texts and their consistency. Verification checks the bytes: hashes and
+//! checksums, compressed data, string tensors. Each stored byte is read once, on all cores, in memory that
+//! does not grow with the files.
 
 use super::Package;
 use super::{FileLocation, PackageFile, TensorKind, ValueType};
@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Findings that are kept; more are counted.
+/// Maximum number of findings that are kept; further ones are only counted.
 const MAX_FINDINGS: usize = 1000;
 
-/// What a caller chooses about verifying a package.
+/// Options of verifying a package.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PackageVerifyOptions {
@@ -27,12 +27,12 @@ pub struct PackageVerifyOptions {
 }
 
 impl PackageVerifyOptions {
-    /// One thread for each core, no progress, warnings are told.
+    /// Creates the default options: one thread per core, no progress, warnings are only reported.
     pub fn new() -> PackageVerifyOptions {
         PackageVerifyOptions::default()
     }
 
-    /// Takes warnings for this: as what is told, or as findings.
+    /// Sets how warnings are treated: reported, or counted as findings.
     pub fn with_strictness(mut self, strictness: Strictness) -> PackageVerifyOptions {
         self.strictness = strictness;
         self
@@ -41,38 +41,38 @@ impl PackageVerifyOptions {
 
 with_work!(PackageVerifyOptions);
 
-/// What verifying a package did, found, and could not do.
+/// The result of verifying a package.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PackageReport {
-    /// Files of the package.
+    /// Number of files in the package.
     pub files: u64,
-    /// Those of them whose SHA-256 is the one in `MANIFEST`.
+    /// Number of files whose SHA-256 matches `MANIFEST`.
     pub hashed: u64,
-    /// Stored bytes that were read.
+    /// Number of stored bytes that were read.
     pub read_len: u64,
-    /// Tensors whose files hold what their rows say.
+    /// Number of tensors whose files match their rows.
     pub tensors: u64,
-    /// What is wrong, in the order of the files: the first 1000.
+    /// The findings in the order of the files: the first 1000.
     pub findings: Vec<Error>,
-    /// How much is wrong in all.
+    /// Number of findings, including those beyond the first 1000.
     pub finding_count: u64,
-    /// What is over a limit, and so was not checked, in the order of the files: the first 1000.
+    /// Checks that a limit prevented, in the order of the files: the first 1000.
     pub over_limit: Vec<Error>,
-    /// How much is over a limit in all.
+    /// Number of checks that a limit prevented.
     pub over_limit_count: u64,
-    /// Files that are only linked to, and could not be fetched.
+    /// Number of files that are only linked to and could not be fetched.
     pub linked: u64,
-    /// The first of them.
+    /// The path of the first such file.
     pub first_linked: Option<String>,
-    /// Files without a hash: a folder without `MANIFEST` has only such.
+    /// Number of files without a hash: all files of a folder without `MANIFEST`.
     pub unhashed: u64,
-    /// What is odd. Where that counts, it is among the findings too.
+    /// Harmless irregularities. Under strict verification they are among the findings too.
     pub warnings: Vec<Warning>,
 }
 
 impl PackageReport {
-    /// What it comes to.
+    /// Returns the verdict.
     pub fn verdict(&self) -> Verdict {
         if self.finding_count > 0 {
             Verdict::Bad
@@ -92,7 +92,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     };
     let has_file = |path: &str| package.file(path).is_some();
     report.warnings.extend(unmet(package.description(), package.has_model(), &has_file));
-    // What a symbolic link leads to is checked where it is.
+    // The target of a symbolic link is checked as a file of its own.
     let is_own_file = |f: &&PackageFile| f.target.is_none();
     let mut files: Vec<(usize, &PackageFile)> =
         package.files().iter().filter(is_own_file).enumerate().collect();
@@ -100,7 +100,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let unhashed = package.files().iter().filter(|f| f.sha256.is_none() && !is_own(f));
     report.unhashed = unhashed.count() as u64;
     options.work.begin(files.iter().filter_map(|(_, file)| file.len).sum());
-    // The longest first, so that no thread is left with one at the end.
+    // The longest first, so that no thread still works on a long one at the end.
     files.sort_by_key(|(_, file)| std::cmp::Reverse(file.len));
     let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
     let findings: Mutex<Vec<(usize, Error)>> = Mutex::default();
@@ -135,7 +135,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     report.linked = away.len() as u64;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.sort_by_key(|(at, _)| *at);
-    // Their files are right or not; what they say is another question.
+    // With findings in the files, errors in their contents would only follow from those.
     let broken = !findings.is_empty();
     for row in package.tensors() {
         let file = match &row.kind {
@@ -147,12 +147,12 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
             continue;
         }
         let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
-        // The lengths of the others were compared when the package was opened.
+        // The lengths of other files were compared when the package was opened.
         let is_linked = file.is_some_and(|file| file.place == FileLocation::Links);
         match if is_text || is_linked { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
             Err(e) if broken && e.kind() == holdall_core::ErrorKind::Integrity => {}
-            // What is over a limit shows in the file already.
+            // The limit was reported for the file already.
             Err(e) if findings.iter().any(|(_, known)| known.to_string() == e.to_string()) => {}
             Err(e) => findings.push((usize::MAX, e)),
         }
@@ -161,7 +161,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         .into_iter()
         .map(|(_, e)| e)
         .partition(|e| e.kind() == holdall_core::ErrorKind::Limit);
-    // The specification has readers ignore fields that it does not name, whatever they are.
+    // By the specification, readers ignore fields that it does not name, of any type.
     let counted = report.warnings.iter().filter(|w| w.code != warnings::EXTENSION).cloned();
     let odd = options.strictness.findings(&counted.collect::<Vec<_>>());
     findings.extend(odd.into_iter().map(|e| e.in_source(package.name())));
@@ -172,7 +172,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     Ok(report)
 }
 
-/// What a symbolic link leads to; a file itself.
+/// Returns the target of a symbolic link, or the file itself.
 fn target_of<'a>(package: &'a Package, file: &'a PackageFile) -> &'a PackageFile {
     let target = file.target.as_deref().and_then(|target| package.file(target));
     target.unwrap_or(file)

@@ -135,7 +135,7 @@ fn what_cannot_be_served_is_told() {
         assert_eq!(ran.error()["code"], code, "{args:?}");
     }
     let ran = holdall(["serve", tiny, "--token-file", "/dev/null"]).ends_with(2);
-    assert!(ran.err.ends_with("hint: write a secret on each line of it\n"), "{ran:?}");
+    assert!(ran.err.ends_with("hint: write one secret per line\n"), "{ran:?}");
 }
 
 /// Writes a file of random bytes.

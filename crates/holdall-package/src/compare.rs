@@ -1,53 +1,53 @@
-//! Outputs compared with the expected ones, as numpy's `allclose` does.
+//! Compares outputs with the expected ones, like numpy's `allclose`.
 //!
-//! Floats are close where `|found - expected| <= atol + rtol * |expected|`, both taken as 64-bit floats.
-//! Infinities are close to themselves alone; NaN to none, or to NaN where the tolerance says so. Texts are
-//! compared exactly, and so are integers unless the caller of a test gives a tolerance: an index or a label that is off by one is
-//! wrong, however large it is.
+//! Floats are close if `|found - expected| <= atol + rtol * |expected|`, both taken as 64-bit floats.
+//! Infinities are close only to themselves; NaN is close to nothing, or to NaN if the tolerance says so.
+//! Texts are compared exactly, and so are integers unless the caller of a test gives a tolerance: an index or
+//! a label that is off by one is wrong, however large it is.
 
 use crate::{TensorValue, Tolerance, ValueType};
 
-/// What comparing two values found.
+/// The result of comparing two values.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// Why they could not be compared: of another type, another shape.
+    /// The reason why the values could not be compared: another type or another shape.
     pub mismatch: Option<String>,
-    /// Elements compared.
+    /// Number of elements compared.
     pub count: u64,
-    /// Elements that are too far from the expected ones.
+    /// Number of elements that are too far from the expected ones.
     pub differ: u64,
-    /// The most of `|found - expected|`; infinite where one is infinite and the other is not the same; 0
-    /// for texts. Pairs with NaN do not count.
+    /// The maximum of `|found - expected|`; infinite if one is infinite and the other is not the same; 0 for
+    /// texts. Pairs with NaN do not count.
     pub max_abs: f64,
-    /// The most of `|found - expected| / |expected|` over the same pairs; infinite where the difference
-    /// is, and where a number was expected to be zero and is not.
+    /// The maximum of `|found - expected| / |expected|` over the same pairs; infinite if the difference is,
+    /// and if an element that was expected to be zero is not.
     pub max_rel: f64,
-    /// The first that is too far.
+    /// The first element that is too far from the expected one.
     pub first: Option<FirstMismatch>,
 }
 
 /// The first element that is too far from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstMismatch {
-    /// Which tensor of a nested one.
+    /// The index of the inner tensor in a nested one.
     pub part: Option<usize>,
-    /// Place along each dimension; empty for a scalar.
+    /// Index along each dimension; empty for a scalar.
     pub index: Vec<u64>,
-    /// The element.
+    /// The element, as text.
     pub found: String,
-    /// What was expected.
+    /// The expected element, as text.
     pub expected: String,
 }
 
 impl Comparison {
-    /// Whether everything is close enough.
+    /// Returns `true` if all elements are close enough.
     pub fn is_close(&self) -> bool {
         self.mismatch.is_none() && self.differ == 0
     }
 }
 
-/// Compares what a model gave with what was expected.
+/// Compares a model's output with the expected value.
 pub fn compare(found: &TensorValue, expected: &TensorValue, tolerance: &Tolerance) -> Comparison {
     let mut out = Comparison::default();
     match (found, expected) {
@@ -130,7 +130,7 @@ fn one(
     }
 }
 
-/// Which tensor the elements are of.
+/// The tensor that the elements belong to.
 struct ElementLocation<'a> {
     part: Option<usize>,
     shape: &'a [u64],
@@ -150,7 +150,8 @@ fn floats<const W: usize>(
         let (x, y) = (read(*a), read(*b));
         if x.is_infinite() || y.is_infinite() {
             if x != y && !x.is_nan() && !y.is_nan() {
-                // Of a finite number: infinity parted by infinity is none.
+                // The expected number is finite, so the relative error is infinite too; infinity divided by
+                // infinity would be NaN.
                 out.error(f64::INFINITY, 1.0);
             }
         } else if !x.is_nan() && !y.is_nan() {
@@ -161,7 +162,7 @@ fn floats<const W: usize>(
     }
 }
 
-/// numpy's `isclose`: `expected` is the one that `rtol` is of.
+/// Returns `true` if the numbers are close, like numpy's `isclose`; `rtol` is relative to `expected`.
 fn is_close(found: f64, expected: f64, tolerance: &Tolerance) -> bool {
     if found.is_nan() || expected.is_nan() {
         return tolerance.equal_nan && found.is_nan() && expected.is_nan();
@@ -223,7 +224,7 @@ impl Comparison {
     }
 }
 
-/// The place along each dimension of element `at` in C order.
+/// Returns the index along each dimension of element `at` in C order.
 fn index_of(mut at: u64, shape: &[u64]) -> Vec<u64> {
     let mut out = vec![0; shape.len()];
     for (place, size) in out.iter_mut().zip(shape).rev() {

@@ -1,4 +1,4 @@
-//! A whole package: its texts, its files, and how they fit together.
+//! A whole package: its texts, its files, and the checks between them.
 
 use crate::description::{Description, Reference};
 use crate::fields::Warnings;
@@ -20,51 +20,52 @@ use holdall_core::model::{Warning, element_count};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// A file that was found, in a zip or on a disk; folders are none.
+/// A file or symbolic link found in a zip or on a disk. Folders are not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPath<'a> {
     /// Path in the package, parts separated by `/`.
     pub path: Cow<'a, str>,
-    /// Its bytes; of a symbolic link anything.
+    /// Length in bytes; not used for a symbolic link.
     pub len: u64,
-    /// What it leads to, as it stands, where it is a symbolic link.
+    /// The text of the link, if it is a symbolic link.
     pub target: Option<String>,
-    /// The caller's number for it.
+    /// The caller's number for the entry.
     pub at: usize,
 }
 
 /// The texts of a package, decoded.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
-    /// `carton.toml`; it may be in `LINKS` alone.
+    /// `carton.toml`; `None` if only `LINKS` has it.
     pub description: Option<Bytes>,
-    /// `MANIFEST`; a folder may lack it.
+    /// `MANIFEST`; `None` for a folder without it.
     pub manifest: Option<Bytes>,
     /// `LINKS`.
     pub links: Option<Bytes>,
     /// `tensor_data/index.toml`.
     pub tensors: Option<Bytes>,
-    /// Whether they are those of a folder, in which an author works: `carton.toml` need not say what packing adds.
+    /// Whether the texts come from a folder in which an author works: `carton.toml` may then lack the fields
+    /// that packing adds.
     pub are_unpacked: bool,
 }
 
-/// Everything that a package says of itself. Its files are those found and those that `LINKS` has.
+/// The whole description of a package. Its files are those found and those in `LINKS`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PackageContents {
-    /// What `carton.toml` says.
+    /// The contents of `carton.toml`.
     pub description: Description,
     /// The model's hash: SHA-256 of the `MANIFEST`'s bytes. A folder may have no `MANIFEST`.
     pub hash: Option<[u8; 32]>,
-    /// Where missing files are.
+    /// Addresses of missing files.
     pub links: Links,
-    /// What `tensor_data/index.toml` lists, in its order.
+    /// The rows of `tensor_data/index.toml`, in its order.
     pub tensors: Vec<TensorRow>,
     /// All files, in the order of the bytes of their paths.
     pub files: Vec<PackedFile>,
-    /// Files and folders that are one on some systems.
+    /// Files and folders whose paths are equal on systems that ignore case or Unicode form.
     pub twins: Vec<ConflictingPaths>,
-    /// What is odd, and harmless.
+    /// Harmless irregularities.
     pub warnings: Vec<Warning>,
 }
 
@@ -74,24 +75,23 @@ pub struct PackageContents {
 pub struct PackedFile {
     /// Path in the package, parts separated by `/`.
     pub path: String,
-    /// Its bytes; those of the target for a symbolic link; `None` where only `LINKS` has it.
+    /// Length in bytes; of the target for a symbolic link; `None` if only `LINKS` has the file.
     pub len: Option<u64>,
-    /// SHA-256 of its bytes, as `MANIFEST` gives it.
+    /// SHA-256 of the bytes, as given in `MANIFEST`.
     pub sha256: Option<[u8; 32]>,
-    /// The path in the package of the file that it stands for at last, where it is a symbolic link.
+    /// For a symbolic link, the path in the package of the file that it finally leads to.
     pub target: Option<String>,
-    /// The path in the package that a symbolic link names, which may be that of another link.
+    /// For a symbolic link, the path in the package that it names, which may be another link.
     pub next: Option<String>,
-    /// The number of what was found; `None` where only `LINKS` has it.
+    /// The caller's number of the entry; `None` if only `LINKS` has the file.
     pub found: Option<usize>,
 }
 
 impl PackageContents {
-    /// Puts together what was found, and checks it: the one way to make a package, from a zip or a
-    /// folder.
+    /// Combines what was found in a zip or a folder, and checks it. All packages are created here.
     ///
     /// # Errors
-    /// All rules of packages but those of zip, and of bytes that are not here.
+    /// All rules of packages, except those about zips and about bytes that are not in the package.
     pub fn new(
         found: Vec<FoundPath<'_>>,
         texts: &Texts,
@@ -114,7 +114,7 @@ impl PackageContents {
             ..PackageContents::default()
         };
         contents.files = gather(manifest, found, &contents.links, limits)?;
-        // What `MANIFEST` lists was checked with its lines.
+        // Files in `MANIFEST` were checked with its lines.
         for file in contents.files.iter().filter(|file| file.sha256.is_none()) {
             paths::check(&file.path)?;
         }
@@ -152,23 +152,23 @@ impl PackageContents {
         Ok(contents)
     }
 
-    /// Whether what describes the package is in `LINKS` alone.
+    /// Returns `true` if `carton.toml` is only in `LINKS`.
     pub fn description_is_linked(&self) -> bool {
         self.is_linked(CARTON_TOML)
     }
 
-    /// Whether the file of that path is in `LINKS` alone.
+    /// Returns `true` if the file at this path is only in `LINKS`.
     pub fn is_linked(&self, path: &str) -> bool {
         self.file(path).is_some_and(|file| file.found.is_none())
     }
 
-    /// The file of that path.
+    /// Returns the file at this path.
     pub fn file(&self, path: &str) -> Option<&PackedFile> {
         let at = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
         self.files.get(at)
     }
 
-    /// The file of a tensor, by the name in its row; the target where it is a symbolic link.
+    /// Returns the file of a tensor by the `file` in its row; the target if it is a symbolic link.
     pub fn tensor_file(&self, name: &str) -> Option<&PackedFile> {
         let file = self.file(&format!("{TENSOR_DATA}/{name}"))?;
         match &file.target {
@@ -177,7 +177,7 @@ impl PackageContents {
         }
     }
 
-    /// Compares a text with its row.
+    /// Compares a text with its hash in `MANIFEST`.
     fn check_text(&self, path: &str, text: &[u8]) -> Result<()> {
         match self.file(path).and_then(|file| file.sha256) {
             Some(said) if said != sha256(text) => Err(wrong_hash(path, &said, &sha256(text))),
@@ -185,7 +185,7 @@ impl PackageContents {
         }
     }
 
-    /// Whether the table of tensors must be fetched before anything is known of them.
+    /// Returns `true` if the table of tensors must be fetched before the tensors are known.
     fn needs_index(&self, index: Option<&[u8]>) -> Result<bool> {
         let in_folder = |file: &&PackedFile| paths::is_in_tensor_data(&file.path);
         if index.is_some() {
@@ -202,7 +202,7 @@ impl PackageContents {
         }
     }
 
-    /// Compares the rows of tensors with the files.
+    /// Checks that each row's tensor file exists and has the right length.
     fn check_tensors(&self) -> Result<()> {
         for row in &self.tensors {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
@@ -227,7 +227,7 @@ impl PackageContents {
         Ok(())
     }
 
-    /// Finds what self-tests and examples refer to.
+    /// Checks that the tensors and files of self-tests and examples exist.
     fn check_references(&self) -> Result<()> {
         let names: HashSet<&str> = self.tensors.iter().map(|row| row.name.as_str()).collect();
         let tensor = |what: &str, at: usize, name: &str| {
@@ -262,7 +262,7 @@ impl PackageContents {
     }
 }
 
-/// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
+/// Joins the found files with the rows of `MANIFEST`; both are sorted by path.
 fn gather(
     manifest: Option<Manifest>,
     mut found: Vec<FoundPath<'_>>,
@@ -275,10 +275,10 @@ fn gather(
     if count as u64 > limits.files {
         return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
     }
-    // Stable, because that sort makes use of runs: most zips have their files in order.
+    // The stable sort is fast on sorted runs, and most zips have their files in order.
     sort_by(&mut found, |a, b| a.path.cmp(&b.path));
     let linked = links.hashes();
-    // `MANIFEST` and `LINKS` are not among the rows.
+    // `MANIFEST` and `LINKS` have no rows.
     let mut files = Vec::with_capacity(count.saturating_add(2));
     let (mut rows, mut found) = (rows.into_iter().peekable(), found.into_iter().peekable());
     loop {
@@ -313,7 +313,7 @@ fn gather(
     }
 }
 
-/// The error for a package that has everything but what describes it.
+/// Returns the error for a package without `carton.toml`.
 #[cold]
 fn no_description() -> Error {
     let message = format!(
@@ -323,15 +323,15 @@ fn no_description() -> Error {
     MISSING_FILE.broken(message).with_hint(PUT_BACK)
 }
 
-/// What helps where the description of a package is missing.
+/// The hint for a package without `carton.toml`.
 const PUT_BACK: &str = "get it where the package is from, and put it back";
 
-/// Whether `MANIFEST` has a row for this path.
+/// Returns `true` if `MANIFEST` should have a row for this path.
 fn is_listed(path: &str) -> bool {
     path != MANIFEST_NAME && path != LINKS_NAME
 }
 
-/// A file that was not found.
+/// Returns a file that is only in `LINKS`, or an error if it is not there either.
 fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
     if !linked.contains(&sha256) {
         let shown = path.shown();
@@ -343,13 +343,13 @@ fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Re
     Ok(PackedFile { path, len: None, sha256: Some(sha256), target: None, next: None, found: None })
 }
 
-/// The error for a file whose bytes have another hash than `MANIFEST` says.
+/// Returns the error for a file whose bytes have another hash than `MANIFEST` gives.
 pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
     let (said, found) = (crate::write::hex(said), crate::write::hex(found));
     HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.shown()))
 }
 
-/// SHA-256 of `bytes`.
+/// Returns the SHA-256 of `bytes`.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(bytes);

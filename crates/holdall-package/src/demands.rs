@@ -1,5 +1,5 @@
-//! What the specification demands of a package that can be read and run without it, and what it advises against. It
-//! does not keep a package from being opened: verifying the package reports it.
+//! Requirements and recommendations of the specification whose violation does not prevent a package from
+//! being opened: verifying the package reports them.
 
 use crate::description::{Description, Example};
 use crate::fields::Warnings;
@@ -9,7 +9,7 @@ use holdall_collections::HashSet;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
 
-/// How the architectures of targets start.
+/// The prefixes of architectures in target triples.
 const ARCHITECTURES: [&str; 30] = [
     "x86_64",
     "i386",
@@ -43,8 +43,9 @@ const ARCHITECTURES: [&str; 30] = [
     "e2k",
 ];
 
-/// What of the demands a package does not meet, of which each rule is there once. `has_model` says whether there is
-/// a folder `model`, `has_file` whether there is one of that path. The codes are those of rules.
+/// Returns the requirements that a package does not meet, at most one warning for each rule. `has_model` says
+/// whether there is a folder `model`; `has_file` returns whether there is a file at a path. The codes are
+/// those of rules.
 pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let mut found = Warnings::default();
     if !has_model {
@@ -72,7 +73,8 @@ pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) 
     found.0
 }
 
-/// What is declared, and whether examples keep to it. Self-tests are compared with it when the package is opened.
+/// Checks that inputs and outputs are declared, and that examples agree with them. Self-tests are checked
+/// when the package is opened.
 fn declarations(d: &Description, found: &mut Warnings) {
     let (no_inputs, no_outputs) = (d.inputs.is_empty(), d.outputs.is_empty());
     if no_outputs && !no_inputs {
@@ -93,7 +95,7 @@ fn declarations(d: &Description, found: &mut Warnings) {
     }
     let [inputs, outputs] = [&d.inputs, &d.outputs]
         .map(|specs| specs.iter().map(|spec| spec.name.as_str()).collect::<HashSet<_>>());
-    // Where there are none to keep to, that was said.
+    // If nothing is declared, that was reported already.
     let inputs = (!(no_inputs && no_outputs)).then_some(inputs);
     let outputs = (!no_outputs).then_some(outputs);
     for (at, example) in d.examples.iter().enumerate() {
@@ -116,7 +118,8 @@ fn declarations(d: &Description, found: &mut Warnings) {
     }
 }
 
-/// Whether this is a name of a target: an architecture, then vendor, system and environment, or some of them.
+/// Returns `true` if the text looks like a target triple: an architecture, then vendor, system and
+/// environment, or some of them.
 fn is_triple(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let is_part = |part: &&str| {
@@ -128,12 +131,12 @@ fn is_triple(text: &str) -> bool {
     (2..=5).contains(&parts.len()) && parts.iter().all(is_part) && ARCHITECTURES.iter().any(starts)
 }
 
-/// What is wrong with an address of the description.
+/// Returns what is wrong with an address in the description.
 fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str> {
     const HTTPS: &str = "https://";
     if let Some(path) = address.strip_prefix("@misc/") {
         let file = |path: &str| has_file(&format!("misc/{path}"));
-        // Writers encode what Markdown would take for something else.
+        // Writers encode characters that Markdown would interpret.
         let is_there =
             |path: &str| file(path) || percent_decoded(path).is_some_and(|path| file(&path));
         let bare = path.split(['#', '?']).next().unwrap_or_default();
@@ -145,12 +148,12 @@ fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str
         let rest = address.get(HTTPS.len()..).unwrap_or_default();
         !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':'])
     };
-    // A place in the description itself.
+    // An anchor in the description itself.
     let is_right = address.starts_with('#') || (is_https && has_host());
     (!is_right).then_some("which is neither a whole `https` address nor `@misc/` and a path")
 }
 
-/// With each `%` and two digits made the byte that they stand for.
+/// Returns the text with each `%XX` decoded to a byte; `None` if the result is invalid.
 pub fn percent_decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,4 +1,4 @@
-//! `carton.toml`: what a package says of its model.
+//! `carton.toml`: the description of a package's model.
 
 use crate::value::ValueType;
 use holdall_core::error::Result;
@@ -12,44 +12,44 @@ use std::fmt;
 pub struct Description {
     /// Name of the model.
     pub model_name: Option<String>,
-    /// One line, of at most 100 characters where the original wrote it.
+    /// A summary in one line; the original writer limits it to 100 characters.
     pub short_description: Option<String>,
     /// Markdown; images are `https` addresses or `@misc/` references.
     pub model_description: Option<String>,
-    /// An SPDX expression, as a rule.
+    /// License, usually an SPDX expression.
     pub license: Option<String>,
     /// Address of the model's repository.
     pub repository: Option<String>,
     /// Address of the model's home page.
     pub homepage: Option<String>,
-    /// Target triples; every platform where there are none.
+    /// Target triples; empty for every platform.
     pub required_platforms: Vec<String>,
-    /// In the order that inputs without names follow.
+    /// Inputs, in the order in which inputs without names are passed.
     pub inputs: Vec<ValueSpec>,
-    /// In the order that outputs without names follow.
+    /// Outputs, in the order in which outputs without names are returned.
     pub outputs: Vec<ValueSpec>,
-    /// Inputs with the outputs they should give.
+    /// Inputs with their expected outputs.
     pub self_tests: Vec<SelfTest>,
-    /// Inputs and outputs to look at.
+    /// Example inputs and outputs for display.
     pub examples: Vec<Example>,
-    /// What runs the model.
+    /// The runner of the model.
     pub runner: Runner,
-    /// Ours: free texts about the model, `[card]`, in the file's order.
+    /// Extension: free texts about the model, `[card]`, in the file's order.
     pub card: Vec<(String, String)>,
-    /// Ours: what the model was made from, `[lineage] base_model`.
+    /// Extension: the models that this one was made from, `[lineage] base_model`.
     pub base_models: Vec<String>,
-    /// Ours: path in the package of a bill of materials, `[sbom] file`.
+    /// Extension: path in the package of a bill of materials, `[sbom] file`.
     pub sbom: Option<String>,
-    /// Keys of the top that are not known.
+    /// Unknown keys at the top level.
     pub other: UnknownKeys,
-    /// Those of `[lineage]`.
+    /// Unknown keys of `[lineage]`.
     pub other_lineage: UnknownKeys,
-    /// Those of `[sbom]`.
+    /// Unknown keys of `[sbom]`.
     pub other_sbom: UnknownKeys,
 }
 
-/// Keys of a table that are not known, each with its value as TOML has it on one line. They say nothing here and are
-/// written again.
+/// Unknown keys of a table, each with its value as TOML on one line. They are ignored, and kept when the text
+/// is written again.
 pub type UnknownKeys = Vec<(String, String)>;
 
 /// One declared input or output.
@@ -58,20 +58,20 @@ pub type UnknownKeys = Vec<(String, String)>;
 pub struct ValueSpec {
     /// Unique among the inputs, or the outputs.
     pub name: String,
-    /// Type of its elements.
+    /// Type of the elements.
     pub ty: ValueType,
-    /// Which shapes are allowed.
+    /// Allowed shapes.
     pub shape: ShapeSpec,
-    /// For people.
+    /// Description for people.
     pub description: Option<String>,
     /// For the runner: the name of a node in the model.
     pub internal_name: Option<String>,
-    /// Keys that are not known.
+    /// Unknown keys.
     pub other: UnknownKeys,
 }
 
 impl ValueSpec {
-    /// An input or output without a description.
+    /// Creates an input or output without a description.
     pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
         let name = name.into();
         ValueSpec {
@@ -85,18 +85,18 @@ impl ValueSpec {
     }
 }
 
-/// Which shapes an input or output may have.
+/// The shapes that an input or output may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShapeSpec {
-    /// `"*"`: any.
+    /// `"*"`: any shape.
     Any,
-    /// The same whole shape wherever the symbol stands.
+    /// A symbol that means the same whole shape in all its uses.
     Symbol(String),
-    /// One entry for each dimension; none for a scalar.
+    /// One entry for each dimension; empty for a scalar.
     Dims(Vec<DimSpec>),
 }
 
-/// As people read it: `[batch, 3, *]`, or `any`.
+/// Writes the shape for people: `[batch, 3, *]`, or `any`.
 impl fmt::Display for ShapeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims = match self {
@@ -117,48 +117,48 @@ impl fmt::Display for ShapeSpec {
     }
 }
 
-/// Which sizes a dimension may have.
+/// The sizes that a dimension may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DimSpec {
-    /// This one.
+    /// This size.
     Size(u64),
-    /// The same wherever the symbol stands.
+    /// A symbol that means the same size in all its uses.
     Symbol(String),
-    /// `"*"`: any.
+    /// `"*"`: any size.
     Any,
 }
 
-/// Inputs, and the outputs they should give.
+/// A self-test: inputs, and the outputs that the model should return for them.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SelfTest {
-    /// For people.
+    /// Name for people.
     pub name: Option<String>,
-    /// For people.
+    /// Description for people.
     pub description: Option<String>,
-    /// Names of inputs, and of tensors in `tensor_data` (without `@tensor_data/`).
+    /// Names of inputs, with names of tensors in `tensor_data` (without `@tensor_data/`).
     pub inputs: Vec<(String, String)>,
-    /// Names of outputs, and of tensors in `tensor_data`; `None` where the test only wants the model to
-    /// run.
+    /// Names of outputs, with names of tensors in `tensor_data`; `None` if the test only checks that the
+    /// model runs.
     pub expected: Option<Vec<(String, String)>>,
-    /// Ours: `[self_test.compare]`.
+    /// Extension: `[self_test.compare]`.
     pub tolerance: Tolerance,
-    /// Keys that are not known.
+    /// Unknown keys.
     pub other: UnknownKeys,
-    /// Those of `[self_test.compare]`.
+    /// Unknown keys of `[self_test.compare]`.
     pub other_compare: UnknownKeys,
 }
 
-/// How far an output may be from the expected one: `|out - expected| <= atol + rtol * |expected|`.
+/// How far an output may be from the expected value: `|out - expected| <= atol + rtol * |expected|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// Of the expected value.
+    /// Tolerance relative to the expected value.
     pub rtol: f64,
-    /// Absolute.
+    /// Absolute tolerance.
     pub atol: f64,
-    /// Whether NaN is as good as NaN.
+    /// Whether NaN equals NaN.
     pub equal_nan: bool,
-    /// Whether `rtol` and `atol` hold for integers too, which are compared exactly otherwise.
+    /// Whether `rtol` and `atol` apply to integers too, which are otherwise compared exactly.
     pub integers: bool,
 }
 
@@ -168,57 +168,57 @@ impl Default for Tolerance {
     }
 }
 
-/// Inputs and outputs to look at; they need not run.
+/// Example inputs and outputs for display; they need not run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Example {
-    /// For people.
+    /// Name for people.
     pub name: Option<String>,
-    /// For people.
+    /// Description for people.
     pub description: Option<String>,
-    /// By name.
+    /// Inputs by name.
     pub inputs: Vec<(String, Reference)>,
-    /// By name.
+    /// Outputs by name.
     pub outputs: Vec<(String, Reference)>,
-    /// Keys that are not known.
+    /// Unknown keys.
     pub other: UnknownKeys,
 }
 
-/// What an example shows.
+/// The value that an example shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// `@tensor_data/NAME`: the tensor of that name.
+    /// `@tensor_data/NAME`: the tensor called `NAME`.
     Tensor(String),
     /// `@misc/PATH`: the file `misc/PATH`.
     Misc(String),
 }
 
-/// What runs the model.
+/// The runner of the model.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Runner {
-    /// Name of the runner: `onnx`.
+    /// Name of the runner, such as `onnx`.
     pub name: String,
-    /// A requirement in the form of Cargo's: `=1.12.1`.
+    /// A version requirement in Cargo's syntax, such as `=1.12.1`.
     pub framework_version: String,
-    /// Version of what the runner expects in `model/`.
+    /// Version of the format that the runner expects in `model/`.
     pub compat_version: u64,
-    /// For the runner, in the file's order.
+    /// Options for the runner, in the file's order.
     pub options: Vec<(String, OptionValue)>,
-    /// Keys that are not known.
+    /// Unknown keys.
     pub other: UnknownKeys,
 }
 
-/// The value of a runner's option: any value of TOML.
+/// The value of a runner's option: any TOML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// A whole number.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
     /// A text.
     String(String),
-    /// Yes or no.
+    /// `true` or `false`.
     Boolean(bool),
     /// A date, a time or both, as TOML writes them.
     Datetime(String),
@@ -229,7 +229,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// Returns the value that TOML has.
+    /// Returns the value as an option.
     pub(crate) fn from_toml(value: &Value) -> OptionValue {
         match value {
             Value::Integer(n) => OptionValue::Integer(*n),
@@ -249,18 +249,18 @@ impl OptionValue {
         }
     }
 
-    /// Reads a value as TOML writes it.
+    /// Parses a TOML value.
     ///
     /// # Errors
-    /// Those of TOML.
+    /// The rules of TOML.
     pub fn parse(text: &str) -> Result<OptionValue> {
         let table = toml::parse(format!("v = {text}\n").as_bytes(), &Limits::default())?;
         let value = table.get("v").filter(|_| table.len() == 1);
-        value.map(OptionValue::from_toml).ok_or_else(|| toml::BROKEN.broken("this is no value"))
+        value.map(OptionValue::from_toml).ok_or_else(|| toml::BROKEN.broken("not a TOML value"))
     }
 }
 
-/// As TOML writes it, on one line.
+/// Writes the value as TOML on one line.
 impl fmt::Display for OptionValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&crate::write::option(self))

@@ -1,4 +1,4 @@
-//! Fields of TOML tables, by name and type, with errors that say where.
+//! Fields of TOML tables, by name and type. Errors name the table.
 
 use crate::rules::*;
 use crate::warnings;
@@ -7,35 +7,35 @@ use holdall_core::limits::Limits;
 use holdall_core::model::Warning;
 use holdall_core::wire::toml::{self, Table, Value};
 
-/// A table of a text of a package.
+/// A table of one of the package's texts.
 pub(super) struct Fields<'a> {
     pub(super) table: &'a Table,
-    /// What to call it in errors: `` `carton.toml`, `[runner]` ``.
+    /// The table's name in errors: `` `carton.toml`, `[runner]` ``.
     place: String,
 }
 
-/// Parses the text of a file of the package, with its name in every error.
+/// Parses the text of a file of the package; errors contain the file's name.
 pub(super) fn parse(bytes: &[u8], name: &str, limits: &Limits) -> Result<Table> {
     toml::parse(bytes, limits).map_err(|e| in_text(e, name))
 }
 
-/// The same error, with the name of the text that it is about.
+/// Adds the name of the text to an error.
 pub(super) fn in_text(e: Error, name: &str) -> Error {
     e.within(format!("`{name}`"))
 }
 
 impl<'a> Fields<'a> {
-    /// The fields at the top of the text called `name`.
+    /// Returns the top-level fields of the text called `name`.
     pub(super) fn new(table: &'a Table, name: &str) -> Fields<'a> {
         Fields { table, place: format!("`{name}`") }
     }
 
-    /// An error about what is wrong in this table.
+    /// Returns an error about this table.
     pub(super) fn broken(&self, rule: &'static crate::Rule, what: impl AsRef<str>) -> Error {
         rule.broken(what.as_ref().to_owned()).within(self.place.clone())
     }
 
-    /// An error about a field that has another type than `wanted`.
+    /// Returns an error about a field that has another type than `wanted`.
     pub(super) fn wrong(&self, key: &str, wanted: &str) -> Error {
         let found = self.table.get(key).map_or("nothing", Value::type_str);
         self.broken(&FIELD, format!("`{key}` is {found}, not {wanted}"))
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         self.text(key).and_then(|found| self.required(key, found))
     }
 
-    /// A whole number from 0 on.
+    /// Returns a non-negative integer.
     pub(super) fn required_count(&self, key: &str) -> Result<u64> {
         match self.required(key, self.table.get(key))? {
             Value::Integer(n) => {
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         self.table(key).and_then(|found| self.required(key, found))
     }
 
-    /// The tables of a list, none where there is no such list.
+    /// Returns the tables of a list; empty if there is no such list.
     pub(super) fn tables(&self, key: &str) -> Result<Vec<Fields<'a>>> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(|| self.wrong(key, "a list of tables"))?;
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Warnings, the first of each code; the others are counted.
+/// Warnings: the first of each code, with a count.
 #[derive(Debug, Default)]
 pub(super) struct Warnings(pub(super) Vec<Warning>);
 
@@ -115,7 +115,7 @@ impl Warnings {
         self.add_many(code, 1, message);
     }
 
-    /// The same `count` times.
+    /// Adds a warning that occurred `count` times.
     pub(super) fn add_many(
         &mut self,
         code: &'static str,
@@ -132,7 +132,8 @@ impl Warnings {
         }
     }
 
-    /// A field that is passed over, because it is ours or of a later text.
+    /// Adds a warning about an ignored field that is an extension or from a later version of the
+    /// specification.
     pub(super) fn passed_over(&mut self, fields: &Fields<'_>, key: &str, wanted: &str) {
         let place = &fields.place;
         self.add(warnings::EXTENSION, || format!("{place}: `{key}` is not {wanted}; passed over"));

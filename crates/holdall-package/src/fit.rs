@@ -1,5 +1,5 @@
-//! Whether the tensors of self-tests are of the declared types and shapes. That they are not is worth a
-//! warning: published packages are so, and run.
+//! Checks that the tensors of self-tests have the declared types and shapes. Violations are only warnings,
+//! because published packages have them and still run.
 
 use crate::description::{Description, DimSpec, ShapeSpec, ValueSpec};
 use crate::fields::Warnings;
@@ -9,21 +9,21 @@ use crate::warnings::SELF_TEST;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::Shown as _;
 
-/// What is known of a tensor without its bytes.
+/// The type and dimensions of a tensor, known without its bytes.
 #[derive(Clone)]
 struct Known {
-    /// `None` for a nested tensor without inner ones.
+    /// `None` for a nested tensor without inner tensors.
     ty: Option<ValueType>,
-    /// `None` where the rank is not known.
+    /// `None` if the rank is not known.
     dims: Option<Dims>,
 }
 
-/// The sizes of a tensor along each dimension: one, or those of the inner tensors, each once. And the shapes of those, of a
-/// ragged tensor.
+/// The sizes of a tensor along each dimension: one size, or each distinct size of the inner tensors; and for
+/// a ragged tensor the shapes of the inner tensors.
 #[derive(Clone, PartialEq)]
 struct Dims {
     sizes: Vec<Vec<u64>>,
-    /// Of inner tensors that differ.
+    /// Distinct shapes of the inner tensors.
     shapes: Vec<Vec<u64>>,
 }
 
@@ -38,7 +38,7 @@ impl Dims {
         for at in 0..first.len() {
             let mut own = Vec::new();
             for size in shapes.iter().filter_map(|shape| shape.get(at).copied()) {
-                // Few are listed: that there are several is what counts.
+                // A few are enough: what matters is that there are several.
                 if own.len() < 8 && !own.contains(&size) {
                     own.push(size);
                 }
@@ -51,13 +51,13 @@ impl Dims {
     }
 }
 
-/// Notes every way in which a self-test does not fit the inputs and outputs.
+/// Adds a warning for every way in which a self-test does not fit the declared inputs and outputs.
 pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings) {
     if d.self_tests.is_empty() {
         return;
     }
     let by_name: HashMap<&str, &TensorRow> = rows.iter().map(|r| (r.name.as_str(), r)).collect();
-    // Once for all tests: a file can have many of them.
+    // Built once for all tests, since a file can have many.
     let all: HashMap<&str, Known> =
         rows.iter().map(|row| (row.name.as_str(), known(row, &by_name))).collect();
     let [inputs, outputs] = [&d.inputs, &d.outputs]
@@ -79,7 +79,7 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
                     note(1, format!("{side} `{shown}` is not declared"));
                     continue;
                 };
-                // That there is none is an error of its own.
+                // A missing tensor is an error of its own.
                 let Some(known) = all.get(tensor.as_str()) else { continue };
                 if let Some(what) = bound.misfit(spec, known) {
                     note(1, format!("{side} `{shown}` {what}"));
@@ -89,7 +89,7 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         let given: HashSet<&str> = test.inputs.iter().map(|(name, _)| name.as_str()).collect();
         let there = given.iter().filter(|name| inputs.contains_key(*name)).count();
         let missing = d.inputs.len().saturating_sub(there) as u64;
-        // The first of them comes early: there are no more before it than are given.
+        // The first missing input is found early: at most as many given inputs come before it.
         if let Some(first) = d.inputs.iter().find(|spec| !given.contains(spec.name.as_str())) {
             note(missing, format!("input `{}` is missing", first.name.shown()));
         }
@@ -115,7 +115,7 @@ fn known(row: &TensorRow, by_name: &HashMap<&str, &TensorRow>) -> Known {
     Known { ty: types.first().copied(), dims: Dims::of_nested(&shapes) }
 }
 
-/// What symbols stand for in one self-test.
+/// The values of symbols in one self-test.
 #[derive(Default)]
 struct Bound<'a> {
     dims: HashMap<&'a str, u64>,
@@ -123,7 +123,7 @@ struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    /// In what `known` is not what `spec` wants.
+    /// Returns how `known` does not fit `spec`.
     fn misfit(&mut self, spec: &'a ValueSpec, known: &Known) -> Option<String> {
         if let Some(ty) = known.ty.filter(|&ty| ty != spec.ty) {
             return Some(format!("is {}, declared {}", ty.as_str(), spec.ty.as_str()));

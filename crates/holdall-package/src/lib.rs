@@ -1,9 +1,9 @@
 //! Cartons: a model packed with its description, tests and hashes, in a zip or a folder.
 //!
 //! # What
-//! A zip of plain files. `carton.toml` says what the model takes and gives and which runner runs it,
-//! `MANIFEST` has the SHA-256 of every file, `model/` is for the runner, `tensor_data/` has tensors for
-//! self-tests and examples, `misc/` what examples show. Files may be missing where `LINKS` says where they
+//! A zip of plain files. `carton.toml` describes the model's inputs and outputs and the runner, `MANIFEST`
+//! has the SHA-256 of every file, `model/` is for the runner, `tensor_data/` has tensors for self-tests and
+//! examples, `misc/` files that examples show. Files may be missing if `LINKS` has addresses from which they
 //! can be fetched.
 //!
 //! # Layout
@@ -20,25 +20,28 @@
 //! ```
 //!
 //! # Specification
-//! Version 1 of the published format; our own write-up is `docs/spec/carton.md`. Zip: [`holdall_core::wire::zip`]
-//! and the `zip/…` rules. The texts: [`Description::parse`], [`Manifest::parse`], [`Links::parse`],
-//! [`tensors::parse`], [`tensors::strings`]. What holds between them: [`Contents::new`], for zips and folders
-//! alike.
+//! Version 1 of the published format; our own write-up is `docs/spec/carton.md`. Zip:
+//! [`holdall_core::wire::zip`] and the `zip/…` rules. The texts: [`Description::parse`], [`Manifest::parse`],
+//! [`Links::parse`], [`tensors::parse`], [`tensors::strings`]. Checks between them, for zips and folders:
+//! [`Contents::new`].
 //!
 //! # Support
-//! Reads all of version 1, and from later texts `short_description`, `license`, `repository` and
-//! `homepage`. Ours are `[self_test.compare]`, `[card]`, `[lineage]` and `[sbom]`, which other readers pass
-//! over. Written by [`write`](mod@write) and packing. `holdall-formats` makes an index of the tensors of `tensor_data`.
+//! Reads all of version 1, and from later specifications `short_description`, `license`, `repository` and
+//! `homepage`. Our extensions are `[self_test.compare]`, `[card]`, `[lineage]` and `[sbom]`, which other
+//! readers ignore. Written by [`write`](mod@write) and packing. `holdall-formats` makes an index of the
+//! tensors of `tensor_data`.
 //!
 //! # Deviations
-//! The original checks next to nothing: no hash, no file that is not listed, no version. We refuse what
-//! breaks the specification, but for self-tests that do not fit what is declared: published packages have
-//! such, so they are warned of. Symbolic links are not in the specification and are made by the original.
+//! The original compares no hashes, and notices neither unlisted files nor versions. We refuse packages that
+//! break the specification, except for self-tests that do not fit the declarations: these cause warnings,
+//! because published packages have them. Symbolic links are not in the specification, but the original writes
+//! them.
 //!
 //! # Untrusted input
-//! The directory: [`holdall_core::Limits::header_len`], [`holdall_core::Limits::files`]. Texts: [`holdall_core::Limits::text_len`]
-//! after decoding, nesting and counts before parsing. Nothing is decoded without a declared length that its
-//! encoding can reach. Paths are checked as a set. Nothing of a package is ever executed here.
+//! The directory is limited by [`holdall_core::Limits::header_len`] and [`holdall_core::Limits::files`].
+//! Texts are limited by [`holdall_core::Limits::text_len`] after decoding, and their nesting and counts
+//! before parsing. Data is decoded only if its declared length can be reached by its encoding. Paths are
+//! checked as a set. Nothing of a package is ever executed here.
 
 #![forbid(unsafe_code)]
 #![deny(
@@ -90,25 +93,25 @@ use holdall_core::error::Rule;
 
 /// The file that describes the package.
 pub const CARTON_TOML: &str = "carton.toml";
-/// The file that lists all others.
+/// The file that lists all other files with their hashes.
 pub const MANIFEST_NAME: &str = "MANIFEST";
-/// The file that says where missing ones are.
+/// The file with the addresses of missing files.
 pub const LINKS_NAME: &str = "LINKS";
-/// The folder of tensors.
+/// The folder with the files of tensors.
 pub const TENSOR_DATA: &str = "tensor_data";
 /// The table of the tensors in that folder.
 pub const TENSOR_INDEX: &str = "tensor_data/index.toml";
-/// The layout of tensors of texts: one component, the bytes of a TOML file.
+/// The layout of string tensors: one component, the bytes of a TOML file.
 pub const STRINGS: &str = "strings";
-/// The layout of nested tensors: no component; the attribute `inner` names other tensors.
+/// The layout of nested tensors: no components; the attribute `inner` names other tensors.
 pub const NESTED: &str = "nested";
-/// The layout of tensors whose file is not in the package, but in `LINKS`.
+/// The layout of tensors whose file is only in `LINKS`, not in the package.
 pub const LINKED: &str = "linked";
 
 /// The tables of rules of this crate.
 static TABLES: &[&[&Rule]] = &[onnx::RULES, signature::RULES, value::RULES];
 
-/// The rules of this crate.
+/// Returns the rules of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     TABLES.iter().copied().flatten().copied()
 }

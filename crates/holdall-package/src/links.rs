@@ -1,4 +1,4 @@
-//! `LINKS`: where files that are not in the package can be fetched.
+//! `LINKS`: addresses of files that are not in the package.
 
 use crate::LINKS_NAME;
 use crate::fields::{self, Fields};
@@ -11,15 +11,15 @@ use holdall_core::limits::Limits;
 /// The contents of `LINKS`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Links {
-    /// SHA-256 of a file, and the addresses it may be fetched from, in the file's order.
+    /// SHA-256 of a file, and the addresses from which it can be fetched, in the file's order.
     pub urls: Vec<([u8; 32], Vec<String>)>,
 }
 
 impl Links {
-    /// Reads the text of `LINKS`. What kind of address each one is, is for the fetching code to find out.
+    /// Parses the text of `LINKS`. Addresses are not checked here, but when they are fetched.
     ///
     /// # Errors
-    /// [`LINKS_VERSION`], [`LINKS`], [`MISSING_FIELD`], [`FIELD`], and those of TOML.
+    /// [`LINKS_VERSION`], [`LINKS`], [`MISSING_FIELD`], [`FIELD`], and the rules of TOML.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Links> {
         let table = fields::parse(bytes, LINKS_NAME, limits)?;
         let top = Fields::new(&table, LINKS_NAME);
@@ -40,7 +40,7 @@ impl Links {
         Ok(links)
     }
 
-    /// The hashes that have an address.
+    /// Returns the hashes that have an address.
     pub fn hashes(&self) -> HashSet<[u8; 32]> {
         self.urls.iter().map(|(sha256, _)| *sha256).collect()
     }

@@ -8,12 +8,12 @@ use holdall_core::limits::Limits;
 /// The rows of a `MANIFEST`, in the order of the bytes of their paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest {
-    /// Path and SHA-256 of each file but `MANIFEST` and `LINKS`.
+    /// Path and SHA-256 of each file except `MANIFEST` and `LINKS`.
     pub rows: Vec<(String, [u8; 32])>,
 }
 
 impl Manifest {
-    /// Reads the text of a `MANIFEST`. The last line may lack its line feed.
+    /// Parses the text of a `MANIFEST`. The last line may lack its line feed.
     ///
     /// # Errors
     /// [`MANIFEST`], [`MANIFEST_ORDER`], [`PATH`]; [`TOO_MANY_FILES`] above [`Limits::text_len`] and
@@ -33,7 +33,7 @@ impl Manifest {
             return Ok(manifest);
         }
         let text = text.strip_suffix('\n').unwrap_or(text);
-        // A row has the equals sign, 64 digits and a line feed at least.
+        // A row has at least the equals sign, 64 digits and a line feed.
         manifest.rows.reserve(text.len() / 66);
         let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
         let mut start = 0;
@@ -58,7 +58,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The SHA-256 of the file of that path.
+    /// Returns the SHA-256 of the file at this path.
     pub fn get(&self, path: &str) -> Option<[u8; 32]> {
         let at = self.rows.binary_search_by(|(row, _)| row.as_str().cmp(path)).ok()?;
         self.rows.get(at).map(|(_, sha256)| *sha256)
@@ -85,7 +85,7 @@ fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
     Ok((path, sha256))
 }
 
-/// The hash of 64 lower-case hex digits.
+/// Parses 64 lower-case hex digits.
 pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
     let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
     let (pairs, _) = hex.as_chunks::<2>();
@@ -97,11 +97,11 @@ pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
         *byte = high << 4 | low;
         all |= high | low;
     }
-    // What is not a digit has bits that no digit has.
+    // Bytes that are not digits give 16, which sets a bit that no digit has.
     (all < 16).then_some(out)
 }
 
-/// The value of each byte as a lower-case hex digit; 16 for what is none.
+/// The value of each byte as a lower-case hex digit; 16 if it is not a digit.
 static DIGITS: [u8; 256] = {
     let (mut digits, mut byte) = ([16; 256], 0);
     let mut left: &mut [u8] = &mut digits;

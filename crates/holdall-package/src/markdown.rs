@@ -1,19 +1,20 @@
-//! What a text in Markdown links to, and what HTML it has: not how it looks.
+//! Finds the links and the HTML in a Markdown text.
 //!
-//! Blocks are told apart as far as this needs: code is passed over, and what is left is cut at blank lines. Time is
-//! linear in the text, whatever it is.
+//! Blocks are parsed only as far as this needs: code is skipped, and other text is split at blank lines. Time
+//! is linear in the text, for any text.
 
 use holdall_collections::HashMap;
 
-/// Parentheses in an address that may be open at once.
+/// Maximum nesting of parentheses in an address.
 const MAX_OPEN: u32 = 32;
 
-/// What was found, in the order of the text but for the addresses of a paragraph's definitions, which come first.
+/// The links and HTML found, in the order of the text, except that the addresses of a paragraph's definitions
+/// come first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Markup {
-    /// Where links and pictures lead: `[a](HERE)`, `![a](HERE)`, `[a]: HERE`, `<HERE>`.
+    /// Targets of links and pictures: `[a](HERE)`, `![a](HERE)`, `[a]: HERE`, `<HERE>`.
     pub(super) addresses: Vec<String>,
-    /// Tags, and the starts of comments and the like.
+    /// HTML tags, and the starts of comments and similar constructs.
     pub(super) html: Vec<String>,
 }
 
@@ -22,7 +23,7 @@ impl Markup {
         let mut out = Markup::default();
         let mut paragraph = String::new();
         let mut fence: Option<(u8, usize)> = None;
-        // The column at which the text of a list's item continues.
+        // The column at which the text of a list item continues.
         let mut column = 0;
         let (mut after_blank, mut in_code) = (true, false);
         for line in text.lines() {
@@ -73,7 +74,7 @@ impl Markup {
         out
     }
 
-    /// What is in the text of a paragraph.
+    /// Adds the links and HTML of a paragraph.
     fn add(&mut self, paragraph: &str) {
         let mut text = paragraph;
         while let Some((address, rest)) = definition(text) {
@@ -121,7 +122,7 @@ impl Markup {
     }
 }
 
-/// Columns of white space at the start of a line, and what follows.
+/// Returns the columns of white space at the start of a line, and the rest of the line.
 fn unindented(line: &str) -> (usize, &str) {
     let rest = line.trim_start();
     let white = line.len().saturating_sub(rest.len());
@@ -132,7 +133,7 @@ fn unindented(line: &str) -> (usize, &str) {
     (columns, rest.trim_end())
 }
 
-/// The sign of a fence, how many there are of it, and whether nothing follows.
+/// Returns the character of a code fence, its count, and whether nothing follows.
 fn fence_of(rest: &str) -> Option<(u8, usize, bool)> {
     let sign = *rest.as_bytes().first().filter(|b| matches!(b, b'`' | b'~'))?;
     let len = rest.bytes().take_while(|b| *b == sign).count();
@@ -141,7 +142,7 @@ fn fence_of(rest: &str) -> Option<(u8, usize, bool)> {
     is_fence.then_some((sign, len, info.is_empty()))
 }
 
-/// The bytes up to the text of a list's item.
+/// Returns the bytes before the text of a list item.
 fn item_width(rest: &str) -> Option<usize> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let marker = match rest.as_bytes().get(digits)? {
@@ -158,7 +159,7 @@ fn item_width(rest: &str) -> Option<usize> {
     }
 }
 
-/// Runs of backticks: where each starts, by how many they are.
+/// Runs of backticks: the start of each, by length.
 struct Ticks(HashMap<usize, Vec<usize>>);
 
 impl Ticks {
@@ -175,7 +176,8 @@ impl Ticks {
         Ticks(runs)
     }
 
-    /// How many bytes the code takes that starts at `at`: those of the run alone where none ends it.
+    /// Returns the length of the code span that starts at `at`, or of the run of backticks alone if the span
+    /// is not closed.
     fn skip(&self, bytes: &[u8], at: usize) -> usize {
         let len = bytes.iter().skip(at).take_while(|b| **b == b'`').count();
         let starts = self.0.get(&len).map_or(&[][..], Vec::as_slice);
@@ -184,7 +186,7 @@ impl Ticks {
     }
 }
 
-/// `[label]: ADDRESS` at the start of a paragraph, and what follows its line.
+/// Parses `[label]: ADDRESS` at the start of a paragraph; returns the address and the text after its line.
 fn definition(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('[').filter(|rest| !rest.starts_with('^'))?;
     let (line, rest) = inside.split_once('\n').unwrap_or((inside, ""));
@@ -196,7 +198,7 @@ fn definition(text: &str) -> Option<(String, &str)> {
     (!address.is_empty()).then_some((address, rest))
 }
 
-/// What stands behind `](`: an address, and how many bytes that are.
+/// Parses the destination after `](`; returns the address and the bytes it takes.
 fn destination(text: &str) -> Option<(String, usize)> {
     let start = text.trim_start();
     let (address, len) = address(start)?;
@@ -208,7 +210,7 @@ fn destination(text: &str) -> Option<(String, usize)> {
     is_end.then_some((address, white.saturating_add(len)))
 }
 
-/// An address at the start of `text`, and how many bytes it takes.
+/// Parses an address at the start of `text`; returns it and the bytes it takes.
 fn address(text: &str) -> Option<(String, usize)> {
     if let Some(inside) = text.strip_prefix('<') {
         let len = inside.find(['<', '>', '\n'])?;
@@ -234,7 +236,7 @@ fn address(text: &str) -> Option<(String, usize)> {
     (open == 0).then(|| (unescaped(text.get(..len).unwrap_or_default()), len))
 }
 
-/// Without the backslashes before signs.
+/// Returns the text without the backslashes that escape punctuation.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -247,7 +249,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// What is inside `<…>` where that is an address, of mail too.
+/// Returns the contents of `<…>` if it is an address, including mail addresses.
 fn autolink(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     let len = inside
@@ -270,7 +272,7 @@ fn autolink(text: &str) -> Option<&str> {
     (*end == b'>' && (has_scheme || is_mail)).then_some(inside)
 }
 
-/// A tag of HTML with its signs, or the first two bytes of a comment and the like.
+/// Returns an HTML tag with its brackets, or the first two bytes of a comment or similar construct.
 fn tag(text: &str) -> Option<&str> {
     let rest = text.get(1..)?;
     let declares =
@@ -289,7 +291,7 @@ fn tag(text: &str) -> Option<&str> {
     if !bytes.get(at).is_some_and(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>')) {
         return None;
     }
-    // What stands behind `=` may be nearly anything.
+    // Almost any character may follow `=`.
     let (mut is_value, mut last) = (false, b' ');
     loop {
         let byte = *bytes.get(at)?;

@@ -1,4 +1,4 @@
-//! What an ONNX file says of its inputs and outputs: read from its graph, weights passed over.
+//! Reads the inputs and outputs of an ONNX file from its graph, without its weights.
 
 use crate::description::{DimSpec, ShapeSpec, ValueSpec};
 use crate::value::ValueType;
@@ -7,7 +7,7 @@ use holdall_core::error::Result;
 use holdall_core::wire::protobuf::{Field, Fields, varints};
 
 holdall_core::error::rules! {
-    /// Rules of what is told from an ONNX file.
+    /// Rules of reading signatures of ONNX files.
     pub static RULES;
 
     /// A file that is not an ONNX model.
@@ -15,21 +15,21 @@ holdall_core::error::rules! {
         "An ONNX model has a version, a set of operators and a graph.";
 }
 
-/// Messages inside messages; graphs are in graphs where a model branches.
+/// Maximum nesting of messages; graphs contain graphs if a model branches.
 const MAX_DEPTH: usize = 48;
-/// Values of one graph that are looked at; a real one has a few.
+/// Maximum number of inputs or outputs read from one graph; real graphs have a few.
 const MAX_VALUES: usize = 4096;
-/// The number of 64-bit floats among the types of ONNX.
+/// The number of ONNX's 64-bit float type.
 const DOUBLE: u64 = 11;
-/// Dimensions of one value.
+/// Maximum number of dimensions of one value.
 const MAX_RANK: usize = 64;
 
-/// What an ONNX file says of itself.
+/// The signature of an ONNX file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Signature {
-    /// Version of the file's own format.
+    /// Version of the ONNX file format.
     pub ir_version: u64,
-    /// Version of the standard set of operators.
+    /// Version of the standard operator set.
     pub opset: u64,
     /// Name of the graph.
     pub name: Option<String>,
@@ -42,9 +42,9 @@ pub struct Signature {
 /// An input or output of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Declared {
-    /// One that a package can declare.
+    /// A value that a package can declare.
     Tensor(ValueSpec),
-    /// One that it cannot; its name, and what is in the way.
+    /// A value that a package cannot declare: its name, and the reason.
     Other(String, String),
 }
 
@@ -99,7 +99,7 @@ pub fn signature(bytes: &[u8]) -> Result<Signature> {
 }
 
 impl Declared {
-    /// Its name in the graph.
+    /// Returns the name in the graph.
     pub fn name(&self) -> &str {
         match self {
             Declared::Tensor(spec) => &spec.name,
@@ -108,7 +108,7 @@ impl Declared {
     }
 }
 
-/// What a message of an ONNX file is, as far as others are in it.
+/// The kinds of messages in an ONNX file, as far as they contain other messages.
 #[derive(Debug, Clone, Copy)]
 enum MessageKind {
     Model,
@@ -121,19 +121,19 @@ enum MessageKind {
     ValueInfo,
     Type,
     TensorType,
-    /// Of a type; also one that may be missing.
+    /// A type in a sequence type, or in an optional type.
     Sequence,
     Shape,
-    /// One with numbers and texts alone.
+    /// A message of numbers and texts only.
     Flat,
-    /// Whole numbers, one after the other.
+    /// Packed integers.
     Numbers,
     /// Text or bytes.
     Opaque,
 }
 
 impl MessageKind {
-    /// What the bytes of a field are.
+    /// Returns the kind of a field's bytes.
     fn field(self, number: u64) -> MessageKind {
         match (self, number) {
             (MessageKind::Model, 7) | (MessageKind::Attribute, 6 | 11) => MessageKind::Graph,
@@ -161,8 +161,8 @@ impl MessageKind {
     }
 }
 
-/// Whether the ONNX model in `bytes`, the whole file, is made of whole fields, down to the numbers of its weights.
-/// For readers that take that for granted.
+/// Checks that the ONNX model in `bytes`, the whole file, consists of complete fields, down to the numbers of
+/// its weights, for readers that assume this.
 ///
 /// # Errors
 /// [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
@@ -170,7 +170,7 @@ pub fn check(bytes: &[u8]) -> Result<()> {
     walk(bytes, &mut |_, _, _| {})
 }
 
-/// Goes through all messages, and shows each field with the message that it is in.
+/// Visits all messages, and passes each field to `each` with the kind of its message.
 fn walk(bytes: &[u8], each: &mut dyn FnMut(MessageKind, u64, Field<'_>)) -> Result<()> {
     let mut open = vec![(MessageKind::Model, Fields::new(bytes))];
     while let Some((part, fields)) = open.last_mut() {
@@ -194,10 +194,11 @@ fn walk(bytes: &[u8], each: &mut dyn FnMut(MessageKind, u64, Field<'_>)) -> Resu
     Ok(())
 }
 
-/// Whether the ONNX model in `bytes`, the whole file, has 64-bit floats: inputs, outputs, weights or values between.
+/// Returns `true` if the ONNX model in `bytes`, the whole file, has 64-bit floats: inputs, outputs, weights
+/// or values between.
 ///
 /// # Errors
-/// As [`check`].
+/// The same as [`check`].
 pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
     let mut found = false;
     walk(bytes, &mut |part, number, field| {
@@ -208,7 +209,7 @@ pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
     Ok(found)
 }
 
-/// Domain and version of a set of operators.
+/// Returns the domain and the version of an operator set.
 fn operators(bytes: &[u8]) -> Result<(&str, u64)> {
     let (mut domain, mut version) = ("", 0);
     let mut fields = Fields::new(bytes);
@@ -222,7 +223,7 @@ fn operators(bytes: &[u8]) -> Result<(&str, u64)> {
     Ok((domain, version))
 }
 
-/// The text in field `wanted` of a message.
+/// Returns the text in field `wanted` of a message.
 fn text_of(bytes: &[u8], wanted: u64) -> Result<Option<&str>> {
     let mut fields = Fields::new(bytes);
     while let Some((number, field)) = fields.next()? {
@@ -233,7 +234,7 @@ fn text_of(bytes: &[u8], wanted: u64) -> Result<Option<&str>> {
     Ok(None)
 }
 
-/// A named value with its type.
+/// Reads a named value with its type.
 fn value(bytes: &[u8]) -> Result<Declared> {
     let (mut name, mut ty, mut description) = ("", None, None);
     let mut fields = Fields::new(bytes);
@@ -246,7 +247,7 @@ fn value(bytes: &[u8]) -> Result<Declared> {
         }
     }
     let name = name.to_owned();
-    // A type is one of several kinds; that of tensors is the first.
+    // A type is one of several kinds; tensor types are the first.
     let mut tensor = None;
     let mut fields = Fields::new(ty.unwrap_or_default());
     while let Some((number, field)) = fields.next()? {
@@ -291,7 +292,7 @@ fn dims(bytes: &[u8]) -> Result<Vec<DimSpec>> {
         let mut own = Fields::new(field.bytes().unwrap_or_default());
         while let Some((number, field)) = own.next()? {
             dim = match (number, field.varint(), field.text()) {
-                // Some exporters write -1 for a size that they do not know.
+                // Some exporters write -1 for an unknown size.
                 (1, Some(n), _) => i64::try_from(n).map_or(DimSpec::Any, |_| DimSpec::Size(n)),
                 (2, _, Some(symbol)) if !matches!(symbol, "" | "*" | "?") => {
                     DimSpec::Symbol(symbol.to_owned())
@@ -304,7 +305,7 @@ fn dims(bytes: &[u8]) -> Result<Vec<DimSpec>> {
     Ok(out)
 }
 
-/// The type of an ONNX element, or what is in the way.
+/// Returns the type of an ONNX element, or the reason why it is not supported.
 fn value_type(element: u64) -> Result<ValueType, String> {
     Ok(match element {
         1 => ValueType::Float32,
@@ -318,7 +319,7 @@ fn value_type(element: u64) -> Result<ValueType, String> {
         11 => ValueType::Float64,
         12 => ValueType::Uint32,
         13 => ValueType::Uint64,
-        // Packages have no booleans. The runner takes and gives them as 0 and 1.
+        // Packages have no booleans. The runner passes them as 0 and 1.
         9 => ValueType::Uint8,
         10 => return Err("its elements are of type float16".into()),
         16 => return Err("its elements are of type bfloat16".into()),
@@ -364,7 +365,7 @@ mod tests {
         assert_eq!((y.as_str(), is.ty), ("y", ValueType::Uint8));
         check(&model).unwrap();
         for cut in 0..model.len() {
-            // Whatever is left is not a model, or one with less in it.
+            // A prefix is either not a model, or one with less in it.
             let _ = signature(model.get(..cut).unwrap());
         }
     }

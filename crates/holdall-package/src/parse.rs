@@ -1,4 +1,4 @@
-//! `carton.toml`, from its text.
+//! Parses the text of `carton.toml`.
 
 use crate::description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
@@ -16,14 +16,14 @@ use holdall_core::wire::toml::{Table, Value};
 
 const TENSOR_PREFIX: &str = "@tensor_data/";
 const MISC_PREFIX: &str = "@misc/";
-/// The keys of its tables.
+/// The known keys of inputs and outputs.
 const OF_SPEC: [&str; 5] = ["name", "dtype", "shape", "description", "internal_name"];
 const OF_SELF_TEST: [&str; 5] = ["name", "description", "inputs", "expected_out", "compare"];
 const OF_COMPARE: [&str; 3] = ["rtol", "atol", "equal_nan"];
 const OF_EXAMPLE: [&str; 4] = ["name", "description", "inputs", "sample_out"];
 const OF_RUNNER: [&str; 4] =
     ["runner_name", "required_framework_version", "runner_compat_version", "opts"];
-/// The keys of the top of `carton.toml`.
+/// The known keys at the top of `carton.toml`.
 const KNOWN: [&str; 16] = [
     "spec_version",
     "model_name",
@@ -43,13 +43,13 @@ const KNOWN: [&str; 16] = [
     "sbom",
 ];
 
-/// The keys of a table that are not among those.
+/// Returns the keys of a table that are not in `known`.
 fn other(table: &Table, known: &[&str]) -> UnknownKeys {
     let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     unknown.map(|(key, value)| (key.clone(), crate::write::value(value))).collect()
 }
 
-/// The same of a table that is there, perhaps.
+/// Returns the unknown keys of the table `key`; empty if there is no such table.
 fn other_in(table: &Table, key: &str, known: &[&str]) -> UnknownKeys {
     table
         .get(key)
@@ -58,7 +58,7 @@ fn other_in(table: &Table, key: &str, known: &[&str]) -> UnknownKeys {
 }
 
 impl Description {
-    /// Reads the text of `carton.toml`. Tables and fields that are not known are passed over.
+    /// Parses the text of `carton.toml`. Unknown tables and fields are ignored.
     ///
     /// # Errors
     /// [`VERSION`], [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`],
@@ -67,26 +67,27 @@ impl Description {
         Description::read(bytes, limits, Says::All)
     }
 
-    /// Reads the text of `carton.toml` in an unpacked package, whose author need not say but what runs the model and with which
-    /// versions of its framework: `spec_version` is 1 then, and `runner_compat_version` 0, which stands for the runner's own.
+    /// Parses the `carton.toml` of an unpacked package. Its author need only state the runner and the
+    /// versions of its framework: by default `spec_version` is 1, and `runner_compat_version` is 0, which
+    /// means the runner's own version.
     ///
     /// # Errors
-    /// As [`Description::parse`].
+    /// The same as [`Description::parse`].
     pub fn parse_own(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::Own)
     }
 
-    /// Reads a text that says some of what `carton.toml` does: `spec_version` and what is said of the runner may be
-    /// missing, too. See [`Description::over`].
+    /// Parses a partial `carton.toml`, in which `spec_version` and the fields of the runner may be missing
+    /// too. See [`Description::over`].
     ///
     /// # Errors
-    /// As [`Description::parse`].
+    /// The same as [`Description::parse`].
     pub fn parse_part(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::Some)
     }
 
-    /// This description where it says something, and `base` where it does not. Options of the runner, and keys that are not
-    /// known, are added up.
+    /// Returns this description, with missing fields taken from `base`. Options of the runner and unknown
+    /// keys of both are merged.
     #[must_use]
     pub fn over(self, base: Description) -> Description {
         fn either<T: Default + PartialEq>(own: T, base: T) -> T {
@@ -284,14 +285,14 @@ fn example(fields: &Fields<'_>) -> Result<Example> {
     })
 }
 
-/// What a text says of what a package needs.
+/// Which fields a text must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
-    /// All of it.
+    /// All required fields.
     All,
-    /// What an author writes: of an unpacked package.
+    /// The fields that an author writes: an unpacked package.
     Own,
-    /// Some of it.
+    /// No fields: a partial text.
     Some,
 }
 
@@ -321,7 +322,8 @@ fn runner(fields: &Fields<'_>, says: Says) -> Result<Runner> {
     })
 }
 
-/// A text that readers of the published specification do not know, so that it may be anything.
+/// Returns a text field from later specifications. Readers of version 1 do not know it, so it may have any
+/// type.
 fn later_text(fields: &Fields<'_>, key: &str, warnings: &mut Warnings) -> Option<String> {
     match fields.table.get(key)? {
         Value::String(text) => Some(text.clone()),
@@ -332,7 +334,7 @@ fn later_text(fields: &Fields<'_>, key: &str, warnings: &mut Warnings) -> Option
     }
 }
 
-/// A table of ours, which may be somebody else's with another meaning.
+/// Returns a table of our extensions, which other writers may use with another meaning.
 fn own_table<'a>(top: &Fields<'a>, key: &str, warnings: &mut Warnings) -> Option<Fields<'a>> {
     top.table(key).unwrap_or_else(|_| {
         warnings.passed_over(top, key, "a table");

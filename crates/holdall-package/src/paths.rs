@@ -1,4 +1,4 @@
-//! Paths of a package: the same on every system, and never out of it.
+//! Paths in a package: portable, and never outside of the package.
 
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX};
@@ -6,9 +6,10 @@ use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Bytes of the longest path: what every system opens, as long as the package is not deep in other folders itself.
+/// Maximum length of a path in bytes: all systems can open it, unless the package itself is in a deeply
+/// nested folder.
 pub const LONGEST: usize = 1024;
-/// Bytes of the longest part of a path: what file systems take for one name.
+/// Maximum length of one part of a path in bytes: the limit of file systems for a name.
 const LONGEST_PART: usize = 255;
 
 /// Checks one path.
@@ -22,11 +23,11 @@ pub fn check(path: &str) -> Result<()> {
     }
 }
 
-/// Whether nothing can be wrong with a path, at a glance: ASCII without backslashes, each part of it of more than two
-/// bytes, the second of which is not a colon, and not too long.
+/// Returns `true` if a path is valid by a quick check: ASCII without backslashes, each part longer than two bytes
+/// and without a colon as its second byte, and not too long.
 fn is_usual(path: &[u8]) -> bool {
     let is_odd = |&byte: &u8| byte.wrapping_sub(0x20) >= 0x5f || byte == b'\\';
-    // All of them, whatever the first is: that is quick, for many are looked at together.
+    // Visits all bytes without an early exit, which is vectorized.
     if path.len() > LONGEST || path.iter().fold(false, |odd, byte| odd | is_odd(byte)) {
         return false;
     }
@@ -73,25 +74,25 @@ fn check_closely(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is the path of a file in the folder of tensors.
+/// Returns `true` if the path is in the folder of tensors.
 pub fn is_in_tensor_data(path: &str) -> bool {
     path.strip_prefix(TENSOR_DATA).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What every package has or may get. No other path may meet them, whether or not they are there now.
+/// Paths that every package has or may get. No other path may collide with them, even if they do not exist.
 const RESERVED: [&str; 5] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX, MODEL];
-/// The folder of the model, which an unpacked package has.
+/// The model's folder, in an unpacked package.
 const MODEL: &str = "model/";
 
-/// Two files or folders of a package that are one on systems which ignore case or the form of Unicode: their paths, up
-/// to where these differ.
+/// Two files or folders of a package that are one on systems that ignore case or Unicode form: their paths,
+/// up to the part where they differ.
 pub type ConflictingPaths = (String, String);
 
-/// Finds the paths of a package, or of their folders, that are one on some systems. The names of the texts and of the
-/// model's folder are paths in this.
+/// Finds the paths of a package, or of their folders, that are one on some systems. The names of the
+/// package's texts and of the model's folder are included.
 ///
 /// # Errors
-/// [`COLLISION`], where a file is in the place of a folder, or of another.
+/// [`COLLISION`] if a file has the same path as a folder or another file.
 pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
     if are_usual(paths) {
         return Ok(Vec::new());
@@ -100,8 +101,8 @@ pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
     apart(paths.iter().copied().chain(missing))
 }
 
-/// Whether no two of these paths can meet, nor one with a package's own, at a glance: they are sorted, each is its own key
-/// but for its slashes, and no file stands where another has a folder.
+/// Returns `true` if no two of these paths can collide, nor one with a reserved path, by a quick check: they
+/// are sorted, each is its own key except for slashes, and no file has the path of a folder.
 fn are_usual(paths: &[&str]) -> bool {
     let is_key = |path: &str| {
         !path.bytes().fold(false, |odd, byte| odd | !byte.is_ascii() | byte.is_ascii_uppercase())
@@ -131,7 +132,8 @@ fn are_usual(paths: &[&str]) -> bool {
     true
 }
 
-/// The same of these paths alone. A folder itself ends in a slash.
+/// The same as [`check_apart`] for these paths alone, without reserved ones. The path of a folder ends in a
+/// slash.
 ///
 /// # Errors
 /// [`COLLISION`].
@@ -148,9 +150,9 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<
         keys.push((text.get(start..end).unwrap_or_default(), path));
         start = end;
     }
-    // Paths come sorted, which their keys mostly are then.
+    // Paths are sorted, and their keys mostly are then, too.
     sort(&mut keys);
-    // All keys that start with the same parts stand together, because nothing sorts before NUL.
+    // All keys that start with the same parts are adjacent, because nothing sorts before NUL.
     let mut twins = Vec::new();
     for (a, b) in keys.iter().zip(keys.iter().skip(1)) {
         if !differ_where_keys_do(a, b) {
@@ -163,15 +165,15 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<
     Ok(twins)
 }
 
-/// Checks that no file is in the place of a folder, or of another, by the bytes of their paths: between twins such may
-/// not be neighbours by their keys.
+/// Checks that no file has the path of a folder or another file, by the bytes of their paths: paths that
+/// conflict only in case can separate such pairs in the order of keys.
 fn check_places<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut all: Vec<(String, &str)> = paths.map(|path| (path.replace('/', "\0"), path)).collect();
     sort(&mut all);
     for (a, b) in all.iter().zip(all.iter().skip(1)) {
         match b.0.strip_prefix(&a.0).map(str::as_bytes) {
             Some([]) => return Err(collision(a.1, b.1, "are one")),
-            // The entry of a folder has nothing after its slash, and what is in it follows.
+            // A folder's entry has nothing after its slash, and the folder's contents follow it.
             Some([0, ..]) if !a.0.ends_with('\0') => return Err(file_and_folder(a.1, b.1)),
             _ => {}
         }
@@ -179,16 +181,16 @@ fn check_places<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-/// Whether two ASCII paths are the same up to where their keys first differ: then they have the same parts there, and
-/// do not meet in the next.
+/// Returns `true` if two ASCII paths are equal up to where their keys first differ: they have the same parts
+/// there, and do not collide in the next part.
 fn differ_where_keys_do(a: &(&[u8], &str), b: &(&[u8], &str)) -> bool {
     let same = a.0.iter().zip(b.0).take_while(|(a, b)| a == b).count();
     let is_inside = same < a.0.len().min(b.0.len());
-    // A key is as long as an ASCII path, and has a byte for each of its bytes.
+    // The key of an ASCII path has one byte for each of its bytes.
     is_inside && a.1.is_ascii() && b.1.is_ascii() && a.1.get(..same) == b.1.get(..same)
 }
 
-/// Compares two paths, with their keys, part by part: where the keys are the same, the paths should be.
+/// Compares two paths by their keys, part by part: where the keys are equal, the paths must be.
 fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<Option<ConflictingPaths>> {
     fn parts<'k>(key: &(&'k [u8], &str)) -> impl Iterator<Item = &'k [u8]> + use<'k> {
         key.0.split(|byte| *byte == 0)
@@ -218,14 +220,14 @@ fn file_and_folder(a: &str, b: &str) -> Error {
     collision(a, b, "cannot both be: one is a file and a folder")
 }
 
-/// The message about two twins.
+/// Returns the message about two conflicting paths.
 pub(super) fn conflict_message((a, b): &ConflictingPaths) -> String {
     let what = "are one on systems that ignore case or Unicode form";
     format!("{} and {} {what}", shown(a), shown(b))
 }
 
-/// Adds what a path is on a system that ignores case and the form of Unicode, with NUL for `/`, so that it
-/// sorts before every character that a path may have.
+/// Appends the path's form on a system that ignores case and Unicode form, with NUL for `/`, so that it sorts
+/// before every character that a path may have.
 fn push_key(path: &str, out: &mut Vec<u8>) {
     if path.is_ascii() {
         let start = out.len();
@@ -235,8 +237,9 @@ fn push_key(path: &str, out: &mut Vec<u8>) {
         key.iter_mut().for_each(|b| *b = if *b == b'/' { 0 } else { *b });
         return;
     }
-    // Upper case between: some letters have one upper case and two lower, or one of several letters. Lower
-    // case first: what is upper case by itself (U+1E9E) may have such a lower one.
+    // Via upper case, since some letters have one upper-case form and two lower-case ones, or an upper-case
+    // form of several letters. Lower case first, since a letter without lower-case variants in upper case
+    // (U+1E9E) may have one.
     let lower = path.nfd().flat_map(char::to_lowercase);
     let folded = lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     let part = |c: char| if c == '/' { '\0' } else { c };
@@ -245,7 +248,7 @@ fn push_key(path: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The error for two paths, with all that is not ASCII as numbers: they may look the same.
+/// Returns the error for two paths, with all non-ASCII characters as numbers, since they may look the same.
 #[cold]
 pub fn collision(a: &str, b: &str, what: &str) -> Error {
     COLLISION.broken(format!("{} and {} {what}", shown(a), shown(b)))
@@ -266,7 +269,7 @@ mod tests {
         check_apart(paths)
     }
 
-    /// Nothing, the code of the error, or `twins`.
+    /// Returns `None`, the code of the error, or `twins`.
     fn found(paths: &[&str]) -> Option<&'static str> {
         match check_all(paths) {
             Ok(twins) => (!twins.is_empty()).then_some("twins"),
@@ -310,7 +313,7 @@ mod tests {
         }
     }
 
-    /// All texts of up to 4 of these characters.
+    /// Returns all texts of up to 4 of these characters.
     fn short(chars: &[char]) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut last = 0..1;
@@ -382,7 +385,7 @@ mod tests {
             let around = [pair[1], "a-b/x", "a0", pair[0], "a!"];
             assert_eq!([found(&pair), found(&around)], refused.map(Some), "{pair:?}");
         }
-        // Between twins, too.
+        // Also if a conflicting path is between them.
         assert_eq!(found(&["m/A", "m/a/b", "m/A/c"]), Some("carton/collision"));
         assert_eq!(found(&["m/A", "m/a/b", "m/a/c"]), Some("twins"));
         let meet = [

@@ -1,5 +1,5 @@
-//! `carton.toml` as its author wrote it, with some things said in another way: comments, spacing, unknown tables and the order of
-//! everything stay.
+//! Changes values in an author's `carton.toml` and keeps comments, spacing, unknown tables and the order of
+//! everything.
 
 use crate::description::Description;
 use crate::write::{self, key, quoted};
@@ -8,8 +8,8 @@ use holdall_core::limits::Limits;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Returns the text with what `description` says in place of what it says; `None` where it cannot be changed piece by piece,
-/// because the parts are spelled as inline tables, for example. The text without changes where it says the same.
+/// Returns the text with the values of `description`. Returns `None` if it cannot be changed piece by piece,
+/// for example because tables are inline. Returns the text unchanged if the values are equal.
 pub fn revise(text: &[u8], description: &Description) -> Option<String> {
     let limits = Limits::default();
     let (own, _) = Description::parse_part(text, &limits).ok()?;
@@ -67,12 +67,12 @@ pub fn revise(text: &[u8], description: &Description) -> Option<String> {
             text.append(&tables);
         }
     }
-    // Whatever was overlooked shows here.
+    // Reading the result back detects anything that was missed.
     let (found, _) = Description::parse(text.0.as_bytes(), &limits).ok()?;
     (shown(&found) == shown(description)).then_some(text.0)
 }
 
-/// What a description says, in one order of the options, which have none.
+/// Returns a description's contents with sorted options, since their order has no meaning.
 fn shown(description: &Description) -> String {
     let mut all = description.clone();
     sort_by(&mut all.runner.options, |(a, _), (b, _)| a.cmp(b));
@@ -82,19 +82,19 @@ fn shown(description: &Description) -> String {
 /// A text of valid TOML.
 struct Text(String);
 
-/// One line of it, or several where a value goes over several.
+/// One item of the text: one line, or several if a value spans several.
 struct Item {
-    /// With the table that it is in.
+    /// The key, with its table.
     path: Vec<String>,
     kind: ItemKind,
-    /// Its lines, with the line feed at the end.
+    /// The item's lines, with the final line feed.
     lines: Range<usize>,
 }
 
 enum ItemKind {
     /// `[path]` or `[[path]]`.
     Header,
-    /// `path = value`: where the value is.
+    /// `path = value`: the range of the value.
     Pair(Range<usize>),
 }
 
@@ -107,14 +107,14 @@ impl Text {
         Text(text)
     }
 
-    /// Whether a key is there, in a line of its own.
+    /// Returns `true` if the key has a line of its own.
     fn has(&self, path: &[&str]) -> bool {
         items(&self.0)
             .iter()
             .any(|item| item.path == path && matches!(item.kind, ItemKind::Pair(_)))
     }
 
-    /// Sets a key of the top or of a table that is no list.
+    /// Sets a key at the top level or in a table that is not in a list.
     fn set(&mut self, path: &[&str], value: &str) {
         let items = items(&self.0);
         let pair = items.iter().find_map(|item| match &item.kind {
@@ -127,7 +127,7 @@ impl Text {
         }
         let Some((name, table)) = path.split_last() else { return };
         let line = format!("{} = {value}\n", key(name));
-        // After the last key of the table, or its header; of the top, before the first header.
+        // After the last key of the table, or its header; for the top level, before the first header.
         let header = items
             .iter()
             .position(|item| matches!(item.kind, ItemKind::Header) && item.path == table);
@@ -155,7 +155,7 @@ impl Text {
         }
     }
 
-    /// Takes away the tables of a list, with all below them.
+    /// Removes the tables of a list, with all subtables.
     fn remove(&mut self, name: &str) {
         let mut is_inside = false;
         let mut gone: Vec<Range<usize>> = Vec::new();
@@ -179,13 +179,13 @@ impl Text {
     }
 }
 
-/// Where the first key goes: after the comment at the very start.
+/// Returns the position for the first key: after the comment at the very start.
 fn first_place(text: &str) -> usize {
     let comment = text.split_inclusive('\n').take_while(|line| line.starts_with('#'));
     comment.map(str::len).sum()
 }
 
-/// The lines that say something, in their order.
+/// Returns the items of the text, in their order.
 fn items(text: &str) -> Vec<Item> {
     let mut out = Vec::new();
     let mut table: Vec<String> = Vec::new();
@@ -227,7 +227,7 @@ fn items(text: &str) -> Vec<Item> {
     out
 }
 
-/// A dotted key, and how many bytes it has, blanks after it included.
+/// Parses a dotted key; returns its parts and its length in bytes, including blanks after it.
 fn keys(text: &str) -> (Vec<String>, usize) {
     let mut out = Vec::new();
     let mut at = 0usize;
@@ -251,13 +251,13 @@ fn keys(text: &str) -> (Vec<String>, usize) {
     }
 }
 
-/// A key without its quotes.
+/// Returns a key without its quotes.
 fn plain_key(key: &str) -> String {
     let parsed = format!("{key} = 1\n").parse::<holdall_core::wire::toml::Table>();
     parsed.ok().and_then(|table| table.into_iter().next()).map_or(key.to_owned(), |(key, _)| key)
 }
 
-/// Bytes of the string at the start, with its quotes.
+/// Returns the length of the string at the start, with its quotes.
 fn string_len(text: &str) -> usize {
     let quote = text.get(..1).unwrap_or_default();
     let triple = quote.repeat(3);
@@ -272,7 +272,7 @@ fn string_len(text: &str) -> usize {
         if *byte == b'\\' && quote == "\"" {
             at = at.saturating_add(2);
         } else if is_long && rest.starts_with(triple.as_bytes()) {
-            // Up to two quotes more are of the text.
+            // Up to two more quotes belong to the text.
             let quotes = rest.iter().take_while(|b| quote.as_bytes().first() == Some(*b)).count();
             return at.saturating_add(quotes.min(5));
         } else if !is_long && quote.as_bytes().first() == Some(byte) {
@@ -284,7 +284,7 @@ fn string_len(text: &str) -> usize {
     text.len()
 }
 
-/// Bytes of the value at the start, without blanks and the comment after it.
+/// Returns the length of the value at the start, without blanks and the comment after it.
 fn value_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut end, mut depth) = (0usize, 0usize, 0usize);

@@ -1,13 +1,13 @@
-//! Values checked against declared inputs and outputs.
+//! Checks values against the declared inputs and outputs.
 //!
 //! # What
-//! [`Call`] checks the inputs and the outputs of one call of a model: which are there, the type of their
-//! elements, their shapes. A symbol stands for one size, or one whole shape, wherever it is used in the call;
-//! `*` for any.
+//! [`Call`] checks the inputs and the outputs of one call of a model: missing and unknown values, element
+//! types, shapes. A symbol means one size, or one whole shape, in all its uses in the call; `*` means any.
 //!
 //! # Nested values
-//! Dimension 0 is the number of tensors inside, the further ones are theirs: a size or a symbol must hold
-//! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
+//! Dimension 0 is the number of inner tensors, and the further dimensions are those of the inner tensors: a
+//! size or a symbol must hold for each of them. An empty nested tensor has no type and no further dimensions
+//! to check.
 
 use crate::{DimSpec, ShapeSpec, TensorValue, ValueSpec};
 use holdall_core::error::{Error, Rule, Shown as _, list};
@@ -17,14 +17,14 @@ holdall_core::error::rules! {
     /// The rules of values, inputs and outputs.
     pub static RULES;
 
-    /// More values than there are inputs.
+    /// There are more values than declared inputs.
     pub POSITION: Misuse "signature/position"
         "There are as many inputs without names as the model declares, in its order.";
 
-    /// A declared input is not there.
+    /// A declared input is missing.
     pub INPUT_MISSING: Misuse "signature/input-missing"
         "Every input that a model declares is given.";
-    /// An input is there that is not declared, or is there twice.
+    /// An input is not declared, or is given twice.
     pub INPUT_UNKNOWN: Misuse "signature/input-unknown"
         "An input that is given is declared by the model, and given once.";
     /// The elements of an input have another type.
@@ -36,14 +36,14 @@ holdall_core::error::rules! {
     /// A dimension of an input has another size.
     pub INPUT_SIZE: Misuse "signature/input-size"
         "A dimension of an input has the declared size.";
-    /// A symbol in the shape of an input stands for something else elsewhere.
+    /// A symbol in the shape of an input has another value elsewhere.
     pub INPUT_SYMBOL: Misuse "signature/input-symbol"
-        "A symbol in the shapes of inputs stands for the same size, or the same whole shape, in all of them.";
+        "A symbol has the same value, a size or a whole shape, in the shapes of all inputs.";
 
-    /// A declared output is not there.
+    /// A declared output is missing.
     pub OUTPUT_MISSING: Malformed "signature/output-missing"
         "A model returns every declared output.";
-    /// An output is there that is not declared, or is there twice.
+    /// An output is not declared, or is returned twice.
     pub OUTPUT_UNKNOWN: Malformed "signature/output-unknown"
         "A model returns only declared outputs, each once.";
     /// The elements of an output have another type.
@@ -55,29 +55,29 @@ holdall_core::error::rules! {
     /// A dimension of an output has another size.
     pub OUTPUT_SIZE: Malformed "signature/output-size"
         "A dimension of an output has the declared size.";
-    /// A symbol in the shape of an output stands for something else elsewhere.
+    /// A symbol in the shape of an output has another value elsewhere.
     pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
-        "A symbol in the shapes of outputs has the same meaning as in the inputs and in the other outputs.";
+        "A symbol has the same value in the shapes of all outputs as in those of the inputs.";
 }
 
-/// What can be wrong with the values of one side.
+/// The rules for the values of one side, inputs or outputs.
 #[derive(Debug)]
 pub struct SideRules {
-    /// One that is declared is not there.
+    /// A declared value is missing.
     pub missing: &'static Rule,
-    /// One is there that is not declared, or twice.
+    /// A value is not declared, or is given twice.
     pub unknown: &'static Rule,
-    /// Its elements have another type.
+    /// The elements have another type.
     pub ty: &'static Rule,
-    /// It has another number of dimensions.
+    /// The value has another number of dimensions.
     pub rank: &'static Rule,
     /// A dimension has another size.
     pub size: &'static Rule,
-    /// A symbol stands for something else elsewhere.
+    /// A symbol has another value elsewhere.
     pub symbol: &'static Rule,
 }
 
-/// What can be wrong with inputs.
+/// The rules for inputs.
 pub static INPUT: SideRules = SideRules {
     missing: &INPUT_MISSING,
     unknown: &INPUT_UNKNOWN,
@@ -87,7 +87,7 @@ pub static INPUT: SideRules = SideRules {
     symbol: &INPUT_SYMBOL,
 };
 
-/// What can be wrong with outputs: a model that does not keep to its description.
+/// The rules for outputs: the model does not fit its description.
 pub static OUTPUT: SideRules = SideRules {
     missing: &OUTPUT_MISSING,
     unknown: &OUTPUT_UNKNOWN,
@@ -97,7 +97,7 @@ pub static OUTPUT: SideRules = SideRules {
     symbol: &OUTPUT_SYMBOL,
 };
 
-/// Which values are checked.
+/// The side whose values are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Input,
@@ -120,30 +120,30 @@ impl Side {
     }
 }
 
-/// What one value's shape is, for a symbol that stands for all of it.
+/// The shape of one value, for a symbol that means a whole shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whole {
     Plain(Vec<u64>),
     Nested(Vec<Vec<u64>>),
 }
 
-/// One call: what the symbols stand for, as far as they were met.
+/// The check of one call, with the values of the symbols seen so far.
 #[derive(Debug, Clone, Default)]
 pub struct Call<'a> {
-    /// A symbol's size, and where it was met first.
+    /// Each symbol's size, and where it was first used.
     sizes: BTreeMap<&'a str, (u64, String)>,
-    /// A symbol's shape, and where it was met first.
+    /// Each symbol's shape, and where it was first used.
     shapes: BTreeMap<&'a str, (Whole, String)>,
 }
 
 impl<'a> Call<'a> {
-    /// A call of which nothing is known.
+    /// Creates the check of a new call, without values of symbols.
     pub fn new() -> Call<'a> {
         Call::default()
     }
 
-    /// Holds inputs against what is declared, and gives everything that is wrong. Where nothing is declared,
-    /// everything is right.
+    /// Compares inputs with the declared ones, and returns all errors. If nothing is declared, there are
+    /// none.
     pub fn inputs<'v, N: AsRef<str> + 'v>(
         &mut self,
         declared: &'a [ValueSpec],
@@ -152,7 +152,8 @@ impl<'a> Call<'a> {
         self.check(Side::Input, declared, values)
     }
 
-    /// Holds outputs against what is declared, under what the symbols stood for in the inputs.
+    /// Compares outputs with the declared ones, with the values that symbols have in the inputs, and returns
+    /// all errors.
     pub fn outputs<'v, N: AsRef<str> + 'v>(
         &mut self,
         declared: &'a [ValueSpec],
@@ -260,7 +261,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// One shape against one entry for each dimension; `before` of them were taken by a nested tensor.
+    /// Compares a shape with one entry per dimension; `before` is the number of dimensions taken by a nested
+    /// tensor.
     fn plain(
         &mut self,
         side: Side,
@@ -316,7 +318,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Gives values without names those of the inputs, in the declared order.
+/// Gives values without names the names of the inputs, in the declared order.
 ///
 /// # Errors
 /// [`POSITION`]
@@ -355,7 +357,7 @@ fn shown_whole(whole: &Whole) -> String {
     }
 }
 
-/// A declared shape for people: `*`, `shape`, `[batch, 3]`.
+/// Returns a declared shape for people: `*`, `shape`, `[batch, 3]`.
 pub fn shown_shape(shape: &ShapeSpec) -> String {
     match shape {
         ShapeSpec::Any => "*".to_owned(),

@@ -1,4 +1,4 @@
-//! SHA-256 and CRC-32 of a file of a package, in one pass over its bytes.
+//! Computes SHA-256 and CRC-32 of a file of a package in one pass.
 
 use crate::contents::wrong_hash;
 use holdall_core::codec::crc::Crc32;
@@ -6,7 +6,7 @@ use holdall_core::error::{Result, Shown as _};
 use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_core::wire::zip::CRC32;
 
-/// What `MANIFEST` and the zip say of a file is compared with this.
+/// Computes the sums that are compared with `MANIFEST` and the zip.
 pub struct FileHasher {
     hasher: Hasher,
     crc: Crc32,
@@ -19,21 +19,21 @@ impl Default for FileHasher {
 }
 
 impl FileHasher {
-    /// Takes the next decoded bytes of the file.
+    /// Adds the next decoded bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
-        // In pieces that stay in the processor's cache for the second of them.
+        // In pieces that stay in the processor's cache for the second sum.
         for piece in bytes.chunks(64 << 10) {
             self.crc.update(piece);
             self.hasher.update(piece);
         }
     }
 
-    /// Both sums.
+    /// Returns the SHA-256 and the CRC-32.
     pub fn finish(self) -> ([u8; 32], u32) {
         (hash_of(self.hasher), self.crc.value())
     }
 
-    /// Compares them with what `MANIFEST` says of the file at `path`, if it says anything.
+    /// Compares the sums with those in `MANIFEST` and in the zip for the file at `path`, if they are given.
     ///
     /// # Errors
     /// [`crate::rules::HASH`], [`CRC32`].
@@ -52,7 +52,7 @@ impl FileHasher {
     }
 }
 
-/// What a hasher that was made for SHA-256 comes to.
+/// Returns the result of a hasher for SHA-256.
 pub fn hash_of(hasher: Hasher) -> [u8; 32] {
     match hasher.finish() {
         Digest::Sha256(hash) => hash,

@@ -1,15 +1,15 @@
-//! Symbolic links of a package: relative ones, to files of the same top folder.
+//! Symbolic links of a package: relative, to files in the same top folder.
 
 use crate::contents::PackedFile;
 use crate::rules::*;
 use crate::{TENSOR_INDEX, paths};
 use holdall_core::error::{Error, Result, Shown as _};
 
-/// Links on the way to a file: as many as Linux follows.
+/// Maximum number of links to follow to a file: the limit of Linux.
 pub const MOST_STEPS: usize = 40;
 
-/// Gives every link of `files`, which are in the order of their paths, the path that it names, the path of the file that it
-/// leads to at last, and that file's length.
+/// Sets for every link in `files`, which are sorted by path, the path that it names, the path of the file
+/// that it finally leads to, and that file's length.
 ///
 /// # Errors
 /// [`SYMLINK`].
@@ -52,7 +52,7 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
     Err(broken(link, "leads round in a loop, or over more than 40 links"))
 }
 
-/// Returns the path in the package that the symbolic link at the path `link` names, whose text is `target`.
+/// Returns the path in the package that the symbolic link at the path `link` with the text `target` names.
 ///
 /// # Errors
 /// What is wrong with the text, as the end of a sentence about the link.
@@ -71,7 +71,7 @@ pub fn target_path(link: &str, target: &str) -> Result<String, &'static str> {
         match part {
             "" => return Err("leads to a path with an empty part"),
             "." => {}
-            // The top folder itself is not left, not even for a moment.
+            // A target that passes through the top level is refused, even if it comes back.
             ".." if parts.len() < 2 => return Err("leads out of its top folder"),
             ".." => drop(parts.pop()),
             part => parts.push(part),
@@ -81,8 +81,8 @@ pub fn target_path(link: &str, target: &str) -> Result<String, &'static str> {
     paths::check(&path).map(|()| path).map_err(|_| "leads to what is not a path of a package")
 }
 
-/// Returns the text of a symbolic link at the path `link` that names `target`: the shortest relative path, with `/` between its
-/// parts. Returns `None` if they are not two paths of files in the same top folder.
+/// Returns the text of a symbolic link at the path `link` that names `target`: the shortest relative path,
+/// with `/` between its parts. Returns `None` if they are not paths of files in the same top folder.
 pub fn link_text(link: &str, target: &str) -> Option<String> {
     let is_plain = |path: &str| path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     let (folder, _) = link.rsplit_once('/')?;

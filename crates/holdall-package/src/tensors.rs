@@ -1,4 +1,4 @@
-//! `tensor_data/index.toml`: tensors for self-tests and examples.
+//! `tensor_data/index.toml`: the table of tensors for self-tests and examples.
 
 use crate::fields::{self, Fields};
 use crate::rules::*;
@@ -10,24 +10,24 @@ use holdall_core::limits::Limits;
 use holdall_core::model::element_count;
 use holdall_core::wire::toml::Value;
 
-/// The file name of the table itself.
+/// The file name of the table.
 const INDEX_FILE: &str = "index.toml";
 
 /// A row of `tensor_data/index.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorRow {
-    /// Unique in the file.
+    /// Unique name in the file.
     pub name: String,
-    /// What it is.
+    /// The kind of tensor.
     pub kind: TensorKind,
 }
 
-/// What a row of `tensor_data/index.toml` stands for.
+/// The kind of tensor that a row of `tensor_data/index.toml` describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TensorKind {
-    /// A file of numbers (`.bin`) or of texts (`.toml`).
+    /// A numeric tensor with a `.bin` file, or a string tensor with a `.toml` file.
     Plain {
-        /// Type of its elements.
+        /// Type of the elements.
         ty: ValueType,
         /// Elements along each dimension; empty for a scalar.
         shape: Vec<u64>,
@@ -41,11 +41,11 @@ pub enum TensorKind {
     },
 }
 
-/// Reads the text of `tensor_data/index.toml`.
+/// Parses the text of `tensor_data/index.toml`.
 ///
 /// # Errors
-/// [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`], [`TENSOR_FILE`], [`NESTED`],
-/// and those of TOML.
+/// [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`], [`TENSOR_FILE`], [`NESTED`], and
+/// the rules of TOML.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Vec<TensorRow>> {
     let table = fields::parse(bytes, TENSOR_INDEX, limits)?;
     let top = Fields::new(&table, TENSOR_INDEX);
@@ -144,10 +144,10 @@ fn check_nested(
     Ok(())
 }
 
-/// Reads the file of a tensor of texts, which has `count` of them.
+/// Parses the file of a string tensor with `count` elements.
 ///
 /// # Errors
-/// [`STRINGS`], and those of TOML.
+/// [`STRINGS`], and the rules of TOML.
 pub fn strings(bytes: &[u8], count: u64, limits: &Limits) -> Result<Vec<String>> {
     let mut table = holdall_core::wire::toml::parse(bytes, limits)?;
     let Some(Value::Array(data)) = table.remove("data") else {

@@ -1,4 +1,4 @@
-//! What goes into a model and comes out of it: tensors by value.
+//! Inputs and outputs of a model: tensors by value.
 
 use bytes::Bytes;
 use holdall_core::error::Result;
@@ -8,32 +8,32 @@ use holdall_core::model::{DType, element_count};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ValueType {
-    /// 32-bit IEEE 754.
+    /// 32-bit IEEE 754 float.
     Float32,
-    /// 64-bit IEEE 754.
+    /// 64-bit IEEE 754 float.
     Float64,
     /// UTF-8 texts.
     String,
-    /// 8 bits, signed.
+    /// 8-bit signed integer.
     Int8,
-    /// 16 bits, signed.
+    /// 16-bit signed integer.
     Int16,
-    /// 32 bits, signed.
+    /// 32-bit signed integer.
     Int32,
-    /// 64 bits, signed.
+    /// 64-bit signed integer.
     Int64,
-    /// 8 bits, unsigned.
+    /// 8-bit unsigned integer.
     Uint8,
-    /// 16 bits, unsigned.
+    /// 16-bit unsigned integer.
     Uint16,
-    /// 32 bits, unsigned.
+    /// 32-bit unsigned integer.
     Uint32,
-    /// 64 bits, unsigned.
+    /// 64-bit unsigned integer.
     Uint64,
 }
 
 impl ValueType {
-    /// All of them.
+    /// All types.
     pub const ALL: [ValueType; 11] = [
         ValueType::Float32,
         ValueType::Float64,
@@ -48,7 +48,7 @@ impl ValueType {
         ValueType::Uint64,
     ];
 
-    /// The storage type of numbers; `None` for texts.
+    /// Returns the storage type of numbers; `None` for texts.
     pub const fn dtype(self) -> Option<DType> {
         Some(match self {
             ValueType::Float32 => DType::F32,
@@ -65,7 +65,7 @@ impl ValueType {
         })
     }
 
-    /// The name in `carton.toml` and `index.toml`.
+    /// Returns the name in `carton.toml` and `index.toml`.
     pub const fn as_str(self) -> &'static str {
         match self {
             ValueType::Float32 => "float32",
@@ -82,12 +82,12 @@ impl ValueType {
         }
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn by_name(name: &str) -> Option<ValueType> {
         ValueType::ALL.into_iter().find(|ty| ty.as_str() == name)
     }
 
-    /// Bytes of one element; `None` for strings.
+    /// Returns the bytes of one element; `None` for strings.
     pub const fn width(self) -> Option<u64> {
         Some(match self {
             ValueType::String => return None,
@@ -99,34 +99,34 @@ impl ValueType {
     }
 }
 
-/// One tensor by value. Cheap to clone.
+/// A tensor by value. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TensorValue {
     /// Numbers, little-endian, in C order: `product(shape)` elements.
     Numbers {
-        /// Not [`ValueType::String`].
+        /// The type of the elements, not [`ValueType::String`].
         ty: ValueType,
         /// Elements along each dimension; empty for a scalar.
         shape: Vec<u64>,
-        /// The elements.
+        /// The elements' bytes.
         data: Bytes,
     },
-    /// Texts in C order: `product(shape)` of them.
+    /// Texts in C order: `product(shape)` elements.
     Strings {
         /// Elements along each dimension; empty for a scalar.
         shape: Vec<u64>,
         /// The elements.
         data: Vec<String>,
     },
-    /// Tensors of one type and rank whose shapes differ; none of them is nested.
+    /// Tensors of one type and rank with different shapes; none of them is nested.
     Nested(Vec<TensorValue>),
 }
 
-/// A Rust type that is the element of a tensor of numbers.
+/// A Rust type that can be an element of a numeric tensor.
 pub trait Number: bytemuck::Pod {
-    /// Its name in `carton.toml`.
+    /// The type in `carton.toml`.
     const TYPE: ValueType;
-    /// Its bytes, least significant first.
+    /// Appends the bytes, least significant first.
     fn push_le(self, out: &mut Vec<u8>);
 }
 
@@ -147,13 +147,13 @@ holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A value whose parts do not fit each other.
+    /// The parts of a value do not fit each other.
     pub VALUE: Misuse "signature/value"
         "A tensor has as many elements as its shape says. The tensors inside a nested one share one type and one rank, and are not nested.";
 }
 
 impl TensorValue {
-    /// Numbers from the bytes of `product(shape)` elements, little-endian.
+    /// Creates a numeric tensor from the bytes of `product(shape)` elements, little-endian.
     ///
     /// # Errors
     /// [`VALUE`]
@@ -174,7 +174,7 @@ impl TensorValue {
         Ok(TensorValue::Numbers { ty, shape, data })
     }
 
-    /// Numbers from `product(shape)` elements.
+    /// Creates a numeric tensor from `product(shape)` elements.
     ///
     /// # Errors
     /// [`VALUE`]
@@ -189,7 +189,7 @@ impl TensorValue {
         TensorValue::numbers(T::TYPE, shape, data)
     }
 
-    /// Texts, `product(shape)` of them.
+    /// Creates a string tensor from `product(shape)` texts.
     ///
     /// # Errors
     /// [`VALUE`]
@@ -205,7 +205,7 @@ impl TensorValue {
         }
     }
 
-    /// Tensors of one type and rank.
+    /// Creates a nested tensor from tensors of one type and rank.
     ///
     /// # Errors
     /// [`VALUE`]
@@ -223,7 +223,7 @@ impl TensorValue {
         Ok(TensorValue::Nested(inner))
     }
 
-    /// The type of its elements; `None` for a nested tensor of none.
+    /// Returns the type of the elements; `None` for an empty nested tensor.
     pub fn ty(&self) -> Option<ValueType> {
         match self {
             TensorValue::Numbers { ty, .. } => Some(*ty),
@@ -232,7 +232,8 @@ impl TensorValue {
         }
     }
 
-    /// Elements along each dimension; `None` for a nested tensor, whose parts have shapes of their own.
+    /// Returns the elements along each dimension; `None` for a nested tensor, whose inner tensors have their
+    /// own shapes.
     pub fn shape(&self) -> Option<&[u64]> {
         match self {
             TensorValue::Numbers { shape, .. } | TensorValue::Strings { shape, .. } => Some(shape),

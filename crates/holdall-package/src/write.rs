@@ -1,8 +1,7 @@
-//! The texts of a package: `carton.toml`, `MANIFEST`, `LINKS`, `tensor_data/index.toml`.
+//! Writes the texts of a package: `carton.toml`, `MANIFEST`, `LINKS`, `tensor_data/index.toml`.
 //!
-//! The same contents give the same text. Each is one that the original reads: it wants `tensor = []` where
-//! there are no tensors, `inner = []` in every row, `runner_compat_version`, and `sample_out` in every
-//! example.
+//! The same contents give the same text, which the original can read: it requires `tensor = []` if there are
+//! no tensors, `inner = []` in every row, `runner_compat_version`, and `sample_out` in every example.
 
 use crate::description::{
     Description, DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance,
@@ -15,7 +14,7 @@ use holdall_collections::sort;
 use holdall_core::wire::toml::Value;
 use std::fmt::Write as _;
 
-/// The text of `carton.toml`.
+/// Returns the text of `carton.toml`.
 pub fn description(d: &Description) -> String {
     let mut out = String::from("spec_version = 1\n");
     field(&mut out, "model_name", d.model_name.as_deref());
@@ -64,14 +63,14 @@ pub fn description(d: &Description) -> String {
     out
 }
 
-/// Keys that are not known, as they were.
+/// Appends unknown keys as they were.
 fn others(out: &mut String, others: &UnknownKeys) {
     for (name, value) in others {
         put(out, &key(name), value);
     }
 }
 
-/// A value of any kind on one line.
+/// Returns a value of any kind on one line.
 pub(super) fn value(value: &Value) -> String {
     match value {
         Value::String(text) => one_line(text),
@@ -176,7 +175,7 @@ fn runner(out: &mut String, d: &Description) {
     }
 }
 
-/// An option of a runner on one line.
+/// Returns a runner's option on one line.
 pub(super) fn option(value: &OptionValue) -> String {
     match value {
         OptionValue::Integer(n) => n.to_string(),
@@ -193,7 +192,7 @@ pub(super) fn option(value: &OptionValue) -> String {
     }
 }
 
-/// The text of `MANIFEST`: rows in the order of the bytes of their paths.
+/// Returns the text of `MANIFEST`: rows in the order of the bytes of their paths.
 pub fn manifest(manifest: &Manifest) -> String {
     let mut rows: Vec<_> = manifest.rows.iter().collect();
     sort(&mut rows);
@@ -204,7 +203,7 @@ pub fn manifest(manifest: &Manifest) -> String {
     out
 }
 
-/// The text of `LINKS`: in the order of the hashes.
+/// Returns the text of `LINKS`, in the order of the hashes.
 pub fn links(links: &Links) -> String {
     let mut rows: Vec<_> = links.urls.iter().collect();
     sort(&mut rows);
@@ -215,7 +214,7 @@ pub fn links(links: &Links) -> String {
     out
 }
 
-/// The text of `tensor_data/index.toml`.
+/// Returns the text of `tensor_data/index.toml`.
 pub fn index(rows: &[TensorRow]) -> String {
     if rows.is_empty() {
         return String::from("tensor = []\n");
@@ -243,12 +242,12 @@ pub fn index(rows: &[TensorRow]) -> String {
     out
 }
 
-/// The text of a file of texts in `tensor_data`.
+/// Returns the text of a string tensor's file in `tensor_data`.
 pub fn strings(texts: &[String]) -> String {
     format!("data = {}\n", array(texts))
 }
 
-/// A hash as 64 lower-case hex digits.
+/// Returns a hash as 64 lower-case hex digits.
 pub fn hex(sha256: &[u8; 32]) -> String {
     let mut out = String::new();
     for byte in sha256 {
@@ -285,18 +284,18 @@ fn inline<'a>(pairs: impl Iterator<Item = (&'a String, String)>) -> String {
     if all.is_empty() { String::from("{}") } else { format!("{{ {} }}", all.join(", ")) }
 }
 
-/// The shortest text of the number that is a float in TOML.
+/// Returns the shortest text of the number that is a float in TOML.
 fn float(n: f64) -> String {
     if n.is_nan() { String::from("nan") } else { format!("{n:?}") }
 }
 
-/// A key as it is where TOML allows, else quoted.
+/// Returns a key without quotes if TOML allows it, otherwise quoted.
 pub(super) fn key(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { one_line(name) }
 }
 
-/// A text: over several lines where it has several.
+/// Returns a quoted text, over several lines if it has several.
 pub(super) fn quoted(text: &str) -> String {
     if !text.contains('\n') {
         return one_line(text);
@@ -304,7 +303,7 @@ pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"\"\"\n");
     let mut quotes = 0u32;
     for c in text.chars() {
-        // Three in a row would be its end, and so would one at the end.
+        // Three quotes in a row would end the text, and so would one at the end.
         quotes = if c == '"' { quotes.saturating_add(1) } else { 0 };
         match c {
             '"' if quotes < 3 => out.push('"'),
@@ -317,7 +316,7 @@ pub(super) fn quoted(text: &str) -> String {
         }
     }
     if quotes > 0 {
-        // The last quote is escaped, and those right before it are fewer than three.
+        // The last quote is escaped, and there are fewer than three right before it.
         out.pop();
         out.push_str("\\\"");
     }

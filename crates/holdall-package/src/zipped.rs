@@ -1,4 +1,4 @@
-//! A package in a zip: which entries are its texts and its files.
+//! Finds the texts and files of a package in a zip.
 
 use crate::contents::{FoundPath, PackageContents, Texts};
 use crate::fields::Warnings;
@@ -10,7 +10,7 @@ use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 
-/// Texts of a package that are in no zip, because the package only links to them.
+/// Texts of a package that it only links to, fetched.
 #[derive(Debug, Clone, Default)]
 pub struct FetchedTexts {
     /// `carton.toml`.
@@ -19,12 +19,13 @@ pub struct FetchedTexts {
     pub tensors: Option<Bytes>,
 }
 
-/// Reads what the zip of `directory` says of its package: the texts, and where symbolic links lead. The
-/// numbers of what was found are those of its entries. `fetched` has the texts that the package only links to, as far as
-/// they were fetched. Returns `None` for a zip that is not a package: one with neither `carton.toml` nor both `MANIFEST` and `LINKS`.
+/// Reads the package in the zip with `directory`: its texts, and the targets of symbolic links. The numbers
+/// of the found files are those of the zip's entries. `fetched` has the texts that the package only links to,
+/// as far as they were fetched. Returns `None` if the zip is not a package: it has neither `carton.toml` nor
+/// both `MANIFEST` and `LINKS`.
 ///
 /// # Errors
-/// All rules of packages, but for those about bytes of other files.
+/// All rules of packages, except those about bytes of other files.
 pub fn read(
     directory: &Directory,
     window: &Window,
@@ -43,7 +44,7 @@ pub fn read(
         let (name, len) = (link.name().shown(), link.decoded_len());
         return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
     }
-    // By their names, which is the order that files of a package have.
+    // Sorted by name, which is the order of a package's files.
     let entries = || directory.entries_by_name();
     let wanted: Vec<Entry<'_>> =
         texts.into_iter().flatten().chain(entries().filter(is_link)).collect();
@@ -87,39 +88,39 @@ pub fn read(
     Ok(Some(contents))
 }
 
-/// `carton.toml`, `MANIFEST`, `LINKS` and the table of tensors, as far as they are there.
+/// Returns the entries of `carton.toml`, `MANIFEST`, `LINKS` and the table of tensors, if they exist.
 pub fn texts(directory: &Directory) -> [Option<Entry<'_>>; 4] {
     let names = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
     names.map(|name| directory.get(name).or_else(|| rooted(directory, name)))
 }
 
-/// Whether a zip is one of a package, if perhaps of one that lacks what describes it.
+/// Returns `true` if a zip is a package, even one without its description.
 pub fn is_package(directory: &Directory) -> bool {
     let has = |name| directory.get(name).or_else(|| rooted(directory, name)).is_some();
     has(CARTON_TOML) || (has(MANIFEST_NAME) && has(LINKS_NAME))
 }
 
-/// The entry of one of the two texts that the original writes with a slash before their names.
+/// Returns the entry of `MANIFEST` or `LINKS`, which the original writes with a slash before the name.
 fn rooted<'a>(directory: &'a Directory, name: &str) -> Option<Entry<'a>> {
     ROOTED.into_iter().find(|rooted| path_of(rooted) == name).and_then(|name| directory.get(name))
 }
 
-/// The path of the entry of that name: what it says, but for those two.
+/// Returns the path of an entry: its name, without the slash of those two.
 fn path_of(name: &str) -> &str {
     if ROOTED.contains(&name) { name.trim_start_matches('/') } else { name }
 }
 
-/// What the original calls `MANIFEST` and `LINKS` in a package that it has shrunk.
+/// The names that the original gives `MANIFEST` and `LINKS` in a package that it has shrunk.
 const ROOTED: [&str; 2] = ["/MANIFEST", "/LINKS"];
 
-/// Checks the names of folders, and that nothing meets them. Files are checked with those of `LINKS`.
+/// Checks the names of folders, and that no path collides with them. Files are checked with those of `LINKS`.
 fn check_names(directory: &Directory) -> Result<()> {
     let folders = || directory.entries().filter(|entry| entry.kind() == EntryKind::Folder);
     for entry in folders() {
         paths::check(entry.name().strip_suffix('/').unwrap_or_default())?;
     }
     match folders().next() {
-        // Folders without files are not made anywhere: those that differ in case alone do no harm.
+        // Empty folders are never created: those that differ only in case do no harm.
         Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))).map(drop),
         None => Ok(()),
     }

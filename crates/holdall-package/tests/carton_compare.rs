@@ -1,4 +1,4 @@
-//! Outputs compared with the expected ones.
+//! Compares outputs with the expected ones.
 
 use holdall_package::{Comparison, TensorValue, Tolerance, compare};
 
@@ -15,7 +15,7 @@ fn floats(found: &[f64], expected: &[f64], tolerance: &Tolerance) -> Comparison 
 fn floats_are_close_as_numpy_says() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let default = Tolerance::default();
-    // What `numpy.isclose(found, expected, rtol, atol, equal_nan)` gives.
+    // The results of `numpy.isclose(found, expected, rtol, atol, equal_nan)`.
     for (found, expected, with, close) in [
         (1e10, 1.00001e10, &default, true),
         (1e-7, 1e-8, &default, false),
@@ -29,7 +29,7 @@ fn floats_are_close_as_numpy_says() {
         (nan, nan, &tolerance(0.0, 0.0, true), true),
         (nan, 1.0, &tolerance(1.0, 1.0, true), false),
         (0.0, -0.0, &tolerance(0.0, 0.0, false), true),
-        // `rtol` is of the expected one.
+        // `rtol` is relative to the expected value.
         (1.0, 2.0, &tolerance(0.5, 0.0, false), true),
         (2.0, 1.0, &tolerance(0.5, 0.0, false), false),
         (f64::MAX, -f64::MAX, &tolerance(0.1, 0.0, false), false),

@@ -1,10 +1,10 @@
-//! Values checked against declared inputs and outputs.
+//! Checks values against declared inputs and outputs.
 
 use holdall_core::Error;
 use holdall_package::signature::{Call, in_order};
 use holdall_package::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 
-/// A declared shape from a text: `*`, `=s` (a symbol for all of it) or `n 3 *`.
+/// Parses a declared shape: `*`, `=s` (a symbol for the whole shape) or `n 3 *`.
 fn shape(text: &str) -> ShapeSpec {
     match text {
         "*" => ShapeSpec::Any,
@@ -56,7 +56,7 @@ fn what_fits_is_not_told() {
         let wrong = Call::new().inputs(&declared, [("x", &found)]);
         assert!(wrong.is_empty(), "{declared:?}: {wrong:?}");
     }
-    // Nothing declared: anything goes.
+    // Without declarations, any values are accepted.
     assert!(Call::new().inputs(&[], [("x", &value(&[1]))]).is_empty());
 }
 
@@ -86,7 +86,7 @@ fn every_mismatch_names_the_place_and_both_sides() {
     );
     assert_eq!(wrong[4].hint(), Some("the model declares `x`, `y`, `z`, `s`, `q`"));
 
-    // The outputs of the same call know what `n` is.
+    // The outputs of the same call use the value of `n`.
     let declared = [spec("out", "n"), spec("more", "=whole"), spec("again", "=whole")];
     let (out, more, again) = (value(&[3]), value(&[1, 2]), value(&[2, 1]));
     let wrong = call.outputs(&declared, [("out", &out), ("more", &more), ("again", &again)]);

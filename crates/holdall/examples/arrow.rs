@@ -1,4 +1,4 @@
-//! Records as batches of Arrow, and batches as records: the snippets of `docs/rust.md` about them.
+//! Converts records to Arrow batches and back: the snippets of `docs/rust.md` about them.
 //!
 //! ```text
 //! cargo run -p holdall --features arrow --example arrow

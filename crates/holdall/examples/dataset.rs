@@ -1,5 +1,4 @@
-//! A dataset of texts, images and labels: written, sampled, filtered by a column, brought under another
-//! schema.
+//! A dataset of texts, images and labels: written, sampled, filtered by a column, migrated to another schema.
 //!
 //! ```text
 //! cargo run --release -p holdall --example dataset -- 1000000
@@ -22,7 +21,8 @@ fn main() -> holdall::Result<()> {
     run(&std::env::temp_dir(), count)
 }
 
-/// Writes a dataset of so many records into `folder`, what is of one label, and all of it anew.
+/// Writes a dataset of `count` records into `folder`, then the records of one label, then all of them under a
+/// new schema.
 pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     let (path, dogs, new) = ("dataset.mt", "dataset-dogs.mt", "dataset-new.zt");
     let (path, dogs, new) = (folder.join(path), folder.join(dogs), folder.join(new));
@@ -34,7 +34,7 @@ pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     read(&path)
 }
 
-/// What a record is made of.
+/// Returns the kind of a record.
 fn kind() -> Value {
     json!({
         "type": "object",
@@ -52,7 +52,7 @@ fn kind() -> Value {
 fn build(path: &Path, count: u64) -> holdall::Result<()> {
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
 
-    // One record at a time, of JSON values or text.
+    // One record at a time, from JSON values or text.
     let mut train = build.dataset_of("train", &kind())?.with_dedup();
     for i in 0..count - 100 {
         train.value(&json!({
@@ -90,7 +90,7 @@ fn sample(path: &Path) -> holdall::Result<()> {
     let (caption, pixels) = (records.accessor("caption")?, records.accessor("pixels")?);
     let score = records.typed::<f32>("score")?;
 
-    // Any order costs the same: a record is found by its place.
+    // Any order costs the same: a record is found by its index.
     for i in (0..records.len()).map(|i| i * 617 % records.len()).take(8) {
         let record = records.record(i)?;
         let text = record.string(&caption)?.unwrap_or_default();
@@ -131,7 +131,7 @@ fn ask(path: &Path) -> holdall::Result<()> {
     Ok(())
 }
 
-/// What a record is made of later: labels are wider, there are stars, and the caption is a title.
+/// Returns the later kind of a record: labels are wider, there are stars, and the caption is a title.
 fn new_kind() -> Value {
     let mut kind = kind();
     kind["TypeDef:Struct"] = json!(["title", "pixels", "label", "score", "stars"]);
@@ -149,7 +149,7 @@ fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     let mut build = Build::create(new, &WriteOptions::new().with_overwrite(true))?;
     let mut train = build.dataset_of("train", &new_kind())?;
 
-    // The title is the caption, with a capital letter.
+    // The title is the caption with a capital letter.
     let options = ResolveOptions::default()
         .with_rename("title".parse()?, "caption".parse()?)
         .with_converter("title".parse()?, "capital");
@@ -173,7 +173,7 @@ fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     Ok(())
 }
 
-/// Reads the dataset as a program has it that wants numbers of 16 bits, and no captions.
+/// Reads the dataset under the schema of a program that needs 16-bit numbers, and no captions.
 fn read(path: &Path) -> holdall::Result<()> {
     let schema = json!({
         "TypeDef:Struct": ["label", "score", "source"],

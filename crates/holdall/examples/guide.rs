@@ -84,12 +84,12 @@ fn memory() -> Result<(), Box<dyn std::error::Error>> {
 fn dense() -> holdall::Result<()> {
     let file = holdall::open("model.zt")?;
 
-    // Where they lie in the map, without a copy.
+    // Borrowed from the map, without a copy.
     let norm = file.tensor("layers.0.norm.weight")?.dense()?;
     let elements: &[f32] = norm.as_slice()?;
     assert_eq!(elements, [1.0; 16]);
 
-    // A copy of the same type; works wherever the bytes lie, on any machine.
+    // A copy of the same type; works for any source of bytes, on any machine.
     let elements: Vec<f32> = norm.to_vec()?;
     assert_eq!(elements.len(), 16);
 
@@ -127,7 +127,7 @@ fn quantized() -> holdall::Result<()> {
     let gate = file.tensor("experts.gate.weight")?.quantized()?;
     assert_eq!((gate.packing().bits(), gate.scales().len()), (4, 32));
 
-    // All of it, or some elements of the row-major order.
+    // All elements, or a range of them in row-major order.
     let all: Vec<f32> = gate.dequantize()?;
     let mut some = [0.0; 8];
     gate.dequantize_range(16..24, &mut some)?;
@@ -190,7 +190,7 @@ fn write() -> holdall::Result<()> {
     let zeros = std::io::Read::take(std::io::repeat(0), 1 << 20);
     writer.add_from(TensorSpec::dense("bias", DType::U8, [1 << 20]), zeros)?;
 
-    // Until here there is no file of this name.
+    // The file appears under its name only now.
     writer.finish()
 }
 
@@ -258,7 +258,7 @@ fn refused() -> holdall::Result<()> {
     assert_eq!(e.code(), "convert/cannot-hold");
     println!("{e}\n{:?}", e.remedies());
 
-    // With their zeros, and as f32, it can hold them.
+    // As dense f32 tensors, with their zeros, the target can hold them.
     let report = holdall::convert(&file, "model.safetensors", &options.with_dense())?;
     assert_eq!(report.tensors, 34);
     Ok(())
@@ -271,7 +271,7 @@ fn edit() -> holdall::Result<()> {
     edit.remove("causal_mask")?;
     edit.rename("lm_head.weight", "head.weight")?;
     edit.append(&other.tensor("w")?, "extra.weight")?;
-    // Nothing has happened to the file yet.
+    // The file has not been changed yet.
     let report = edit.commit()?;
     println!("in place: {}, {} bytes unused", report.in_place, report.dead);
 

@@ -1,11 +1,11 @@
-//! Writes `examples/tiny.zt`, the small file that the README looks into: a toy language model with a
-//! bit of everything that zTensor 1.2 holds.
+//! Writes `examples/tiny.zt`, the small file that the README inspects: a toy language model with most
+//! features of zTensor 1.2.
 //!
 //! ```text
 //! cargo run -p holdall --example make_example [-- PATH]
 //! ```
 //!
-//! The same program gives the same bytes; a test compares them with the file that is kept.
+//! The output is always the same; a test compares it with the file in the repository.
 
 use half::{bf16, f16};
 use holdall::{
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes the file to `path`, in place of what is there.
+/// Writes the file to `path`, replacing an existing one.
 pub(crate) fn make(path: &Path) -> Result<()> {
     let options = WriteOptions::new().with_attributes(file_attributes()).with_overwrite(true);
     let mut writer = Writer::create(path, &options)?;
@@ -42,7 +42,7 @@ pub(crate) fn make(path: &Path) -> Result<()> {
             writer.add(spec, &[&noise.bf16(HIDDEN * HIDDEN)])?;
         }
         for (part, shape) in [("mlp.up", [INNER, HIDDEN]), ("mlp.down", [HIDDEN, INNER])] {
-            // One byte an element; the logical type says what the byte means.
+            // One byte per element; the logical type gives its meaning.
             let mut spec = TensorSpec::dense(name(part), DType::U8, shape);
             spec.components[0].logical_type = Some(LogicalType::F8E4M3Fn);
             spec.attributes.set("scale", Value::Float(0.03125));
@@ -54,7 +54,7 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     add_quantized(&mut writer, &mut noise)?;
     add_sparse(&mut writer, &mut noise)?;
 
-    // Tied weights: a tensor of its own that has the bytes of another.
+    // Tied weights: a separate tensor that shares the bytes of another.
     let mut head = TensorSpec::dense("lm_head.weight", DType::Bf16, [VOCABULARY, HIDDEN]);
     head.components[0].shares =
         Some(ComponentRef { tensor: "embed.weight".into(), role: Role::Data });
@@ -98,7 +98,7 @@ fn add_quantized<S: holdall::Sink>(writer: &mut Writer<S>, noise: &mut Noise) ->
     writer.add(spec, &[&words, &scales, &zeros])
 }
 
-/// A matrix of zeros but for two values in each row, by compressed rows.
+/// A matrix of zeros except for two values in each row, as compressed rows.
 fn add_sparse<S: holdall::Sink>(writer: &mut Writer<S>, noise: &mut Noise) -> Result<()> {
     let values: Vec<u8> = (0..2 * INNER).flat_map(|_| noise.unit().to_le_bytes()).collect();
     let columns = (0..INNER).flat_map(|row| [row % 8, 8 + row * 5 % 8]);
@@ -115,8 +115,8 @@ fn add_sparse<S: holdall::Sink>(writer: &mut Writer<S>, noise: &mut Noise) -> Re
     writer.add(spec, &[&values, &indices, &indptr])
 }
 
-/// Appends two tensors that are compressed: write options are for all tensors of a file, so these come
-/// from a file of their own, in memory, and are taken over as they are.
+/// Appends two compressed tensors: write options apply to all tensors of a file, so these come from a
+/// separate file in memory, and are copied as they are.
 fn add_compressed(path: &Path) -> Result<()> {
     let mut options = WriteOptions::new().with_zstd(19);
     if let Some(ztensor) = formats::by_name("ztensor") {
@@ -137,7 +137,7 @@ fn add_compressed(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Numbers that look random and are the same on every machine.
+/// A pseudorandom generator with the same sequence on every machine.
 struct Noise(u64);
 
 impl Noise {
@@ -148,7 +148,7 @@ impl Noise {
         (self.0 >> 32) as u32
     }
 
-    /// A number from -1 to 1.
+    /// Returns a number from -1 to 1.
     fn unit(&mut self) -> f32 {
         (self.next() >> 8) as f32 / (1 << 23) as f32 - 1.0
     }
@@ -157,7 +157,7 @@ impl Noise {
         (0..count).flat_map(|_| bf16::from_f32(self.unit() / 4.0).to_le_bytes()).collect()
     }
 
-    /// Codes of `f8_e4m3fn` numbers from -2 to 2.
+    /// Returns codes of `f8_e4m3fn` numbers from -2 to 2.
     fn f8(&mut self, count: u64) -> Vec<u8> {
         let code = |n: u32| ((n >> 24) as u8 & 0x80) | (n % 0x40) as u8;
         (0..count).map(|_| code(self.next())).collect()

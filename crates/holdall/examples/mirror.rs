@@ -50,7 +50,7 @@ pub(crate) fn run(path: &Path) -> holdall::Result<()> {
     let third: Point = points.get(3)?;
     assert_eq!((third.x, third.label), (3.0, 3));
 
-    // Where they lie in the map, without a copy.
+    // Borrowed from the map, without a copy.
     let all: &[Point] = points.slice().unwrap_or_default();
     assert_eq!(all.iter().map(|p| p.y).sum::<f32>(), 500.0);
     Ok(())

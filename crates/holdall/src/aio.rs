@@ -1,4 +1,4 @@
-//! Files for programs that wait for many things at once, on `tokio`.
+//! Asynchronous files on `tokio`.
 //!
 //! ```no_run
 //! # async fn example() -> holdall::Result<()> {
@@ -17,18 +17,18 @@ use holdall_core::Result;
 use holdall_io::Work;
 use std::path::PathBuf;
 
-/// Opens a file with the default [`OpenOptions`]: one of the file system, one at an address, or one inside a package.
+/// Opens a file with the default [`OpenOptions`]: a local path, an address, or a path inside a package.
 ///
 /// # Errors
-/// As [`crate::open`].
+/// The same as [`crate::open`].
 pub async fn open(path: impl Into<PathBuf>) -> Result<File> {
     open_with(path, &OpenOptions::new()).await
 }
 
-/// Checks everything about `file` that can be checked. Dropping the future ends it.
+/// Runs all checks of [`crate::verify()`] on `file`. Dropping the future cancels the work.
 ///
 /// # Errors
-/// As [`crate::verify()`].
+/// The same as [`crate::verify()`].
 pub async fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let options = options.clone();
     let run = move |file: &crate::File, work: Work| {

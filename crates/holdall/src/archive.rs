@@ -1,3 +1,3 @@
-//! What tar archives and zips contain.
+//! The contents of tar and zip archives.
 
 pub use holdall_io::archive::{ArchiveContents, ArchiveEntry, contents};

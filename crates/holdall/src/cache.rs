@@ -1,3 +1,3 @@
-//! Blocks of files on web servers and in object stores, kept on the disk.
+//! The on-disk cache of blocks of remote files (web servers and object stores).
 
 pub use holdall_io::cache::BlockCache;

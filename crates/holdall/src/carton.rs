@@ -1,8 +1,9 @@
 //! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
 //!
-//! Nothing of a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified
-//! or converted is compared with its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
-//! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
+//! Nothing in a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified or
+//! converted is first compared with its SHA-256 in the package's `MANIFEST`. A file that is opened in place,
+//! to be mapped or read in part, is compared only under [`Check::All`](crate::Check::All) and by
+//! [`Package::verify`].
 
 pub use holdall_carton::{
     Description, Difference, DimSpec, Example, Fetcher, FileContent, FileLocation, FileReader,
@@ -12,11 +13,11 @@ pub use holdall_carton::{
     TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, UnpackReport, ValueSpec,
     ValueType, declared, hex, links, mapped, onnx, onnx_files, package_diff, package_path,
 };
-/// The format of packages, as a file of tensors.
+/// The package format, as a format of tensor files.
 pub use holdall_formats::carton::FORMAT;
 pub use holdall_package::{Comparison, Number, compare, signature, value};
 
-/// Rules of packages that only exist where there are files.
+/// Rules of packages that apply only where there is a file system.
 pub mod rules {
     pub use holdall_carton::rules::{DECLARED, OUTPUT_INSIDE, PLACE, RUNNER, UNREAD};
     pub use holdall_io::package::rules::{

@@ -1,4 +1,4 @@
-//! One file into another format, version, encoding or alignment, in bounded memory.
+//! Converts a file into another format, version, encoding or alignment, in bounded memory.
 
 mod expected;
 #[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
@@ -56,22 +56,23 @@ pub struct Convert {
     external: ExternalData,
 }
 
-/// Which tensors of an ONNX model are stored in a file beside it.
+/// Which tensors of an ONNX model are stored in an external data file next to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ExternalData {
-    /// Those that were before; for a model of 2 GiB or more, all tensors of at least 1 KiB.
+    /// The tensors that are external in the source; if the model has 2 GiB or more, all tensors of at least 1
+    /// KiB.
     #[default]
     AsItIs,
-    /// Those of at least so many bytes.
+    /// Tensors of at least this many bytes.
     AtLeast(u64),
-    /// None.
+    /// No tensors.
     None,
 }
 
 impl Convert {
-    /// Everything stays as it is in the source, except for what `write` says. Components keep their encoding; see
-    /// [`Convert::with_encoding`].
+    /// Creates options that keep everything as it is in the source, except for what `write` sets. Components
+    /// keep their encoding; see [`Convert::with_encoding`].
     pub fn new(write: WriteOptions) -> Convert {
         Convert {
             write,
@@ -92,14 +93,14 @@ impl Convert {
         }
     }
 
-    /// Encodes every component again as the write options say (raw unless they say zstd), instead of copying
-    /// compressed ones.
+    /// Re-encodes every component with the encoding of the write options (raw by default, or zstd) instead of
+    /// copying compressed components as they are.
     pub fn with_encoding(mut self) -> Convert {
         self.keep_encoding = false;
         self
     }
 
-    /// Writes only these tensors.
+    /// Writes only the selected tensors.
     pub fn with_select(mut self, select: Select) -> Convert {
         self.select = select;
         self
@@ -111,64 +112,67 @@ impl Convert {
         self
     }
 
-    /// What to do with components that have the same bytes.
+    /// Sets how components with identical bytes are written.
     pub fn with_sharing(mut self, sharing: Sharing) -> Convert {
         self.sharing = sharing;
         self
     }
 
-    /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type
-    /// that their description gives. They are converted piece by piece.
+    /// Writes every tensor as a dense one: sparse tensors with their zeros, quantized tensors as `f32`, and
+    /// tensors of described layouts with the type that their description gives. Tensors are converted piece
+    /// by piece.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
         self
     }
 
-    /// Writes tensors in this form: sparse where that is smaller, or quantized if they hold floats and have at
-    /// least two dimensions. Other tensors, and those that a pattern of [`Convert::with_forms`] matches, stay as
-    /// they are. Tensors are converted piece by piece; a tensor that becomes sparse is read several times. The
-    /// report says what became of them, with the error of quantizing.
+    /// Writes tensors in the form `to`: sparse where that is smaller, or quantized if they hold floats and
+    /// have at least two dimensions. Other tensors, and tensors that match a pattern of
+    /// [`Convert::with_forms`], are not changed by this rule. Tensors are converted piece by piece; a tensor
+    /// that becomes sparse is read several times. [`ConvertReport::reformed`] lists the changed tensors, with
+    /// the error of quantizing.
     pub fn with_form(self, to: TensorForm) -> Convert {
         self.with_forms([FormRule::all(to)])
     }
 
-    /// Writes tensors in the forms that these rules give: the first rule whose pattern matches the tensor's name in
-    /// the source applies, otherwise the one without a pattern. Patterns skip what [`Convert::with_form`] leaves
-    /// alone; a tensor that is given by its name gets the form, or is an error.
+    /// Writes tensors in the forms that `rules` give: the first rule whose pattern matches the tensor's name
+    /// in the source applies, otherwise the rule without a pattern. Patterns skip the same tensors as
+    /// [`Convert::with_form`]; a tensor that is given by its exact name gets the form or causes an error.
     pub fn with_forms(mut self, rules: impl IntoIterator<Item = FormRule>) -> Convert {
         self.reforms.extend(rules);
         self
     }
 
-    /// Rounds dense float tensors to this type, to nearest, ties to even. Other tensors, and those that a pattern
-    /// of [`Convert::with_dtypes`] matches, stay as they are. The report counts what overflows.
+    /// Rounds dense float tensors to the type `to`, to nearest, ties to even. Other tensors, and tensors that
+    /// match a pattern of [`Convert::with_dtypes`], are not changed by this rule.
+    /// [`ConvertReport::overflowed`] counts the numbers that overflow.
     pub fn with_dtype(self, to: FloatType) -> Convert {
         self.with_dtypes([Cast::all(to)])
     }
 
-    /// Rounds dense float tensors to the types that these rules give: the first rule whose pattern matches the
-    /// tensor's name in the source applies, otherwise the one without a pattern. Patterns skip tensors without
-    /// floats; such a tensor given by its name is an error. Compressed tensors get the encoding of the write
-    /// options.
+    /// Rounds dense float tensors to the types that `rules` give: the first rule whose pattern matches the
+    /// tensor's name in the source applies, otherwise the rule without a pattern. Patterns skip tensors that
+    /// do not hold floats; such a tensor given by its exact name is an error. Compressed tensors get the
+    /// encoding of the write options.
     pub fn with_dtypes(mut self, rules: impl IntoIterator<Item = Cast>) -> Convert {
         self.casts.extend(rules);
         self
     }
 
-    /// What to do with numbers that are out of range of their new type.
+    /// Sets how numbers out of the range of their new type are converted.
     pub fn with_overflow(mut self, overflow: Overflow) -> Convert {
         self.casts.set_overflow(overflow);
         self
     }
 
-    /// Writes logical types that the target lacks as the storage elements that they consist of: a complex tensor
-    /// gets a last dimension of 2, and types below 8 bits become bytes.
+    /// Writes logical types that the target lacks as their storage elements: a complex tensor gets a last
+    /// dimension of 2, and elements of fewer than 8 bits become bytes.
     pub fn with_raw_types(mut self) -> Convert {
         self.raw_types = true;
         self
     }
 
-    /// Leaves out attributes, of the file and of tensors, that the target cannot hold.
+    /// Leaves out attributes of the file and of tensors that the target cannot hold.
     pub fn with_drop_attributes(mut self) -> Convert {
         self.drop_attributes = true;
         self
@@ -180,47 +184,48 @@ impl Convert {
         self
     }
 
-    /// Writes a folder of files, each with at most this many bytes of tensors, as the Hugging Face hub stores
-    /// models in several files. Files are filled greedily, in the order of the source; a larger tensor gets its own
-    /// file, and tensors that share their bytes stay together. The files are `model-00001-of-00003.safetensors` and
-    /// so on with `model.safetensors.index.json`, or the parts of a split GGUF file, in the format of the write
-    /// options or of the folder's extension, by default safetensors; if everything fits, there is only
-    /// `model.safetensors`. The folder appears when it is complete.
+    /// Writes a folder of shards with at most `bytes` bytes of tensors each, as the Hugging Face hub stores
+    /// models in several files. Shards are filled greedily, in the order of the source; a larger tensor gets
+    /// its own shard, and tensors that share their bytes stay together. The files are
+    /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`, or the parts of a
+    /// split GGUF file, in the format of the write options or of the folder's extension, by default
+    /// safetensors; if everything fits, there is only `model.safetensors`. The folder appears when it is
+    /// complete.
     pub fn with_max_shard_len(mut self, bytes: u64) -> Convert {
         self.max_shard_len = Some(bytes);
         self
     }
 
-    /// Writes a folder of files, each with at most this many tensors and at least one, alone or together with a
-    /// limit on bytes. Tensors that share their bytes stay together.
+    /// Writes a folder of shards with at most `count` tensors each (at least one), alone or together with
+    /// [`Convert::with_max_shard_len`]. Tensors that share their bytes stay together.
     pub fn with_max_shard_tensors(mut self, count: u64) -> Convert {
         self.max_shard_tensors = Some(count);
         self
     }
 
-    /// The most bytes and tensors of a file, where there may be several.
+    /// Returns the limits of each shard as `(bytes, tensors)`, or `None` if the target is one file.
     fn shard_limits(&self) -> Option<(u64, u64)> {
         let is_limited = self.max_shard_len.is_some() || self.max_shard_tensors.is_some();
         let or_all = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
         is_limited.then(|| (or_all(self.max_shard_len), or_all(self.max_shard_tensors)))
     }
 
-    /// Writes the tensors into the graph of this ONNX model, and everything else of it unchanged; the target is
-    /// ONNX. By default a model is written into its own graph. Types stay those of the graph, except for what
-    /// [`Convert::with_dtypes`] asks for: the graph then casts back to what it expects.
+    /// Writes the tensors into the graph of the ONNX model `graph` and keeps the rest of the graph unchanged;
+    /// the target is ONNX. By default a model is written into its own graph. Types stay those of the graph,
+    /// except where [`Convert::with_dtypes`] changes them: the graph then casts back to the type it expects.
     pub fn with_graph(mut self, graph: File) -> Convert {
         self.graph = Some(graph);
         self
     }
 
-    /// Which tensors of an ONNX model are written to a file beside it, `model.onnx.data`.
+    /// Sets which tensors of an ONNX model are written to an external file next to it, `model.onnx.data`.
     pub fn with_external(mut self, external: ExternalData) -> Convert {
         self.external = external;
         self
     }
 
-    /// How the work is done, instead of what the write options say: threads, progress in decoded bytes,
-    /// cancellation.
+    /// Sets the threads, the progress callback (in decoded bytes) and the cancellation token, instead of
+    /// those of the write options.
     pub fn with_work(mut self, work: Work) -> Convert {
         self.write.work = work;
         self
@@ -231,34 +236,36 @@ impl Convert {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConvertReport {
-    /// Tensors written.
+    /// Number of tensors written.
     pub tensors: u64,
-    /// How many of their components share the bytes of another.
+    /// Number of their components that share the bytes of another component.
     pub shared: u64,
-    /// Decoded bytes of all components that have their own bytes.
+    /// Decoded bytes of all components that do not share the bytes of another.
     pub decoded_len: u64,
-    /// Bytes of the source.
+    /// Length of the source in bytes.
     pub source_len: u64,
-    /// Bytes of the target; 0 for a dry run.
+    /// Length of the target in bytes; 0 for a dry run.
     pub target_len: u64,
-    /// What the source contains and the target lacks, besides what was asked for, in words: what this version does not know,
-    /// what the target has no place for, attributes that were to be dropped if they must.
+    /// Contents of the source that the target lacks without a request to drop them, in words: data that this
+    /// version does not know, data that the target cannot hold, attributes dropped under
+    /// [`Convert::with_drop_attributes`].
     pub left_behind: Vec<String>,
-    /// Warnings about the source, as far as they concern what was written, and how many tensors a pattern for
-    /// blocks skipped because their rows are not a whole number of blocks (`convert/not-formed`).
+    /// Warnings about the source that concern the written tensors, and one (`convert/not-formed`) with the
+    /// number of tensors that a pattern for blocks skipped because their rows are not a whole number of
+    /// blocks.
     pub warnings: Vec<Warning>,
-    /// Tensors whose elements were rounded to another float type, or widened.
+    /// Number of tensors whose elements were rounded or widened to another float type.
     pub cast: u64,
-    /// How many of these numbers overflowed: finite ones out of range of the type, and infinities if the type has
-    /// none. They became infinite, NaN if the type has no infinities, or the largest number, as
-    /// [`Convert::with_overflow`] says.
+    /// Number of elements that overflowed: finite numbers out of the range of the new type, and infinities if
+    /// the type has none. They became infinite, NaN if the type has no infinities, or the largest number, as
+    /// set by [`Convert::with_overflow`].
     pub overflowed: u64,
-    /// The tensors that contain them.
+    /// The tensors that contain overflowed elements.
     pub overflows: Vec<Overflowed>,
-    /// Tensors that became sparse or quantized; for a dry run, without the errors.
+    /// The tensors that became sparse or quantized; for a dry run, without the errors.
     pub reformed: Vec<ReformedTensor>,
-    /// The names of the files in the folder that was written, or of an ONNX model and the file beside it; empty for
-    /// a single file.
+    /// Names of the files in the written folder, or of an ONNX model and its external file; empty for a
+    /// single file.
     pub files: Vec<String>,
 }
 
@@ -266,23 +273,23 @@ pub struct ConvertReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overflowed {
-    /// Its name in the target.
+    /// The tensor's name in the target.
     pub name: String,
-    /// The type of its elements before.
+    /// The type of the elements in the source.
     pub from: ElementType,
-    /// Their type after.
+    /// The type of the elements in the target.
     pub to: FloatType,
-    /// How many overflowed.
+    /// Number of elements that overflowed.
     pub count: u64,
 }
 
-/// Writes what `file` contains to `path`, which appears when it is complete: a file, or a folder of files
+/// Writes the contents of `file` to `path`, which appears when it is complete: a file, or a folder of shards
 /// ([`Convert::with_max_shard_len`], [`Convert::with_max_shard_tensors`]).
 ///
 /// # Errors
-/// Before anything is written: Unsupported, naming the tensors that the target cannot hold and what
-/// would help; Misuse when `path` exists. Then: Integrity or Malformed for bad source bytes, Io. In
-/// every case what was at `path` stays.
+/// Before anything is written: Unsupported, naming the tensors that the target cannot hold and possible
+/// remedies; Misuse if `path` exists. While writing: Integrity or Malformed if the source's bytes are wrong;
+/// Io. After any error, the previous contents of `path` are unchanged.
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
     let mut prepared = prepare(file, path, options)?;
@@ -296,10 +303,10 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
     run(file, sink, prepared).map(|(report, ())| report)
 }
 
-/// Writes what `file` contains to `to`, as it is produced. The options name the format.
+/// Writes the contents of `file` to the stream `to`. The options must name the format.
 ///
 /// # Errors
-/// As [`convert`]; what was written before an error stays written.
+/// The same as [`convert`]; bytes written before an error stay written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
     if options.shard_limits().is_some() {
         return Err(SHARDS_PLACE.broken("a stream is not a folder"));
@@ -311,10 +318,11 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
     run(file, StreamSink::new(to), prepared)
 }
 
-/// What [`convert`] would write, in order, after all checks that come before writing.
+/// Runs all checks of [`convert`] without writing. Returns the tensors that it would write, in order, and the
+/// report.
 ///
 /// # Errors
-/// As [`convert`], before anything is written.
+/// The same as [`convert`], before anything is written.
 pub fn plan(
     file: &File,
     path: impl AsRef<Path>,
@@ -336,30 +344,30 @@ struct Prepared {
     items: Vec<Item>,
     encoder: Box<dyn Encode>,
     write: WriteOptions,
-    /// Which of them become another type, by their names in the target.
+    /// Tensors that are cast to another type, by their names in the target.
     casts: Vec<(String, CastCount)>,
-    /// Which of them get another form.
+    /// Tensors that get another form, by their names in the target.
     forming: Vec<(String, Forming)>,
-    /// What is odd about the source, as far as it is about them.
+    /// Warnings about the source that concern the items.
     warnings: Vec<Warning>,
-    /// Which goes into which file, where there may be several.
+    /// The assignment of items to shards, if the target is a folder.
     shards: Option<Shards>,
-    /// What they are written into, where that is there.
+    /// The ONNX graph that the tensors are written into, if any.
     into: Option<graph::Into>,
-    /// What was asked to change.
+    /// The changes that were requested, for the ledger.
     expected: Expected,
 }
 
-/// Decides everything, and refuses what cannot be done.
+/// Plans the conversion and checks everything that can be checked before writing.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     if file.is_part_alone() {
-        let message = "this is a part of a model, and bytes have no other parts beside them";
-        let hint = "open the first part by its path, beside the others";
+        let message = "this is one part of a split model, and the other parts cannot be found from bytes alone";
+        let hint = "open the first part by its path, in the folder with the other parts";
         return Err(SPLIT.broken(message).with_hint(hint).in_source(file.name()));
     }
     #[cfg(feature = "carton")]
     if file.warnings().iter().any(|w| w.code == holdall_package::warnings::LINKED_INDEX) {
-        // Which tensors there are is not known: none would be written.
+        // Without the table, the tensors are unknown, and none would be written.
         let message = "the table of tensors is not in the package, which only links to it";
         let rule = &holdall_package::rules::NOT_HERE;
         return Err(rule.broken(message).in_source(file.name()));
@@ -396,7 +404,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut over: Option<Warning> = None;
     let mut refused = Refusals::default();
     let mut tensors = options.select.tensors(file)?;
-    // Bytes are read from front to back.
+    // Sorted by offset, so that the source is read from front to back.
     tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
     for tensor in tensors {
         if into.as_ref().is_some_and(|into| into.stays(&tensor)) {
@@ -498,17 +506,17 @@ fn run<S: Sink>(
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
     report.target_len = finished.len();
     let done = finished.publish()?;
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     Ok((report, done))
 }
 
-/// Bytes that a tensor takes.
+/// Returns the decoded bytes of the item, without components that share the bytes of another.
 fn len_of(item: &Item) -> u64 {
     let own = item.spec.components.iter().filter(|c| c.shares.is_none());
     own.fold(0, |n, c| n.saturating_add(c.decoded_len))
 }
 
-/// Writes the tensors of one file, all but its end.
+/// Writes the tensors of one file, but does not close the writer.
 fn write_items<S: Sink>(
     file: &File,
     sink: S,
@@ -518,15 +526,15 @@ fn write_items<S: Sink>(
 ) -> Result<Writer<S>> {
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    // What cannot be written is in the file that it comes from.
+    // An error about a tensor that cannot be written names the source file.
     writer.declare(&specs).map_err(|e| of_target(e, write).in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
     Ok(writer)
 }
 
-/// Tells what became of tensors that were written as another type or in another form.
-fn became(
+/// Adds the cast and reformed tensors to the report.
+fn report_changes(
     report: &mut ConvertReport,
     casts: Vec<(String, CastCount)>,
     forming: Vec<(String, Forming)>,
@@ -560,7 +568,7 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
     }
 }
 
-/// How a tensor will be written, and from what.
+/// Returns the item for a tensor: how it is written, and the sources of its bytes.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
     let has_elements =
         || is_sparse(tensor) || tensor.layout().is_computed() || tensor.description().is_some();
@@ -586,12 +594,12 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
     Ok(Item { spec, feeds: vec![ComponentSource::dense(tensor)], keep: CopyMode::Nothing })
 }
 
-/// Takes away the attributes that the target cannot hold.
+/// Removes the attributes that the target cannot hold.
 fn drop_tensor_attributes(spec: &mut TensorSpec, encoder: &dyn Encode) {
     let mut probe = spec.clone();
     probe.attributes = Attributes::new();
-    // A tensor may be refused for other reasons; an attribute is at fault when it changes the answer to
-    // another than yes. One without which the answer is no is needed.
+    // The tensor may be refused for other reasons. An attribute is dropped only if adding it changes the
+    // result from the result without attributes to a different error.
     let answer = |spec: &TensorSpec| encoder.check_tensor(spec).map_err(|e| e.code());
     let without = answer(&probe);
     let mut kept = Attributes::new();
@@ -605,7 +613,7 @@ fn drop_tensor_attributes(spec: &mut TensorSpec, encoder: &dyn Encode) {
     spec.attributes = kept;
 }
 
-/// Makes a dense tensor one of plain storage elements, with a shape that counts them.
+/// Replaces logical types by their storage elements and adjusts the shape of dense tensors to count those.
 fn drop_logical_types(spec: &mut TensorSpec) {
     for c in &mut spec.components {
         let Some(t) = c.logical_type.take() else { continue };

@@ -1,7 +1,7 @@
-//! What differs between two files of any two formats: names, types, shapes, attributes, values.
+//! Compares two files of any two formats: names, types, shapes, attributes, values.
 //!
-//! How something is stored is not a difference: encodings, digests, offsets, the order of tensors, and
-//! which of the forms of a sparse layout a format has.
+//! Differences in storage are ignored: encodings, digests, offsets, the order of tensors, and the spelling of
+//! a sparse layout in the format.
 
 mod jobs;
 mod schemas;
@@ -23,26 +23,27 @@ use holdall_io::{Work, with_work};
 pub struct DiffOptions {
     work: Work,
     select: Select,
-    /// Without one, elements of one type agree when they are the same bits.
+    /// If `None`, elements of the same type are equal if their bits are equal.
     tolerance: Option<Tolerance>,
 }
 
 impl DiffOptions {
-    /// All tensors, compared exactly, one thread for each core, no progress.
+    /// Creates the default options: all tensors, compared exactly, one thread per core, no progress.
     pub fn new() -> DiffOptions {
         DiffOptions::default()
     }
 
-    /// Treats elements as equal if `|a - b| <= atol + rtol * |b|`, as NumPy's `allclose` does. NaN equals NaN, an
-    /// infinity equals only itself, and 0.0 equals -0.0, even if both tolerances are 0. Without a tolerance, the
-    /// default, elements of one type are equal if they have the same bits, and elements of two types if they are
-    /// the same number. Elements of an unknown logical type are not numbers, so their bits are always compared.
+    /// Treats elements as equal if `|a - b| <= atol + rtol * |b|`, as NumPy's `allclose` does. NaN equals
+    /// NaN, an infinity equals only itself, and 0.0 equals -0.0, even if both tolerances are 0. Without a
+    /// tolerance, the default, elements of one type are equal if they have the same bits, and elements of two
+    /// types if they are the same number. Elements of an unknown logical type are not numbers, so their bits
+    /// are always compared.
     pub fn with_tolerance(mut self, rtol: f64, atol: f64) -> DiffOptions {
         self.tolerance = Some(Tolerance { rtol, atol });
         self
     }
 
-    /// Compares only these tensors, and the attributes of the files.
+    /// Compares only the selected tensors, and the attributes of the files.
     pub fn with_select(mut self, select: Select) -> DiffOptions {
         self.select = select;
         self
@@ -53,18 +54,17 @@ with_work!(DiffOptions);
 
 /// Compares two files, in bounded memory and on several threads.
 ///
-/// Values are compared where the shapes are the same: between types as numbers, between layouts
-/// by the elements they stand for. Quantized tensors, and sparse ones whose entries are at other places, are held in memory while
-/// they are compared. Digests are not checked: [`crate::verify()`] does that.
+/// Values are compared if the shapes are equal: elements of different types as numbers, different layouts by
+/// their dense elements. Quantized tensors, and sparse tensors whose entries are at different positions, are
+/// held in memory while they are compared. Digests are not checked: [`crate::verify()`] does that.
 ///
 /// # Errors
-/// What reading either file finds wrong; NotFound, when the selection names a tensor that is in
-/// neither.
+/// Errors of reading either file; NotFound if the selection names a tensor that is in neither file.
 pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
     let takes = |name: &str| options.select.takes(name);
     let (mut out, pairs) = compare(a.index(), b.index(), takes);
     if out.compared == 0 && out.removed.is_empty() && out.added.is_empty() {
-        // Says what was looked for in vain, if anything was.
+        // Returns the error if the selection matches nothing in either file.
         options.select.tensors(a)?;
     }
     let with_files = |pair: holdall_core::diff::TensorPair| {

@@ -1,8 +1,8 @@
-//! Going through the elements of a tensor in bounded memory: in any order where the stored form
-//! allows it, so that several threads can share the work, else from the start.
+//! Iterates over the elements of a tensor in bounded memory: in any order if the stored form allows it, so
+//! that several threads can share the work, otherwise from the start.
 //!
-//! Of a file far away, which is gone through from the start, digests are checked on the way. Of others whoever goes
-//! through all of a component checks its digest apart: [`Tensor::check_digest`].
+//! For a remote file, which is read from the start, digests are checked while reading. For other files, a
+//! caller that reads all of a component checks its digest separately: [`Tensor::check_digest`].
 
 use bytes::Bytes;
 use holdall_core::codec::{FRAME_LEN, SeekTable, check_decoded_len};
@@ -17,21 +17,21 @@ use holdall_io::executor::{Pieces, frames_range, table_of};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The elements of a tensor, in row-major order, wherever they are.
+/// The elements of a tensor in row-major order, from any source.
 pub(crate) struct Elements {
     pub(crate) of: ElementType,
-    /// How many there are; `None` where only decoding tells.
+    /// Number of elements; `None` if the length is known only after decoding.
     pub(crate) count: Option<u64>,
-    place: ElementSource,
+    source: ElementSource,
 }
 
 enum ElementSource {
-    /// In a component of a file.
+    /// A component of a file.
     File(Box<InFile>),
     Memory(Bytes),
-    /// Computed when asked for, as f32.
+    /// Elements that are computed when read, as `f32`.
     Computed(Box<dyn Computed>),
-    /// The same, as the type that its description says.
+    /// Elements that are computed when read, with the type that the tensor's description gives.
     Described(Box<(Tensor, Described)>),
 }
 
@@ -42,26 +42,27 @@ struct InFile {
 }
 
 impl Elements {
-    /// The elements of a component, from where it is stored.
+    /// Returns the elements of a component, read from the file.
     ///
     /// # Errors
-    /// Io; Limit, when the component decodes to more than the caller allows.
+    /// Io; Limit if the component decodes to more bytes than the caller allows.
     pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
         let mut table = None;
         if component.encoding != Encoding::Raw {
-            // Frames are short of a limit that all of them together may be over.
+            // Each frame alone may be within a limit that their sum exceeds.
             let len = component.decoded_len.unwrap_or(0);
             let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
             allowed.map_err(|e| tensor.in_context(e, &component))?;
             let sources = tensor.file().sources();
-            // Far away, all of it is fetched in a few large reads, one after the other.
+            // A remote component is fetched in a few large reads, one after the other, so that the table is
+            // not needed.
             let found = match sources.terms().is_remote() {
                 true => None,
                 false => {
                     table_of(sources, &component).map_err(|e| tensor.in_context(e, &component))?
                 }
             };
-            // Long frames would be decoded again for each of the ranges in them.
+            // Long frames would be decoded again for each range in them.
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
             table = found.filter(short).map(Arc::new);
         }
@@ -72,44 +73,44 @@ impl Elements {
         Ok(Elements {
             of,
             count,
-            place: ElementSource::File(Box::new(InFile { tensor, component, table })),
+            source: ElementSource::File(Box::new(InFile { tensor, component, table })),
         })
     }
 
-    /// Elements in memory.
+    /// Returns elements that are in memory.
     pub(crate) fn held(dense: Dense) -> Elements {
         let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
         let bytes = dense.into_bytes();
         let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
-        Elements { of, count, place: ElementSource::Memory(bytes) }
+        Elements { of, count, source: ElementSource::Memory(bytes) }
     }
 
-    /// Those of a tensor whose layout computes them.
+    /// Returns the elements of a tensor whose layout computes them.
     pub(crate) fn computed(computed: Box<dyn Computed>) -> Elements {
         Elements {
             of: ElementType::new(DType::F32, None),
             count: Some(computed.count()),
-            place: ElementSource::Computed(computed),
+            source: ElementSource::Computed(computed),
         }
     }
 
-    /// What a tensor of a described layout stands for.
+    /// Returns the elements that a tensor of a described layout represents.
     ///
     /// # Errors
-    /// As [`Tensor::described`].
+    /// The same as [`Tensor::described`].
     pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
         let described = tensor.described()?;
         let of = described.dtype();
         Ok(Elements {
             of: ElementType::new(of.dtype(), of.logical_type()),
             count: Some(described.count()),
-            place: ElementSource::Described(Box::new((tensor.clone(), described))),
+            source: ElementSource::Described(Box::new((tensor.clone(), described))),
         })
     }
 
-    /// Whether any range can be had without what lies before it.
+    /// Returns `true` if any range can be read without reading the bytes before it.
     pub(crate) fn is_random(&self) -> bool {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
             ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => {
                 true
@@ -117,10 +118,10 @@ impl Elements {
         }
     }
 
-    /// Whether a digest is only compared by a [cursor](Elements::cursor), on its way from the first element to the last: where any other
-    /// way would fetch or decode the bytes twice.
+    /// Returns `true` if the digest is compared only by a [cursor](Elements::cursor) that reads from the
+    /// first element to the last, because any other way would fetch or decode the bytes twice.
     pub(crate) fn is_summed(&self) -> bool {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) => {
                 (f.is_remote() || !self.is_random())
                     && f.tensor.file().check().algorithm(&f.component).is_some()
@@ -131,12 +132,13 @@ impl Elements {
         }
     }
 
-    /// Compares the bytes with their digest, unless a cursor does. What is in memory, and what views compute, was compared before.
+    /// Compares the bytes with their digest, unless a cursor does. Elements in memory and computed ones were
+    /// compared earlier.
     ///
     /// # Errors
     /// Io, Integrity.
     pub(crate) fn compare(&self) -> Result<()> {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) if !self.is_summed() => {
                 f.tensor.checked().compare(&f.component.role)
             }
@@ -144,16 +146,16 @@ impl Elements {
         }
     }
 
-    /// Bytes that they take.
+    /// Returns the length of the elements in bytes.
     pub(crate) fn len(&self) -> Option<u64> {
         self.count.map(|n| self.of.len_of(n))
     }
 
-    /// Hands the bytes of elements `range`, which starts at a multiple of 4, to `work`. `memory` is
-    /// used where they do not lie ready.
+    /// Passes the bytes of elements `range`, whose start is a multiple of 4, to `work`. `memory` is a buffer
+    /// for bytes that are not in memory already.
     ///
     /// # Errors
-    /// What reading and decoding fail with, placed; what `work` fails with.
+    /// Errors of reading and decoding, with their context; errors of `work`.
     pub(crate) fn with<T>(
         &self,
         range: Range<u64>,
@@ -161,7 +163,7 @@ impl Elements {
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
         let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
-        match &self.place {
+        match &self.source {
             ElementSource::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
             ElementSource::Computed(q) => {
                 let mut values = vec![0f32; (range.end - range.start) as usize];
@@ -184,12 +186,12 @@ impl Elements {
         }
     }
 
-    /// A reader from the start.
+    /// Returns a cursor at the first element.
     ///
     /// # Errors
-    /// Limit, when what is compressed decodes to more than is allowed.
+    /// Limit if compressed data decodes to more bytes than allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
-        let pieces = match &self.place {
+        let pieces = match &self.source {
             ElementSource::File(f) if !self.is_random() || f.is_remote() => {
                 Some(f.tensor.checked().component_pieces(f.component.clone())?)
             }
@@ -198,9 +200,9 @@ impl Elements {
         Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })
     }
 
-    /// The least bytes that are worth reading at a time.
+    /// Returns the smallest number of bytes that is worth one read.
     pub(crate) fn least(&self) -> u64 {
-        match &self.place {
+        match &self.source {
             ElementSource::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
             _ => 0,
         }
@@ -232,30 +234,29 @@ impl InFile {
         work(&bytes)
     }
 
-    /// Whether reads wait for something far away.
+    /// Returns `true` if the file is remote.
     fn is_remote(&self) -> bool {
         self.tensor.file().sources().terms().is_remote()
     }
 }
 
-/// Reads elements from the start, as many at a time as the caller wants.
+/// Reads elements from the start, as many at a time as the caller requests.
 pub(crate) struct Cursor<'a> {
     elements: &'a Elements,
-    /// Elements handed out so far.
+    /// Number of elements passed to `work` so far.
     at: u64,
-    /// Where the elements can only be had in order.
+    /// Decoded pieces in order, if the elements can only be read in order.
     pieces: Option<Pieces>,
-    /// Decoded bytes not handed out yet.
+    /// Decoded bytes that have not been passed to `work` yet.
     left: Vec<u8>,
     memory: Vec<u8>,
 }
 
 impl Cursor<'_> {
-    /// Hands the bytes of the next `count` elements to `work`: of fewer at the end. `count` is a
-    /// multiple of 4.
+    /// Passes the bytes of the next `count` elements to `work`, fewer at the end. `count` is a multiple of 4.
     ///
     /// # Errors
-    /// As [`Elements::with`].
+    /// The same as [`Elements::with`].
     pub(crate) fn next<T>(
         &mut self,
         count: u64,
@@ -282,12 +283,12 @@ fn is_short(range: &Range<u64>) -> bool {
     range.end - range.start <= 4 * FRAME_LEN
 }
 
-/// How many elements of these are best handled at a time: a multiple of 4, so that packed ones fill whole bytes, in
-/// each type a whole number of the frames that Holdall writes, and no less than is worth a read.
+/// Returns how many elements to process at a time: a multiple of 4, so that packed elements fill whole bytes,
+/// a whole number of the frames that Holdall writes in each type, and at least as many as are worth one read.
 pub(crate) fn step(of: &[&Elements]) -> u64 {
     let bits = || of.iter().map(|e| e.of.bits());
     let least = bits().min().unwrap_or(8);
-    // 6 bits divide no power of two.
+    // A frame is a power of two of bits, which 6 does not divide.
     let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };
     let piece = of.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
     (FRAME_LEN * 8 * frames * piece / least).next_multiple_of(4).max(4)

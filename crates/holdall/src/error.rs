@@ -1,4 +1,4 @@
-//! How errors are told apart and shown: rules that callers compare with, and texts of files made safe to print.
+//! Rules that callers compare errors with, and escaping of texts from files so that they are safe to print.
 
 pub use holdall_core::error::{Detail, Shown, list, rules};
 pub use holdall_io::error::{

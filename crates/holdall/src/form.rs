@@ -1,4 +1,4 @@
-//! Tensors written in another form: sparse ones and quantized ones, made of dense elements.
+//! Writes dense tensors in another form: sparse or quantized.
 
 mod groups;
 mod stored;
@@ -28,17 +28,17 @@ use stored::NonzeroContent;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorForm {
-    /// Sparse, by compressed rows.
+    /// Sparse, in compressed rows (CSR).
     Csr,
-    /// Sparse, by coordinates.
+    /// Sparse, by coordinates (COO).
     Coo,
-    /// Quantized, in groups.
+    /// Quantized in groups.
     Group(Grouping),
-    /// Quantized, in ggml's blocks of a type that [can be made](can_quantize).
+    /// Quantized in blocks of a ggml type that [can be written](can_quantize).
     Blocks(&'static BlockType),
 }
 
-/// `csr`, `coo`, `group:4:128`, `group:4:-1` for a group of each row, `q8_0`.
+/// Writes `csr`, `coo`, `group:4:128` (bits and size), `group:4:-1` for one group per row, `q8_0`.
 impl fmt::Display for TensorForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,10 +54,10 @@ impl fmt::Display for TensorForm {
 }
 
 impl TensorForm {
-    /// The form of that name.
+    /// Returns the form with this name.
     ///
     /// # Errors
-    /// Misuse for another name; Unsupported and Malformed for bits and sizes that cannot be.
+    /// Misuse if the name is unknown; Unsupported or Malformed if the bits and size of groups are not valid.
     pub fn new(name: &str) -> Result<TensorForm> {
         match name {
             "csr" => return Ok(TensorForm::Csr),
@@ -70,7 +70,9 @@ impl TensorForm {
             }
             let made = BLOCK_TYPES.iter().filter(|of| can_quantize(of)).map(BlockType::as_str);
             let made = made.collect::<Vec<_>>().join(", ");
-            let message = format!("blocks of {of} are read only; those that can be made: {made}");
+            let message = format!(
+                "cannot write blocks of {of}, only read them; block types that can be written: {made}"
+            );
             return Err(FORM_RULE.broken(message));
         }
         let parts = name.strip_prefix("group:").and_then(|rest| rest.split_once(':'));
@@ -82,33 +84,33 @@ impl TensorForm {
         let Some((bits, size)) = parsed else {
             let name = name.shown();
             let message = format!(
-                "`{name}` is not a form: there are csr, coo, keep, group:BITS:SIZE (as group:4:128), and blocks (as q8_0)"
+                "unknown form `{name}`; expected csr, coo, keep, group:BITS:SIZE (such as group:4:128) or a block type (such as q8_0)"
             );
             return Err(FORM_RULE.broken(message));
         };
         Ok(TensorForm::Group(Grouping::new(bits, size)?))
     }
 
-    /// Whether it is a sparse one.
+    /// Returns `true` if the form is sparse.
     pub fn is_sparse(self) -> bool {
         matches!(self, TensorForm::Csr | TensorForm::Coo)
     }
 }
 
-/// One rule about the form that tensors are written in: `FORM` for all, or `PATTERN=FORM` for those whose names match the
-/// [`Glob`]. FORM is a [`Form`] by its name, or `keep`.
+/// One rule about the form that tensors are written in: `FORM` for all, or `PATTERN=FORM` for tensors whose
+/// names match the [`Glob`]. FORM is the name of a [`TensorForm`], or `keep`.
 #[derive(Debug, Clone)]
 pub struct FormRule {
     glob: Option<Glob>,
-    /// None where tensors stay what they are.
+    /// `None` for `keep`: matching tensors stay as they are.
     to: Option<TensorForm>,
 }
 
 impl FormRule {
-    /// Reads a rule. What is before the last `=` is the pattern.
+    /// Parses a rule. The text before the last `=` is the pattern.
     ///
     /// # Errors
-    /// As [`Form::new`]; Misuse for a pattern that cannot be read.
+    /// The same as [`TensorForm::new`]; Misuse if the pattern cannot be parsed.
     pub fn new(rule: &str) -> Result<FormRule> {
         let (glob, name) = match rule.rsplit_once('=') {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
@@ -118,12 +120,12 @@ impl FormRule {
         Ok(FormRule { glob, to })
     }
 
-    /// All tensors that no other rule is about.
+    /// Creates a rule for all tensors that no other rule matches.
     pub fn all(to: TensorForm) -> FormRule {
         FormRule { glob: None, to: Some(to) }
     }
 
-    /// The form; none where tensors stay what they are.
+    /// Returns the form; `None` if matching tensors stay as they are.
     pub fn to(&self) -> Option<TensorForm> {
         self.to
     }
@@ -133,25 +135,25 @@ impl FormRule {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReformedTensor {
-    /// Its name in the target.
+    /// The tensor's name in the target.
     pub name: String,
-    /// What it became.
+    /// The form in the target.
     pub form: TensorForm,
-    /// Bytes that it decoded to in the source.
+    /// Decoded bytes of the tensor in the source.
     pub from_len: u64,
-    /// Bytes that it decodes to in the target.
+    /// Decoded bytes of the tensor in the target.
     pub len: u64,
-    /// Of a quantized one, the greatest distance of an element from what is read now.
+    /// For a quantized tensor, the largest absolute difference between an element and its dequantized value.
     pub max_error: Option<f64>,
-    /// The root of the mean of the squares of those distances.
+    /// For a quantized tensor, the root mean square of those differences.
     pub rms_error: Option<f64>,
 }
 
-/// Rules about forms.
+/// Rules about forms, looked up by tensor name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reforms(ByName<Option<TensorForm>>);
 
-/// A tensor on its way into another form, and the error that this makes, once it is written.
+/// A tensor that is being written in another form, with the resulting error once it is written.
 pub(crate) struct Forming {
     form: TensorForm,
     from_len: u64,
@@ -160,7 +162,7 @@ pub(crate) struct Forming {
 }
 
 impl Forming {
-    /// What is told of it.
+    /// Returns the entry for the report.
     pub(crate) fn report(&self, name: String) -> ReformedTensor {
         let errors = *self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         ReformedTensor {
@@ -179,7 +181,7 @@ impl Reforms {
         rules.into_iter().for_each(|rule| self.0.push(rule.glob, rule.to));
     }
 
-    /// That one rule at most is for all, and that each pattern matches a tensor.
+    /// Checks that at most one rule has no pattern, and that each pattern matches a tensor.
     pub(crate) fn check(&self, file: &File) -> Result<()> {
         let name =
             |form: &Option<TensorForm>| form.map_or("keep".to_owned(), |form| form.to_string());
@@ -189,38 +191,38 @@ impl Reforms {
         })
     }
 
-    /// The form that a rule wants for the tensor of this name.
+    /// Returns the form that a rule gives the tensor with this name.
     pub(crate) fn target(&self, name: &str) -> Option<TensorForm> {
         self.0.lookup(name).and_then(|(form, _)| form)
     }
 
-    /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
+    /// Returns a warning if a pattern skips a tensor only because its rows are not a whole number of blocks.
     pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
         let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else {
             return None;
         };
         let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
-        let is_over = is_simple(tensor) && !can(tensor, form, &of);
+        let is_over = is_simple(tensor) && !can_have_form(tensor, form, &of);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
         is_over.then(|| Warning::new(NOT_FORMED.code, message()).in_tensor(tensor.name()))
     }
 
-    /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors, views, and sparse ones of another form:
-    /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
-    /// those whose rows are whole ones. A
-    /// tensor that is named is taken whatever its layout.
+    /// Returns the tensor as an item in the form that a rule gives, or `None` if the tensor stays as it is.
+    /// Patterns apply to dense and strided tensors and to sparse ones of another form: sparse forms if they
+    /// make the tensor smaller, quantized forms if it holds floats in at least two dimensions, blocks if its
+    /// rows are whole blocks. A tensor given by its exact name is converted whatever its layout.
     pub(crate) fn item(&self, tensor: &Tensor, work: &Work) -> Result<Option<(Item, Forming)>> {
         let Some((Some(form), by_name)) = self.0.lookup(tensor.name()) else { return Ok(None) };
-        if is_of(tensor, form) {
+        if has_form(tensor, form) {
             return Ok(None);
         }
-        let suits = || tensor.dense_type().is_some_and(|of| suits(tensor, form, &of));
-        let is_taken = by_name || (is_simple(tensor) && suits());
+        let fits_pattern = || tensor.dense_type().is_some_and(|of| fits_pattern(tensor, form, &of));
+        let is_taken = by_name || (is_simple(tensor) && fits_pattern());
         if !is_taken {
             return Ok(None);
         }
         let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
-        let Some(of) = tensor.dense_type().filter(|of| can(tensor, form, of)) else {
+        let Some(of) = tensor.dense_type().filter(|of| can_have_form(tensor, form, of)) else {
             return Err(placed(not_formed(tensor, form)));
         };
         let made = match form {
@@ -236,7 +238,7 @@ impl Reforms {
     }
 }
 
-/// Whether patterns take tensors of its layout.
+/// Returns `true` if patterns apply to tensors of this layout.
 fn is_simple(tensor: &Tensor) -> bool {
     let is_dense = matches!(
         tensor.layout(),
@@ -245,8 +247,8 @@ fn is_simple(tensor: &Tensor) -> bool {
     is_dense || is_sparse(tensor)
 }
 
-/// Whether it has that form already.
-fn is_of(tensor: &Tensor, form: TensorForm) -> bool {
+/// Returns `true` if the tensor has that form already.
+fn has_form(tensor: &Tensor, form: TensorForm) -> bool {
     match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
@@ -255,8 +257,8 @@ fn is_of(tensor: &Tensor, form: TensorForm) -> bool {
     }
 }
 
-/// Whether it can have that form.
-fn can(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
+/// Returns `true` if the tensor can be written in that form.
+fn can_have_form(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     match form {
         TensorForm::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
         TensorForm::Coo => of.is_known() && of.bits() >= 8,
@@ -268,9 +270,9 @@ fn can(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     }
 }
 
-/// Whether a pattern takes it.
-fn suits(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
-    can(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
+/// Returns `true` if a pattern applies to the tensor.
+fn fits_pattern(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
+    can_have_form(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
 }
 
 fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
@@ -282,30 +284,32 @@ fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
 fn not_formed(tensor: &Tensor, form: TensorForm) -> Error {
     let layout = tensor.layout().as_str().shown();
     let what = match tensor.dense_type() {
-        None => format!("a tensor of layout `{layout}` has no elements to write as {form}"),
+        None => format!("cannot write a tensor of layout `{layout}` as {form}: it has no elements"),
         Some(of) if of.is_known() && of.class() == NumberClass::Float => match form {
             TensorForm::Blocks(blocks) => format!(
                 "rows of shape {:?} are not whole blocks of {form}, which have {} elements",
                 tensor.shape(),
                 blocks.elements
             ),
-            _ => format!("{of} of shape {:?} is not written as {form}", tensor.shape()),
+            _ => format!("cannot write {of} of shape {:?} as {form}", tensor.shape()),
         },
-        Some(of) => format!("{of} of shape {:?} is not written as {form}", tensor.shape()),
+        Some(of) => format!("cannot write {of} of shape {:?} as {form}", tensor.shape()),
     };
     NOT_FORMED.broken(what)
 }
 
-/// The greatest error of a quantized tensor and the root of the mean of their squares, once it is written.
+/// The largest error of a quantized tensor and the root mean square of the errors, set once the tensor is
+/// written.
 type ErrorStats = Arc<Mutex<Option<(f64, f64)>>>;
 
-/// An item, and where the error that it makes will be.
+/// An item, and the place where its errors are stored once it is written.
 type MeasuredItem = (Item, ErrorStats);
 
-/// Refuses a sparse tensor that is too large when it is dense: its zeros are nowhere, and looking at all of them might never end.
+/// Refuses a sparse tensor that is too large in dense form: its zeros are not stored, and visiting all of
+/// them might never end.
 fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
     let is_large = of.len_of(tensor.count()) > tensor.file().limits().decoded_len;
-    // Which says what the limit is.
+    // `to_dense` returns the error with the limit.
     if is_sparse(tensor) && is_large { tensor.to_dense().map(drop) } else { Ok(()) }
 }
 
@@ -321,7 +325,7 @@ fn sparse(
     let (count, width) = (stored::count(tensor)?, of.len_of(1).max(1));
     let (roles, kinds): (&[Role], Vec<Vec<NonzeroContent>>) = match (form, tensor.shape()) {
         (TensorForm::Csr, &[rows, columns]) => {
-            // Rows without columns can be as many as they like.
+            // A shape with no columns can have any number of rows.
             if rows.checked_mul(8).is_none_or(|len| len >= limits.decoded_len) {
                 let most = limits.decoded_len;
                 let message = format!("{rows} row pointers, at most {most} bytes");
@@ -404,14 +408,14 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mea
     Some((item(tensor, Layout::Blocks(of), attributes, components, feeds), errors))
 }
 
-/// The elements of a tensor in blocks, piece by piece.
+/// Reads the elements of a tensor as quantized blocks, piece by piece.
 struct Quantizing {
     of: &'static BlockType,
     from: Tensor,
     element: ElementType,
     dense: DensePieces,
     work: Work,
-    /// The greatest error so far, and the sum of the squares of all.
+    /// The largest error so far, and the sum of the squares of all errors.
     most: f64,
     squares: f64,
     told: ErrorStats,
@@ -434,11 +438,11 @@ impl Iterator for Quantizing {
     }
 }
 
-/// Elements that a thread makes blocks of at a time: whole ones of every type.
+/// Elements that a thread quantizes at a time: a whole number of blocks of every type.
 const AT_A_TIME: u64 = 1 << 16;
 
 impl Quantizing {
-    /// The blocks of these elements, made on the threads of `work`.
+    /// Returns the blocks of these elements, quantized on the threads of `work`.
     fn blocks_of(&mut self, dense: Bytes) -> Result<Bytes> {
         let Quantizing { of, element, work, .. } = self;
         let count = dense.len() as u64 * 8 / element.bits().max(1);

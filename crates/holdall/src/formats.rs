@@ -1,4 +1,4 @@
-//! The file formats of this build: looked up by name, recognised in bytes, decoded.
+//! The file formats of this build: lookup by name, detection by content, decoding.
 
 pub use holdall_formats::{
     ContentDigest, DecodeExternal, EMPTY, ExternalFiles, FORMATS, FindOldEnds, FindTable, Format,

@@ -1,9 +1,9 @@
-//! Files over HTTP: where requests may go, how they are made, what is believed of the answers.
+//! Files over HTTP: allowed targets, how requests are made, and which answers are trusted.
 //!
-//! Every request runs under a [policy](holdall_io::http). It says which schemes and hosts may be asked; hosts are
-//! checked by the addresses that their names give, and only addresses that passed are connected to, at every
-//! redirect anew. Proxies named in the environment are not used: a proxy looks names up itself, so nobody
-//! here could say what is reached.
+//! Every request runs under a [policy](holdall_io::http), which gives the allowed schemes and hosts. A host's
+//! name is resolved and its addresses are checked, again at every redirect, and connections go only to
+//! addresses that passed. Proxies named in the environment are not used: a proxy resolves names itself, so
+//! the address that it connects to could not be checked.
 
 pub use holdall_io::http::rules;
 #[cfg(feature = "http")]

@@ -1,3 +1,3 @@
-//! Strict JSON, as schemas, records and headers are read.
+//! Strict JSON, as used for schemas, records and headers.
 
 pub use holdall_json::{Number, Reader, Token, parse, parse_at, write_string};

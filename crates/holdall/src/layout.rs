@@ -1,6 +1,7 @@
-//! What the components of a tensor mean: dense, sparse, quantized and described layouts, and their elements as numbers.
+//! The layouts of tensors (dense, sparse, quantized, described), and their elements as numbers.
 //!
-//! An open file's [`Tensor`](crate::Tensor) returns these views; they can also be made of bytes in memory.
+//! An open file's [`Tensor`](crate::Tensor) returns these views; they can also be created from bytes in
+//! memory.
 
 pub use holdall_core::layout::blocks::{Blocks, can_quantize, grid, quantize};
 pub use holdall_core::layout::dense::{Dense, Element, row_range};
@@ -12,7 +13,7 @@ pub use holdall_core::layout::sparse::{Coo, CooEntry, Csr, CsrEntry, Indices, Ti
 pub use holdall_core::layout::strided::Strided;
 pub use holdall_core::layout::{Computed, Decoded};
 
-/// Rules of layouts that callers tell from others.
+/// Rules of layouts that callers compare errors with.
 pub mod rules {
     pub use holdall_core::layout::quantized::COUNTS as QUANTIZED_COUNTS;
     pub use holdall_core::layout::{LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};

@@ -101,7 +101,7 @@ fn rules_of_packages() -> impl Iterator<Item = &'static Rule> {
     std::iter::empty()
 }
 
-/// Every rule of this crate and of those below it.
+/// Returns every rule of this crate and of the crates that it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     holdall_records::rules().chain(rules_of_packages()).chain(holdall_io::rules())
 }

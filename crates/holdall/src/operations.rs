@@ -1,5 +1,5 @@
-//! What each operation does with each place, each layout and each file of a model: one table, which operations ask before they write
-//! anything, and from which `docs/matrix.md` is made.
+//! A table of what each operation does with each kind of place, each layout and each file of a model.
+//! Operations check it before they write anything, and `docs/matrix.md` is generated from it.
 
 use holdall_core::{Result, Rule};
 use holdall_formats::folders::{self, ModelFiles};
@@ -9,45 +9,45 @@ use holdall_io::error::{CANNOT_HOLD, NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_A
 use holdall_records::rules::WHICH_DATASET;
 use std::path::Path;
 
-/// What can be done with a model.
+/// An operation on a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Showing what is in it.
+    /// Shows the contents.
     Inspect,
-    /// Opening it, and loading its tensors.
+    /// Opens the model and loads its tensors.
     Load,
-    /// Checking it.
+    /// Checks the file.
     Verify,
-    /// Computing statistics of its tensors.
+    /// Computes statistics of the tensors.
     Stats,
-    /// Comparing two.
+    /// Compares two models.
     Diff,
-    /// Taking tensors, rows and bytes out.
+    /// Extracts tensors, rows and bytes.
     Extract,
-    /// Reading and searching its records.
+    /// Reads and searches records.
     Records,
-    /// Writing it as another file or folder, compressed or in another form.
+    /// Writes another file or folder, compressed or in another form.
     Convert,
-    /// Taking what is sound out of a damaged one.
+    /// Recovers the sound tensors of a damaged file.
     Salvage,
-    /// Looking for pickles.
+    /// Looks for pickles.
     Scan,
-    /// Changing tensors and attributes.
+    /// Changes tensors and attributes.
     Edit,
-    /// Giving back unused bytes.
+    /// Removes unused bytes.
     Compact,
-    /// Making a package of it.
+    /// Creates a package from a model.
     Pack,
-    /// Making it available over the network.
+    /// Makes files available over the network.
     Serve,
-    /// Showing it in a browser.
+    /// Shows the model in a browser.
     View,
-    /// Making a file of records.
+    /// Creates a file of records.
     Build,
 }
 
-/// A kind of place that a model is in.
+/// A kind of place where a model is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PlaceKind {
@@ -55,33 +55,33 @@ pub enum PlaceKind {
     File,
     /// A folder on a disk.
     Folder,
-    /// An index file of a model in several files.
+    /// The index file of a model in several files.
     Index,
-    /// One of several files, named by itself.
+    /// One file of a model in several files, opened by its own name.
     Shard,
     /// A file inside an archive.
     ArchiveMember,
     /// A file inside a package.
     PackageMember,
-    /// An address on the web.
+    /// A web address.
     Address,
-    /// An address of an object store.
+    /// An address in an object store.
     Store,
     /// Standard input.
     StandardInput,
 }
 
-/// A kind of layout: what the elements of a tensor are made of.
+/// A kind of tensor layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayoutKind {
-    /// Elements row by row.
+    /// Elements in row-major order.
     Dense,
-    /// Elements apart by so many in each dimension.
+    /// Elements with a stride in each dimension.
     Strided,
-    /// Elements that are not zero, with where they are.
+    /// Nonzero elements and their positions.
     Sparse,
-    /// Integers of few bits with scales, and blocks.
+    /// Integers of few bits with scales, or blocks.
     Quantized,
     /// Records of a dataset.
     Records,
@@ -89,51 +89,52 @@ pub enum LayoutKind {
     Blob,
 }
 
-/// Whether an operation works with a kind of place or layout.
+/// Whether an operation supports a kind of place or layout.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Support {
-    /// It does.
+    /// Supported.
     Yes,
-    /// It does, as this says.
+    /// Supported in the way that the text says.
     As(&'static str),
-    /// It does but for some cases, which are refused with one of these rules.
+    /// Supported with exceptions, which are refused with one of the rules.
     Partly(&'static str, &'static [&'static Rule]),
-    /// It does not: it refuses with this rule. The text says what to do instead.
+    /// Not supported: refused with the rule. The text says what to do instead.
     No(&'static Rule, &'static str),
 }
 
-/// What an operation does with a file of a model.
+/// How an operation uses one file of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileUse {
-    /// It reads the file as a part of the model.
+    /// Reads the file as a part of the model.
     Reads,
-    /// It reads the file, and writes what it says as a part of another model.
+    /// Reads the file and writes its contents as a part of another model.
     Copies,
-    /// It takes the file along as it is.
+    /// Copies the file unchanged.
     TakesAlong,
-    /// It changes the file, or replaces it.
+    /// Changes or replaces the file.
     Changes,
-    /// It replaces the file if what it says has changed.
+    /// Replaces the file if its contents have changed.
     Follows,
-    /// It refuses models that have such a file, or works with that file alone.
+    /// Refuses models that have such a file, or works with that file alone.
     Alone,
 }
 
-/// What an operation does with places and files.
+/// The row of the table for one operation.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct OperationRow {
     /// The operation.
     pub operation: Operation,
-    /// Its name for users: that of its command, if there is one.
+    /// The operation's name for users: the name of its command, if it has one.
     pub name: &'static str,
-    /// What it does with each kind of place, in the order of [`PlaceKind::ALL`].
+    /// What the operation does with each kind of place, in the order of [`PlaceKind::ALL`].
     pub places: [Support; 9],
-    /// What it does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it does not take tensors.
+    /// What the operation does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
+    /// does not process tensors.
     pub layouts: Option<[Support; 6]>,
-    /// What it does with files of each role: the only file, shards, the index, files with bytes of another.
+    /// What the operation does with files of each role: the only file, shards, the index, external data.
     pub files: [FileUse; 4],
 }
 
@@ -151,7 +152,7 @@ impl PlaceKind {
         PlaceKind::StandardInput,
     ];
 
-    /// Returns the kind of a path, as far as that shows before it is opened: a file that is a shard is a file.
+    /// Returns the kind of a path as far as it can be known without opening it: a shard counts as a file.
     pub fn from_path(path: &Path) -> PlaceKind {
         match Location::new(path) {
             Location::Path(_) => {}
@@ -175,7 +176,7 @@ impl PlaceKind {
         }
     }
 
-    /// Returns the name of the kind, as users read it.
+    /// Returns the kind's name for users.
     pub fn as_str(self) -> &'static str {
         match self {
             PlaceKind::File => "file",
@@ -206,7 +207,7 @@ impl LayoutKind {
         LayoutKind::Blob,
     ];
 
-    /// Returns the name of the kind, as users read it.
+    /// Returns the kind's name for users.
     pub fn as_str(self) -> &'static str {
         match self {
             LayoutKind::Dense => "dense",
@@ -220,7 +221,7 @@ impl LayoutKind {
 }
 
 impl FileUse {
-    /// Returns what is done, as users read it.
+    /// Returns the name of the action for users.
     pub fn as_str(self) -> &'static str {
         match self {
             FileUse::Reads => "read",
@@ -239,7 +240,7 @@ impl OperationRow {
         self.places.get(place.position()).copied().unwrap_or(Support::Yes)
     }
 
-    /// Returns what the operation does with tensors of a layout; `None` if it does not take tensors.
+    /// Returns what the operation does with tensors of a layout; `None` if it does not process tensors.
     pub fn layout(&self, layout: LayoutKind) -> Option<Support> {
         let position = LayoutKind::ALL.iter().position(|kind| *kind == layout)?;
         self.layouts?.get(position).copied()
@@ -249,14 +250,14 @@ impl OperationRow {
 use FileUse::{Alone, Changes, Copies, Follows, Reads, TakesAlong};
 use Support::{As, No, Partly, Yes};
 
-/// A shard is opened by itself, but for the first part of a split file.
-const SHARD_ALONE: Support = As("that file alone; of a split GGUF file the first part opens all");
-const UNPACK: &str = "unpack the archive, and name the file that comes out of it";
+/// A shard is opened alone, except the first part of a split GGUF file, which opens all parts.
+const SHARD_ALONE: Support =
+    As("that file alone; the first part of a split GGUF file opens all parts");
+const UNPACK: &str = "unpack the archive, and pass the path of the unpacked file";
 const UNPACK_PACKAGE: &str =
     "unpack the package with `holdall unpack`, change the file, and pack it again";
-const DOWNLOAD: &str =
-    "write the model to a file first, as `holdall convert` does, and work with that";
-const SAVE: &str = "save what comes from standard input to a file, and name that";
+const DOWNLOAD: &str = "first write the model to a local file, for example with `holdall convert`";
+const SAVE: &str = "save standard input to a file, and pass its path";
 
 /// Operations that read a model wherever it is.
 const READ_ALL: [Support; 9] = [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, Yes];
@@ -266,12 +267,12 @@ const ONE_FILE: &[&Rule] = &[&NO_MODEL];
 /// Operations that change files where they are.
 const IN_PLACE: [Support; 9] = [
     Yes,
-    Partly("the files of the model that change; several only where an index names them", SEVERAL),
+    Partly("the files of the model that change; several only if an index names them", SEVERAL),
     Partly(
-        "the shards that change, and the index if it has to; of a split GGUF file one part",
+        "the shards that change, and the index if needed; one part of a split GGUF file",
         SEVERAL,
     ),
-    Partly("attributes, and elements of the same names", OF_ONE),
+    Partly("attributes, and elements of existing tensors", OF_ONE),
     No(&PLACE, UNPACK),
     No(&PLACE, UNPACK_PACKAGE),
     No(&TO_ADDRESS, DOWNLOAD),
@@ -291,7 +292,7 @@ const LOCAL: [Support; 9] = [
     No(&PLACE, SAVE),
 ];
 
-/// What a browser is shown: a file, with others that belong to it.
+/// What `holdall view` can show: a file, with the other files of its model.
 const VIEWED: [Support; 9] = {
     let mut places = LOCAL;
     places[1] = Partly("all but folders of `.npy` files", ONE_FILE);
@@ -302,7 +303,7 @@ const VIEWED: [Support; 9] = {
 const ANY_LAYOUT: Option<[Support; 6]> = Some([Yes; 6]);
 /// Operations that write files of the same format again.
 const EDITED: Option<[Support; 6]> = {
-    let sparse = As("not in PyTorch's files, which are written without");
+    let sparse = As("not in PyTorch files, which are written without sparse tensors");
     Some([Yes, Yes, sparse, Yes, Yes, Yes])
 };
 /// Operations on records and blobs.
@@ -319,7 +320,7 @@ const fn reads(operation: Operation, name: &'static str) -> OperationRow {
     OperationRow { operation, name, places: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
 }
 
-/// What each operation does.
+/// The table of all operations.
 pub static OPERATIONS: &[OperationRow] = &[
     reads(Operation::Inspect, "inspect"),
     OperationRow {
@@ -349,10 +350,10 @@ pub static OPERATIONS: &[OperationRow] = &[
         layouts: Some([
             Yes,
             Yes,
-            As("with the zeros"),
-            As("of the values that are stood for"),
-            As("no numbers, so none"),
-            As("no numbers, so none"),
+            As("including the zeros"),
+            As("of the dequantized values"),
+            As("none: not numbers"),
+            As("none: not numbers"),
         ]),
         ..reads(Operation::Stats, "stats")
     },
@@ -363,7 +364,7 @@ pub static OPERATIONS: &[OperationRow] = &[
             As("row by row; with `--component` as it is stored"),
             EXTRACTED,
             EXTRACTED,
-            As("records of a fixed size; of others one component"),
+            As("records of a fixed size; otherwise one component"),
             As("one component"),
         ]),
         ..reads(Operation::Extract, "extract")
@@ -423,7 +424,7 @@ pub static OPERATIONS: &[OperationRow] = &[
         operation: Operation::Pack,
         name: "pack",
         places: [
-            As("with the files that it names"),
+            As("with the files that it refers to"),
             As("every file in it"),
             As("with its shards"),
             SHARD_ALONE,
@@ -473,27 +474,28 @@ impl Operation {
     /// Returns the row of the operation.
     pub fn row(self) -> &'static OperationRow {
         let all = OPERATIONS.iter().find(|row| row.operation == self);
-        // A test finds each of them.
+        // A test checks that each operation has a row.
         all.unwrap_or(&OPERATIONS[0])
     }
 }
 
-/// Refuses a path of a kind of place that an operation does not work with, before it does anything.
+/// Returns an error if the operation does not support the kind of place of `path`. Call it before anything is
+/// done.
 ///
 /// # Errors
-/// The rule that the table names.
+/// The rule that the table gives.
 pub fn check(operation: Operation, path: &Path) -> Result<()> {
     check_kind(operation, PlaceKind::from_path(path), &Location::new(path).to_string())
 }
 
-/// As [`check`], of a place of a known kind, which is called `name` in errors.
+/// The same as [`check`] for a known kind of place, called `name` in errors.
 ///
 /// # Errors
-/// As [`check`].
+/// The same as [`check`].
 pub fn check_kind(operation: Operation, place: PlaceKind, name: &str) -> Result<()> {
     let row = operation.row();
     let Support::No(rule, instead) = row.support(place) else { return Ok(()) };
-    let message = format!("`{}` does not work with this place: {}", row.name, place.as_str());
+    let message = format!("`{}` does not support this kind of place: {}", row.name, place.as_str());
     let e = rule.broken(message).in_source(name);
     Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
 }

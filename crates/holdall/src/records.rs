@@ -1,8 +1,8 @@
-//! Datasets of records, and blobs: what tensors of the layouts `records` and `blob` hold
-//! (`docs/spec/metatensor.md`), in whatever format they are.
+//! Datasets of records, and blobs: the contents of tensors of the layouts `records` and `blob`
+//! (`docs/spec/metatensor.md`), in any format.
 //!
-//! A record is looked up in O(1) by its place, its members by [`Accessor`]s that know where they lie.
-//! Where the bytes are mapped or in memory, nothing is copied; elsewhere what is asked for is read.
+//! A record is looked up in O(1) by its index, its members by [`Accessor`]s that hold their offsets. If the
+//! bytes are mapped or in memory, nothing is copied; otherwise only the requested bytes are read.
 //!
 //! ```no_run
 //! # fn main() -> holdall::Result<()> {
@@ -39,7 +39,7 @@
 /// mirrors::<Line>();
 /// ```
 ///
-/// What has no layout, or none that a schema could have, does not compile:
+/// A type without a defined layout, or with one that no schema can have, does not compile:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, holdall::records::Record)]

@@ -1,5 +1,6 @@
-//! Sparse tensors in the forms with a component for values and one for each kind of index, 64 bits wide, or 32 where the target has such
-//! too, out of those with other indices and zTensor 0.1's forms of one component.
+//! Converts sparse tensors to the spelling of the target: one component for the values and one for each kind
+//! of index, 64 bits wide, or 32 bits if the target supports that. Sources may have other index types, or
+//! zTensor 0.1's sparse forms in one component.
 
 use bytes::Bytes;
 use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count};
@@ -9,7 +10,8 @@ use holdall_io::items::{self, ComponentSource, Item, MadePieces};
 use holdall_io::{Check, Tensor, held};
 use std::sync::{Arc, OnceLock};
 
-/// The attributes of a tensor that is written in another layout: all but those that say how to read the one it has.
+/// Returns the attributes to keep for a tensor that is written in another layout: all except those that say
+/// how to read its present layout.
 pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
     let mut kept = without_parameters(tensor.layout(), tensor.attributes());
     if let Some(description) = tensor.description() {
@@ -18,16 +20,16 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
     kept
 }
 
-/// Which spelling of sparse tensors a target has.
+/// Which spellings of sparse tensors a target supports.
 pub(crate) struct SparseForms {
-    /// zTensor 0.1's one-component forms too.
+    /// Whether zTensor 0.1's one-component forms are supported.
     packed: bool,
-    /// Indices of 32 bits as well as of 64.
+    /// Whether 32-bit indices are supported as well as 64-bit ones.
     narrow: bool,
 }
 
 impl SparseForms {
-    /// Those of the format that `encoder` writes.
+    /// Returns the forms of the format that `encoder` writes.
     pub(crate) fn for_encoder(encoder: &dyn Encode) -> SparseForms {
         let probe = |layout, roles: &[(Role, DType)]| {
             let components =
@@ -49,7 +51,7 @@ impl SparseForms {
         }
     }
 
-    /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
+    /// Returns the tensor as an item for the target: in the other form, or with wider indices, if needed.
     pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
         let are_all = |of| tensor.components().all(|c| !is_index(&c.role) || c.dtype == of);
         let fits = are_all(DType::U64) || (self.narrow && are_all(DType::U32));
@@ -59,13 +61,13 @@ impl SparseForms {
         items::as_it_is(tensor)
     }
 
-    /// Whether the target has a tensor in the form that it has.
+    /// Returns `true` if the target supports the tensor's present form.
     fn has(&self, tensor: &Tensor) -> bool {
         self.packed || !matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo)
     }
 }
 
-/// Whether the tensor is sparse, in either form.
+/// Returns `true` if the tensor is sparse (CSR or COO), in either spelling.
 pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
     matches!(
         tensor.layout(),
@@ -73,7 +75,8 @@ pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
     )
 }
 
-/// The tensor with a component for its values and one for each kind of index, which are checked on the way.
+/// Returns the tensor with one component for its values and one for each kind of index. The indices are
+/// checked while they are written.
 fn repacked(tensor: &Tensor) -> Result<Item> {
     let Item { mut spec, mut feeds, keep } = items::as_it_is(tensor)?;
     let shared = Shared { tensor: tensor.clone(), view: Arc::default() };
@@ -107,7 +110,7 @@ fn repacked(tensor: &Tensor) -> Result<Item> {
         c.dtype = DType::U64;
         *feed = shared.feed(c.role.clone());
     }
-    // What has no bytes is not fed, so that nothing would look at it.
+    // A component without bytes is never read, so its check must be made here.
     if spec.components.iter().any(|c| c.decoded_len == 0) {
         shared.part(&Role::Values)?;
     }
@@ -118,7 +121,8 @@ fn is_index(role: &Role) -> bool {
     matches!(role, Role::Indices | Role::Indptr | Role::Coords)
 }
 
-/// A sparse tensor that several components are made of. Its view is made once, when the first of them is to be written.
+/// A sparse tensor that is the source of several components. Its view is created once, when the first
+/// component is written.
 #[derive(Clone)]
 struct Shared {
     tensor: Tensor,
@@ -131,7 +135,7 @@ enum View {
 }
 
 impl Shared {
-    /// The values, or indices of 64 bits, piece by piece.
+    /// Returns the source of the values or of the 64-bit indices, piece by piece.
     fn feed(&self, role: Role) -> ComponentSource {
         let shared = self.clone();
         ComponentSource::Made(Box::new(move || {
@@ -181,11 +185,11 @@ impl Shared {
     }
 }
 
-/// What a component is made of.
+/// The content of one component.
 enum ComponentContent<'v> {
     Values(&'v Bytes),
     Indices(&'v Indices),
 }
 
-/// Bytes that are made at once: whole indices.
+/// Bytes produced at a time: a whole number of indices.
 const PIECE: usize = 1 << 20;

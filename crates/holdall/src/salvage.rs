@@ -1,11 +1,12 @@
-//! Taking what is sound out of a damaged file.
+//! Recovers the sound tensors of a damaged file.
 //!
-//! A file that opens gives up all tensors but those that verification finds something wrong with. What does not open is tried in
-//! more ways, in this order: as a file of which the data was cut short or grew (its header says which tensors are all there) or whose
-//! footer was lost while its manifest was not; as a model in several files, of which those are taken that are there; as a zip whose
-//! directory was lost, by the headers of its entries; and as a file of which the end was lost, by an older end of the same file further up
-//! (what an append that was cut off leaves behind). A package without a directory gets one, of what the headers of its entries
-//! say. Names, types and shapes come from the file or not at all.
+//! From a file that opens, all tensors are taken except those in which verification finds an error. If the
+//! file does not open, these recoveries are tried in order: as a file whose data was cut short or grew (its
+//! header says which tensors are complete) or whose footer was lost while its manifest was not; as a model in
+//! several files, of which the existing ones are taken; as a zip whose directory was lost, by the headers of
+//! its entries; and as a file whose end was lost, by an older end of the same file further up (which an
+//! interrupted append leaves). A package without a directory gets a new one, made from the headers of its
+//! entries. Names, types and shapes are read from the file, never guessed.
 
 mod older;
 mod parts;
@@ -24,47 +25,47 @@ use holdall_io::select::Select;
 use holdall_io::{File, WriteOptions};
 use std::path::Path;
 
-/// What is wrong that is told, and not only counted.
+/// Errors that are kept in the report; further errors are only counted.
 const MOST_TOLD: usize = 1000;
 
-/// What a salvage took, and what it could not.
+/// The result of a salvage.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SalvageReport {
-    /// Why the file cannot be opened as it is, where that is so.
+    /// The error of opening the file as it is, if it does not open.
     pub refused: Option<Error>,
-    /// Bytes of the file.
+    /// Length of the damaged file in bytes.
     pub source_len: u64,
-    /// Bytes of it that were taken for the file: fewer where an older end was found.
+    /// Bytes of the file that were read as the file: fewer than `source_len` if an older end was found.
     pub read_len: u64,
-    /// Tensors that were taken.
+    /// Number of tensors that were taken.
     pub tensors: u64,
-    /// Files that were taken, of a package.
+    /// Number of files that were taken from a package.
     pub files: u64,
-    /// What is wrong with those that were not: the first 1000.
+    /// Errors of the tensors and files that were not taken: the first 1000.
     pub left_out: Vec<Error>,
-    /// How many were not.
+    /// Number of errors, including those beyond the first 1000.
     pub left_out_count: u64,
-    /// Components of the file without a digest that could be checked: if their bytes changed, nobody can tell.
+    /// Number of components without a digest that could be checked: changed bytes in them are not detected.
     pub unchecked: u64,
-    /// What else the file contains and the new one lacks, in words, as [`convert`] reports it.
+    /// Other contents of the file that the new file lacks, in words, as [`convert`] reports them.
     pub left_behind: Vec<String>,
-    /// Bytes of the new file.
+    /// Length of the new file in bytes.
     pub target_len: u64,
 }
 
 impl SalvageReport {
-    /// Whether everything that the file once had was taken, as far as that can be told.
+    /// Returns `true` if everything that the file once had was taken, as far as can be determined.
     pub fn is_whole(&self) -> bool {
         self.refused.is_none() && self.left_out_count == 0
     }
 }
 
-/// Writes the sound tensors of the damaged file at `path` to `target`, in the format that `write` or the extension says, or
-/// else in that of the file.
+/// Writes the sound tensors of the damaged file at `path` to `target`, in the format of `write` or of the
+/// extension, otherwise in the format of the damaged file.
 ///
 /// # Errors
-/// Io. What is wrong with the file, where not one tensor can be taken. Then as [`convert`].
+/// Io; the error of the file if no tensor can be taken; then the same as [`convert`].
 pub fn salvage(
     path: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -75,7 +76,7 @@ pub fn salvage(
     let damaged = match options.open(path) {
         Ok(file) => Damaged { file, refused: None, lost: Vec::new() },
         Err(e) if e.kind() == ErrorKind::Misuse => return Err(e),
-        // A folder may lack what would open it.
+        // A folder may fail with Io because the file that would open it is missing.
         Err(e) if e.kind() == ErrorKind::Io && !path.is_dir() => return Err(e),
         Err(e) => match opened(path, target, &write, options)? {
             Opened::File(file, lost) => Damaged { file, refused: Some(e), lost },
@@ -87,16 +88,16 @@ pub fn salvage(
     take(damaged, path, target, write)
 }
 
-/// A damaged file, opened as far as it goes.
+/// A damaged file, opened as far as possible.
 struct Damaged {
     file: File,
-    /// Why it cannot be opened as it is, where that is so.
+    /// The error of opening the file as it is, if it does not open.
     refused: Option<Error>,
-    /// What is known to be missing, beside what is wrong with its tensors.
+    /// Known missing parts, in addition to the errors of its tensors.
     lost: Vec<Error>,
 }
 
-/// Writes the tensors that are sound.
+/// Writes the sound tensors.
 fn take(
     damaged: Damaged,
     path: &Path,
@@ -111,14 +112,14 @@ fn take(
     let name = |at: &usize| file.index().at(*at).map(|t| t.name().to_owned());
     let select = Select::all().without(wrong.tensors.iter().filter_map(name));
     if wrong.tensors.len() >= file.len() && !file.is_empty() {
-        let e = NOTHING_SOUND.broken(format!("not one of {} tensors is sound", file.len()));
+        let e = NOTHING_SOUND.broken(format!("none of the {} tensors is sound", file.len()));
         let e = e.in_source(file.name());
         return Err(match wrong.errors.into_iter().next() {
             Some(first) => e.because(first),
             None => e,
         });
     }
-    // Of an array that is cut short, its whole rows are there.
+    // The complete rows of an array that is cut short are kept.
     for warning in file.index().warnings().iter().filter(|w| w.code == CUT_SHORT.code) {
         let e = CUT_SHORT.broken(warning.message.clone()).in_source(file.name());
         lost.push(match &warning.tensor {
@@ -129,7 +130,7 @@ fn take(
     let report =
         convert(&file, target, &Convert::new(target_of(&file, target, write)).with_select(select))?;
     let read_len = file.index().source_len();
-    // Of a file of which a part was read, the whole is in the file system.
+    // If only a part of the file was read, its full length is taken from the file system.
     let source_len = match (&refused, path.metadata()) {
         (Some(_), Ok(meta)) if meta.is_file() && file.all_sources().len() == 1 => meta.len(),
         _ => read_len,
@@ -150,21 +151,21 @@ fn take(
     })
 }
 
-/// What becomes of a file that does not open as it is.
+/// The result of opening a file that does not open as it is.
 enum Opened {
-    /// As far as it goes, and what is known to be missing.
+    /// The file, opened as far as possible, and its known missing parts.
     File(File, Vec<Error>),
-    /// A package without a directory, whose files are taken.
+    /// A package without a directory, whose files can be taken.
     #[cfg(feature = "carton")]
     Package,
-    /// No tensors: why.
+    /// Nothing can be recovered, for this reason.
     Nothing(&'static str),
 }
 
-/// Why nothing can be taken out of a file.
-const LOST: &str = "nothing can be taken out of it: what its tensors are is lost";
+/// The reason why nothing can be recovered from a file.
+const LOST: &str = "nothing can be recovered: the names, types and shapes of its tensors are lost";
 
-/// Opens the file at `path`, which does not open as it is, in the ways in which a damaged one may.
+/// Opens the damaged file at `path` by each kind of recovery in turn.
 fn opened(
     path: &Path,
     target: &Path,
@@ -184,10 +185,10 @@ fn opened(
     }
     if path.is_dir() {
         return Ok(Opened::Nothing(
-            "nothing can be taken out of the folder: no files of it are parts of one model",
+            "nothing can be recovered from the folder: none of its files are parts of the same model",
         ));
     }
-    // A part that was renamed.
+    // A shard that was renamed.
     if let Ok(file) = options_of_damaged.open_alone(path) {
         return Ok(Opened::File(file, Vec::new()));
     }
@@ -203,7 +204,7 @@ fn opened(
     })
 }
 
-/// What is sound of the zip at `path`, which has no directory that can be read, as a zip.
+/// Writes the sound files of the zip at `path`, whose directory cannot be read, as a new zip.
 #[cfg(feature = "carton")]
 fn package(
     path: &Path,
@@ -228,7 +229,8 @@ fn package(
     })
 }
 
-/// How the new file is written: as the old one, unless something else is asked for.
+/// Returns options that write the format and version of the old file, unless `write` or the extension of
+/// `target` give others.
 fn target_of(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
     let own = FORMATS.iter().find(|format| format.id == file.format());
     let mut write = match (write.format_for(target), own) {

@@ -1,4 +1,4 @@
-//! Looking for pickles in files, folders and what is on the web: see [`holdall_formats::scan`].
+//! Looks for pickles in files, folders and remote files: see [`holdall_formats::scan`].
 
 use crate::OpenOptions;
 use holdall_core::wire::zip::TOO_MANY_ENTRIES;
@@ -12,18 +12,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is known of something that a pickle would import, and of a pickle.
+/// How dangerous an import of a pickle, or the whole pickle, is.
 pub use holdall_formats::scan::names::Danger as Verdict;
-/// Something that a pickle would import.
+/// An object that a pickle would import.
 pub use holdall_formats::scan::trace::Import;
 pub use holdall_formats::scan::{Pickle, ScanReport};
 
-/// Looks for pickles in the file or folder at `path`, at an address on the web or in an object store, or in an archive
-/// (`ARCHIVE!/PATH`), and at what each would do. All files of a model are looked at: those that an index names, the parts of a split
-/// file, the files beside it. One that is missing makes the verdict [`Verdict::Unknown`].
+/// Looks for pickles in the file or folder at `path`, at a web address or in an object store, or in an
+/// archive (`ARCHIVE!/PATH`), and reports what each would do. All files of a model are scanned: those that an
+/// index names, the parts of a split file, and external data. A missing file makes the verdict
+/// [`Verdict::Unknown`].
 ///
 /// # Errors
-/// Io; cancellation. What is wrong with a file is in the report.
+/// Io; cancellation. Errors in a file are in the report.
 pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Result<ScanReport> {
     let location = Location::new(path);
     let mut walk = Walk { options, work, report: ScanReport::default(), seen: HashSet::new() };
@@ -36,7 +37,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Resul
     let more = match walk.one(&location) {
         Ok(more) => more,
         Err(e) if e.code() == CANCELLED.code => return Err(e),
-        // Asked last, for most of what is scanned is a file.
+        // The listing comes last, because most scanned locations are files.
         Err(e) => match options.files_below(&location) {
             Ok(Some(files)) => files,
             _ => return Err(e),
@@ -51,12 +52,12 @@ struct Walk<'w> {
     options: &'w OpenOptions,
     work: &'w Work,
     report: ScanReport,
-    /// The files that are scanned, or will be.
+    /// The files that are scanned or queued.
     seen: HashSet<Location>,
 }
 
 impl Walk<'_> {
-    /// Scans these files, and those that belong to them. One that cannot be read hides nothing of the others.
+    /// Scans these files and the files that belong to them. An unreadable file does not stop the others.
     fn all(&mut self, files: Vec<Location>) -> Result<()> {
         let mut ahead: VecDeque<Location> = VecDeque::new();
         ahead.extend(files.into_iter().filter(|file| self.seen.insert(file.clone())));
@@ -72,7 +73,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Scans one file, and returns those that belong to it.
+    /// Scans one file and returns the files that belong to it.
     fn one(&mut self, location: &Location) -> Result<Vec<Location>> {
         let (source, name) = self.options.unchecked_source_at(location)?;
         let limits = self.options.limits();
@@ -97,11 +98,11 @@ impl Walk<'_> {
     }
 }
 
-/// As [`scan`], of whatever `source` gives, which is called `name` in the report. Files beside it are not looked at: the verdict on
-/// an index of a model is [`Verdict::Unknown`].
+/// Scans the bytes of `source`, which is called `name` in the report. Other files of a model are not scanned,
+/// so the verdict on a model's index is [`Verdict::Unknown`].
 ///
 /// # Errors
-/// As [`scan`].
+/// The same as [`scan`].
 pub fn scan_source(
     source: &Arc<dyn ByteSource>,
     name: &str,
@@ -123,8 +124,8 @@ fn scanned(source: &Arc<dyn ByteSource>, name: &str, limits: &Limits, work: &Wor
     Ok(scan)
 }
 
-/// All files of a folder and those in it, by name. Links to folders are not followed. What cannot be read
-/// below `root` is told to `unread`.
+/// Returns all files of a folder and its subfolders, sorted by name. Links to folders are not followed.
+/// Errors below `root` are added to `unread`.
 fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec<PathBuf>> {
     let mut out = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -146,7 +147,7 @@ fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec
             }
             match std::fs::metadata(&path) {
                 Ok(meta) if meta.is_file() => out.push(path),
-                // Links to nothing, pipes and devices.
+                // Broken links, pipes and devices.
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     unread.push(io(e, "opening").in_source(path.display()));
                 }

@@ -1,4 +1,4 @@
-//! Schemas of records: what they are made of, where their bytes lie, and how one schema becomes another.
+//! Schemas of records: their types, the offsets of members, and conversion from one schema to another.
 
 pub use holdall_schema::calendar::{date_of, day_of};
 pub use holdall_schema::code::{Lang, code};

@@ -1,4 +1,4 @@
-//! Serving files and folders, over HTTP, and with the feature `quic` over QUIC: `docs/serve.md`.
+//! Serves files and folders over HTTP, and with the feature `quic` over QUIC: `docs/serve.md`.
 //!
 //! ```no_run
 //! # use holdall::serve::{Files, ServeOptions, Service, Serving, Tokens};
@@ -22,7 +22,7 @@ pub use holdall_net::quic::{Address, Identity, Server};
 pub use holdall_net::{
     Access, Entry, FileCatalog, Log, RequestOutcome, ServedFile, ServerLimits, Service, Tokens,
 };
-/// The same files over HTTP.
+/// The service over HTTP.
 pub use holdall_net::{http, rules};
 
 use crate::Hasher;
@@ -40,7 +40,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// One file, as it is now.
+/// Opens one file in its present version for serving.
 ///
 /// # Errors
 /// Io.
@@ -50,43 +50,46 @@ pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn ServedFile>> {
 
 /// Files and folders that are served, each under its own name.
 ///
-/// What a folder has is served with everything in it, but for what begins with a dot and what links out of it. A name
-/// never leads out of what was named.
+/// A folder is served with everything in it, except names that begin with a dot and links that lead out of
+/// the folder. No requested name leads out of the served files and folders.
 pub struct Files {
     roots: BTreeMap<String, Named>,
     limits: Limits,
-    /// Those that somebody has open now, by path.
+    /// Files that are open now, by path.
     open: Mutex<HashMap<PathBuf, Weak<OneFile>>>,
     known: Arc<Known>,
 }
 
 enum Named {
     File(PathBuf),
-    /// With its links followed.
+    /// The folder's path, with links resolved.
     Folder(PathBuf),
 }
 
-/// The most files of a list.
+/// The maximum number of files in a listing.
 const LIST_MAX: usize = 100_000;
-/// How deep folders lie in each other at most.
+/// The maximum nesting of folders in a listing.
 const DEPTH_MAX: usize = 32;
 
 impl Files {
-    /// Those at these paths.
+    /// Creates a catalog of the files and folders at these paths.
     ///
     /// # Errors
-    /// `net/serve`.
+    /// `net/serve` if a path does not exist, has no usable name or is neither a file nor a folder, if two
+    /// have the same name, or if there are no paths.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Files> {
         let mut roots = BTreeMap::new();
         for path in paths {
             let path = path.as_ref();
             let wrong = |what: String| SERVE.broken(what).in_source(path.display());
             let real = path.canonicalize();
-            let real = real.map_err(|e| wrong("it cannot be found".to_owned()).because(e))?;
-            // Its own name, not that of what it links to.
+            let real = real.map_err(|e| wrong("file or folder not found".to_owned()).because(e))?;
+            // Its own name, not the name of a link's target.
             let name = path.file_name().or(real.file_name()).and_then(|name| name.to_str());
             let Some(name) = name.filter(|name| is_name(name)).map(str::to_owned) else {
-                return Err(wrong("it has no name that can be asked for".to_owned()));
+                return Err(wrong(
+                    "the name of the file or folder cannot be used in an address".to_owned(),
+                ));
             };
             let root = match (real.is_file(), real.is_dir()) {
                 (true, _) => Named::File(real),
@@ -94,11 +97,11 @@ impl Files {
                 _ => return Err(wrong("it is neither a file nor a folder".to_owned())),
             };
             if roots.insert(name.clone(), root).is_some() {
-                return Err(wrong(format!("another that is served is called `{name}` too")));
+                return Err(wrong(format!("two served paths have the same name: `{name}`")));
             }
         }
         if roots.is_empty() {
-            return Err(SERVE.broken("nothing is named"));
+            return Err(SERVE.broken("no files or folders to serve were given"));
         }
         Ok(Files {
             roots,
@@ -108,13 +111,13 @@ impl Files {
         })
     }
 
-    /// Holds files to these limits when their index is looked for.
+    /// Sets the limits for reading the index of a file.
     pub fn with_limits(mut self, limits: Limits) -> Files {
         self.limits = limits;
         self
     }
 
-    /// Where the file of that name is.
+    /// Returns the path of the file with this name.
     fn path_for(&self, name: &str) -> Option<PathBuf> {
         let mut parts = name.split('/');
         let root = self.roots.get(parts.next()?)?;
@@ -137,7 +140,7 @@ impl Files {
     }
 }
 
-/// Whether a part of a name is one: no way up or around, and nothing hidden.
+/// Returns `true` if a part of a requested name is valid: not `.` or `..`, and not hidden.
 fn is_name(part: &str) -> bool {
     let is_odd = |c: char| c.is_control() || c == '\\' || (cfg!(windows) && c == ':');
     !part.is_empty() && !part.starts_with('.') && !part.contains('/') && !part.contains(is_odd)
@@ -185,7 +188,8 @@ impl FileCatalog for Files {
     }
 }
 
-/// The files of a folder that are served. What cannot be looked at is left out, as it cannot be opened either.
+/// Adds the served files of a folder to `all`. Unreadable entries are left out, since opening them would fail
+/// too.
 fn walk(root: &Path, folder: &Path, name: &str, depth: usize, all: &mut Vec<Entry>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -197,7 +201,7 @@ fn walk(root: &Path, folder: &Path, name: &str, depth: usize, all: &mut Vec<Entr
             walk(root, &entry.path(), &name, depth + 1, all);
             continue;
         }
-        // Of a folder that is linked to, files are served by name but not listed: links may go in circles.
+        // Files in a linked folder are served by name but not listed, because links may form cycles.
         let Ok(real) = entry.path().canonicalize() else { continue };
         let is_inside = |real: &Path| real.strip_prefix(root).is_ok_and(|rest| !is_hidden(rest));
         let Some(meta) = real.metadata().ok().filter(|meta| meta.is_file()) else { continue };
@@ -220,23 +224,23 @@ struct OneFile {
     limits: Limits,
     index: OnceLock<Vec<Range<u64>>>,
     known: Arc<Known>,
-    /// The tree of its hashes. Held while the file is hashed, which is done once.
+    /// The file's hash tree. Locked while the file is hashed, so that this is done once.
     tree: Mutex<Option<Arc<Tree>>>,
 }
 
-/// What was found out about files, for later requests, the newest last.
+/// A cache of what is known about files, for later requests, with the newest entries last.
 #[derive(Default)]
 struct Known {
-    /// Where their indexes are.
+    /// The byte ranges of each file's index.
     indexes: Mutex<VecDeque<(FileId, Vec<Range<u64>>)>>,
-    /// Trees of hashes of those that were read for them.
+    /// Hash trees of files.
     trees: Mutex<VecDeque<(FileId, Arc<Tree>)>>,
 }
 
-/// Files of which it is kept where their index is.
+/// Maximum number of files whose index ranges are cached.
 const INDEXES: usize = 256;
 
-/// Bytes of trees that are kept for later requests: those of 64 of the largest files.
+/// Maximum bytes of cached hash trees: enough for 64 of the largest files.
 const TREES: usize = 256 << 20;
 
 impl Known {
@@ -246,7 +250,7 @@ impl Known {
         }
         let index = find();
         let mut all = lock(&self.indexes);
-        // Where there is none, what failed may not fail again.
+        // An empty result is not cached, since a failure may be temporary.
         all.extend((!index.is_empty()).then(|| (id, index.clone())));
         if all.len() > INDEXES {
             all.pop_front();
@@ -290,7 +294,8 @@ impl OneFile {
         })
     }
 
-    /// What a decoder asks for. Where a few bytes tell that, nothing is decoded: the client waits for this, and decodes it anyway.
+    /// Returns the ranges that a decoder reads. If a few bytes give the position of the index, nothing is
+    /// decoded: the client waits for this answer, and decodes the index anyway.
     fn find_index(&self) -> Vec<Range<u64>> {
         let traced = Arc::new(Traced { of: Arc::clone(&self.source), read: Mutex::default() });
         let done = match holdall_io::table_of(&*traced, &self.limits) {
@@ -307,7 +312,7 @@ impl OneFile {
         };
         match done {
             Ok(()) => joined(std::mem::take(&mut *lock(&traced.read))),
-            // In no known format, or unsound: opening it says so.
+            // The format is unknown or the file is invalid: the client gets the error when it opens the file.
             Err(_) => Vec::new(),
         }
     }
@@ -320,7 +325,8 @@ impl OneFile {
     }
 }
 
-/// What tells a file from others, and from itself before it was changed.
+/// Returns an identifier of this version of the file: a hash of its length, modification time, device and
+/// inode.
 fn id(meta: &Metadata) -> FileId {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     let mut add = |n: u128| hasher.update(&n.to_le_bytes());
@@ -354,7 +360,7 @@ impl ServedFile for OneFile {
 
     fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.source.read_range(range);
-        // Whatever came of it, of a file that is another by now.
+        // If the file was changed, return that error instead of the bytes.
         self.unchanged().and(bytes)
     }
 
@@ -378,7 +384,7 @@ impl ServedFile for OneFile {
     }
 }
 
-/// A file that remembers what was read of it.
+/// A source that records which ranges were read.
 struct Traced {
     of: Arc<FileSource>,
     read: Mutex<Vec<Range<u64>>>,
@@ -399,12 +405,14 @@ impl ByteSource for Traced {
     }
 
     fn prefetched(&self) -> Vec<(u64, Bytes)> {
-        // Nothing is read but what the decoder asks for: a connection that begins carries no more than 14 kB in a round trip.
+        // No prefetch, so that only the decoder's own reads are recorded: a new connection carries no more
+        // than 14 kB in one round trip.
         vec![(0, Bytes::new())]
     }
 }
 
-/// Ranges in rising order, those that touch as one: as many as may be an index, from the front.
+/// Sorts ranges and merges those that touch or overlap, then keeps as many, from the front, as an index may
+/// have.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| (range.start, range.end));
@@ -415,7 +423,7 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
             _ => all.push(range),
         }
     }
-    // A byte is left for the end of the file, which is proven with the index.
+    // One byte is reserved for the last byte of the file, which is proven with the index.
     let mut room = INDEX_MAX - 1;
     all.retain(|range| {
         let fits = range.end - range.start <= room;

@@ -1,4 +1,4 @@
-//! Files served over QUIC and HTTP at one port, and what is read to do so: keys, certificates, tokens.
+//! Serves files over QUIC and HTTP at one port, and reads keys, certificates and tokens for it.
 
 use crate::Result;
 use crate::error::io;
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Over what files are served.
+/// The protocols over which files are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Protocols {
@@ -30,10 +30,10 @@ pub enum Protocols {
     #[cfg(feature = "quic")]
     #[default]
     Both,
-    /// QUIC alone.
+    /// QUIC only.
     #[cfg(feature = "quic")]
     Quic,
-    /// HTTP alone.
+    /// HTTP only.
     #[cfg_attr(not(feature = "quic"), default)]
     Http,
 }
@@ -44,7 +44,7 @@ impl Protocols {
         self != Protocols::Http
     }
 
-    /// Whether it takes a certificate.
+    /// Returns `true` if the protocol uses a certificate.
     #[cfg(feature = "quic")]
     fn is_secure(self) -> bool {
         self.has_quic() || cfg!(feature = "http2")
@@ -61,7 +61,7 @@ impl Protocols {
     }
 }
 
-/// Where and over what a [`Service`] can be had.
+/// Options of serving a [`Service`]: address, protocols, certificate.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     listen: SocketAddr,
@@ -92,12 +92,13 @@ impl Default for ServeOptions {
 }
 
 impl ServeOptions {
-    /// To this machine alone, at any port, over all protocols that are built in, with a certificate that is made for it.
+    /// Creates the default options: local connections only, any port, all protocols of this build, a newly
+    /// generated certificate.
     pub fn new() -> ServeOptions {
         ServeOptions::default()
     }
 
-    /// Listens there: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
+    /// Listens at this address: UDP for QUIC and TCP for HTTP, at the same port; port 0 for any free port.
     pub fn with_listen(mut self, listen: SocketAddr) -> ServeOptions {
         self.listen = listen;
         self
@@ -109,28 +110,30 @@ impl ServeOptions {
         self
     }
 
-    /// Shows this certificate.
+    /// Uses this certificate.
     #[cfg(feature = "quic")]
     pub fn with_identity(mut self, identity: impl Into<Arc<Identity>>) -> ServeOptions {
         self.identity = Some(identity.into());
         self
     }
 
-    /// Reads every file before it begins, and puts its BLAKE3 hash into its address: each range that is read by that address is proven.
+    /// Hashes every file before serving, and puts its BLAKE3 hash into its address: each range that a client
+    /// reads by that address is verified.
     #[cfg(feature = "quic")]
     pub fn with_hashes(mut self) -> ServeOptions {
         self.has_hashes = true;
         self
     }
 
-    /// Serves clients that speak HTTP in plain text, or refuses them. Unless this says it, they are refused where their token would go
-    /// over a network in plain text: where tokens are asked for, and other machines reach the address.
+    /// Sets whether clients that use plain-text HTTP are served. By default, in builds with the feature `http2`,
+    /// they are refused if their token would cross a network in plain text: if tokens are required and the
+    /// address is reachable from other machines.
     pub fn with_plain_http(mut self, plain: PlainHttp) -> ServeOptions {
         self.plain_http = Some(plain);
         self
     }
 
-    /// What becomes of clients that speak HTTP in plain text.
+    /// Returns how clients that use plain-text HTTP are treated.
     fn plain(&self, service: &Service) -> PlainHttp {
         let is_read = !service.is_open() && !self.listen.ip().is_loopback();
         self.plain_http.unwrap_or(match is_read && cfg!(feature = "http2") {
@@ -139,23 +142,23 @@ impl ServeOptions {
         })
     }
 
-    /// Lets pages of this origin read what is served over HTTP; `*` for all.
+    /// Allows web pages of this origin to read files over HTTP; `*` allows all origins.
     pub fn with_cors(mut self, origin: impl Into<String>) -> ServeOptions {
         self.cors = Some(origin.into());
         self
     }
 
-    /// Tells [numbers](Service::metrics) at `http://ADDRESS/metrics`, to whoever asks there.
+    /// Serves [metrics](Service::metrics) at `http://ADDRESS/metrics`, without authentication.
     pub fn with_metrics(mut self, at: SocketAddr) -> ServeOptions {
         self.metrics = Some(at);
         self
     }
 }
 
-/// Servers of a [`Service`], until this is stopped or dropped.
+/// The running servers of a [`Service`], until it is stopped or dropped.
 pub struct Serving {
     address: SocketAddr,
-    /// The SHA-256 of its certificate, where no authority has signed that.
+    /// The SHA-256 of the certificate if it is self-signed.
     pin: Option<String>,
     #[cfg(feature = "quic")]
     quic: Option<Server>,
@@ -165,14 +168,14 @@ pub struct Serving {
     hashes: Option<BTreeMap<String, String>>,
 }
 
-/// Ports that are tried where any will do: one that is free for TCP may be taken for UDP.
+/// Number of ports to try when any port will do: a port that is free for TCP may be in use for UDP.
 const PORTS: usize = 8;
 
 impl Serving {
-    /// Serves what is on the shelf of `service`.
+    /// Starts serving the files of `service`.
     ///
     /// # Errors
-    /// `net/listen`, `net/identity`; what files fail with that are hashed.
+    /// `net/listen`, `net/identity`; errors of reading the files that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         #[cfg(feature = "quic")]
         let hashes = match options.has_hashes && options.over.has_quic() {
@@ -245,27 +248,27 @@ impl Serving {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where numbers are told, if they are.
+    /// Returns the address of the metrics, if they are served.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(HttpServer::address)
     }
 
-    /// The SHA-256 of its certificate, in hex, where no authority has signed that.
+    /// Returns the SHA-256 of the certificate in hex, if it is self-signed.
     pub fn pin(&self) -> Option<&str> {
         self.pin.as_deref()
     }
 
-    /// The BLAKE3 hashes of all files, in hex, by their names, where they were asked for.
+    /// Returns the BLAKE3 hashes of all files in hex, by name, if `ServeOptions::with_hashes` was set.
     pub fn hashes(&self) -> Option<&BTreeMap<String, String>> {
         self.hashes.as_ref()
     }
 
-    /// The address of the file of that name, `holdall://…`, where it is served over QUIC.
+    /// Returns the `holdall://…` address of the file called `name`, if files are served over QUIC.
     pub fn url(&self, name: &str) -> Option<String> {
         #[cfg(feature = "quic")]
         self.quic.as_ref()?;
@@ -279,19 +282,20 @@ impl Serving {
         cfg!(feature = "quic").then_some(url)
     }
 
-    /// The same, `http://…`, where it is served over HTTP in plain text. That of no name is the list of all.
+    /// Returns the `http://…` address of the file called `name`, if files are served over plain-text HTTP. An
+    /// empty name gives the address of the listing.
     pub fn http_url(&self, name: &str) -> Option<String> {
         let is_plain = self.http.is_some() && self.plain == PlainHttp::Allow;
         is_plain.then(|| format!("http://{}/{}", self.address, encoded(name)))
     }
 
-    /// The same, `https://…`, where HTTP is spoken over TLS too.
+    /// Returns the `https://…` address of the file called `name`, if files are served over HTTP with TLS.
     pub fn https_url(&self, name: &str) -> Option<String> {
         let is_secure = self.http.is_some() && cfg!(feature = "http2");
         is_secure.then(|| format!("https://{}/{}", self.address, encoded(name)))
     }
 
-    /// Clients that are connected over QUIC.
+    /// Returns the number of clients connected over QUIC.
     pub fn clients(&self) -> usize {
         #[cfg(feature = "quic")]
         let count = self.quic.as_ref().map_or(0, Server::clients);
@@ -300,7 +304,7 @@ impl Serving {
         count
     }
 
-    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long, and ends.
+    /// Refuses new clients and requests, waits at most `patience` for pending answers, and stops.
     pub fn stop(self, patience: Duration) {
         std::thread::scope(|scope| {
             #[cfg(feature = "quic")]
@@ -320,7 +324,7 @@ impl fmt::Debug for Serving {
     }
 }
 
-/// Hashes of all files by their names.
+/// Returns the BLAKE3 hashes of all files by name.
 #[cfg(feature = "quic")]
 fn hashes(files: &dyn FileCatalog) -> Result<BTreeMap<String, String>> {
     let all = files.list()?.into_iter().map(|entry| {
@@ -331,11 +335,12 @@ fn hashes(files: &dyn FileCatalog) -> Result<BTreeMap<String, String>> {
     all.collect()
 }
 
-/// The longest file of tokens or keys, in bytes.
+/// The maximum length of a file of tokens or keys, in bytes.
 const SMALL: u64 = 1 << 20;
 
 #[cfg(feature = "quic")]
-/// The identity in a file, a key and the certificate that it signs itself; made, and written for its owner alone, where there is none.
+/// Reads an identity, a key and its self-signed certificate, from a file. If the file does not exist,
+/// generates an identity and writes it, readable only by its owner.
 ///
 /// # Errors
 /// `net/identity`; Io.
@@ -347,7 +352,7 @@ pub fn read_identity(path: &Path) -> Result<Identity> {
     let written = write_secret(path, identity.to_pem().as_bytes());
     written.map_err(|e| {
         IDENTITY
-            .broken("the certificate and its key cannot be written")
+            .broken("cannot write the file of the certificate and its key")
             .because(e)
             .in_source(path.display())
     })?;
@@ -355,7 +360,7 @@ pub fn read_identity(path: &Path) -> Result<Identity> {
 }
 
 #[cfg(feature = "quic")]
-/// The identity that an authority has signed: a certificate in PEM, with those that lead to it, and its key.
+/// Reads an identity signed by an authority: a certificate chain in PEM, and its key.
 ///
 /// # Errors
 /// `net/identity`; Io.
@@ -364,26 +369,26 @@ pub fn read_certificate(certificate: &Path, key: &Path) -> Result<Identity> {
     identity.map_err(|e| e.in_source(certificate.display()))
 }
 
-/// The tokens in a file, one a line.
+/// Reads tokens from a file, one per line.
 ///
 /// # Errors
-/// `net/token`, also where there are none; Io.
+/// `net/token`, also if the file has no tokens; Io.
 pub fn read_tokens(path: &Path) -> Result<Tokens> {
     let read = || {
         let text = String::from_utf8(small(path)?);
-        let text = text.map_err(|_| TOKEN.broken("the file of tokens is not UTF-8"))?;
+        let text = text.map_err(|_| TOKEN.broken("the token file is not UTF-8"))?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let all: Vec<String> = lines.map(str::to_owned).collect();
         if all.is_empty() {
-            let e = TOKEN.broken("the file of tokens has none");
-            return Err(e.with_hint("write a secret on each line of it"));
+            let e = TOKEN.broken("the token file has no tokens");
+            return Err(e.with_hint("write one secret per line"));
         }
         Tokens::new(all)
     };
     read().map_err(|e| e.in_source(path.display()))
 }
 
-/// A file of a few lines.
+/// Reads a small file, of at most [`SMALL`] bytes.
 fn small(path: &Path) -> Result<Vec<u8>> {
     let failed = |e| io(e, "reading").in_source(path.display());
     let mut out = Vec::new();
@@ -393,7 +398,7 @@ fn small(path: &Path) -> Result<Vec<u8>> {
 }
 
 #[cfg(feature = "quic")]
-/// Writes a new file that its owner alone may read.
+/// Writes a new file that only its owner can read.
 fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = std::fs::File::options();
     options.write(true).create_new(true);

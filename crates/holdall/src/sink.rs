@@ -1,3 +1,3 @@
-//! Where bytes go.
+//! Targets of written bytes.
 
 pub use holdall_io::sink::{Durability, FileSink, Sink, StreamSink};

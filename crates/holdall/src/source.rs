@@ -1,4 +1,4 @@
-//! Where bytes come from.
+//! Sources of bytes.
 
 #[cfg(feature = "http")]
 pub use holdall_io::source::HttpSource;

@@ -20,12 +20,13 @@ pub struct StatsOptions {
 }
 
 impl StatsOptions {
-    /// A histogram of 16 bins, one thread for each core, no progress.
+    /// Creates the default options: a histogram of 16 bins, one thread per core, no progress.
     pub fn new() -> StatsOptions {
         StatsOptions { bins: 16, work: Work::default() }
     }
 
-    /// A histogram with this many bins, at most 65536. With 0 the values are read once, not twice.
+    /// Sets the number of bins of the histogram, at most 65536. With 0 bins the values are read once instead
+    /// of twice.
     pub fn with_bins(mut self, bins: usize) -> StatsOptions {
         self.bins = bins.min(1 << 16);
         self
@@ -40,15 +41,16 @@ impl Default for StatsOptions {
     }
 }
 
-/// Decoded bytes of a tensor far away that are held in memory.
+/// Maximum decoded bytes of a remote tensor that are held in memory.
 const HELD: u64 = 64 << 20;
 
-/// Statistics of a tensor's values, in bounded memory, on several threads where the stored form
-/// allows it.
+/// Computes statistics of a tensor's values in bounded memory, on several threads if the stored form allows
+/// it.
 ///
-/// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes. Of quantized and described ones the stored form is held in memory; of sparse ones the places of
-/// entries, where those do not rise. Digests are checked as those of a load are: all of the tensor is read.
+/// The values are read twice, the second time for the histogram. Dense tensors of any type are supported; for
+/// complex ones the magnitudes are used. The stored form of quantized and described tensors is held in
+/// memory, and so are the positions of a sparse tensor's entries if they are not in rising order. Digests are
+/// checked as in a load, since all of the tensor is read.
 ///
 /// ```no_run
 /// # fn main() -> holdall::Result<()> {
@@ -61,8 +63,8 @@ const HELD: u64 = 64 << 20;
 /// ```
 ///
 /// # Errors
-/// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
-/// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
+/// Unsupported if the layout or the logical type is unknown; the same as [`Tensor::bytes`], [`Tensor::csr`],
+/// [`Tensor::coo`], [`Tensor::quantized`]; Malformed if `bool` bytes are above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let (elements, implied) = elements(tensor.sound()?)?;
     elements.compare()?;
@@ -78,7 +80,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
         Ok(())
     })
     .map_err(placed)?;
-    // In order, so that the last digit does not depend on which thread was first.
+    // In order, so that the result does not depend on the order in which threads finish.
     let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     parts.sort_by_key(|(start, _)| *start);
     let mut all = Moments::new(&elements.of);
@@ -103,10 +105,10 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     Ok(out)
 }
 
-/// The elements that a tensor stores or stands for, and how many zeros are to be added.
+/// Returns the elements that a tensor stores or represents, and the number of zeros to add to them.
 fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
     Ok(match tensor.layout() {
-        // Values are gone through twice, and fetched once.
+        // The values are read twice but fetched once.
         Layout::Dense if is_far(tensor) => (Elements::held(tensor.to_dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
@@ -119,18 +121,19 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
         _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
-        // Says that the layout is not known.
+        // `to_dense` returns the error for an unknown layout.
         _ => (Elements::held(tensor.to_dense()?), 0),
     })
 }
 
-/// Whether a tensor lies far away, and is small enough to be held in memory.
+/// Returns `true` if a tensor is remote and small enough to be held in memory.
 fn is_far(tensor: &Tensor) -> bool {
     let len = tensor.component(&Role::Data).and_then(|c| c.decoded_len);
     tensor.file().sources().terms().is_remote() && len.is_some_and(|len| len <= HELD)
 }
 
-/// Stored values and implied zeros; where values share a place, and are summed, all elements.
+/// Returns the stored values and the number of implied zeros; if several values have the same position, and
+/// are summed, all elements.
 fn sparse<P: Iterator<Item = u64>>(
     tensor: &Tensor,
     values: &Dense,
@@ -148,7 +151,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Hands all elements to `work`: where each run of them starts, and its bytes.
+    /// Passes all elements to `work`, in runs: the index of the first element, and the bytes.
     fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
         let told = &self.options.work;
@@ -175,7 +178,7 @@ impl Scan<'_> {
     }
 }
 
-/// All elements, cut into ranges.
+/// Splits all elements into ranges.
 fn ranges(count: u64, step: u64) -> Vec<Range<u64>> {
     (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step)).collect()
 }

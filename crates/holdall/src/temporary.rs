@@ -1,3 +1,3 @@
-//! Temporary folders, which go however the program ends.
+//! Temporary folders that are removed however the program ends.
 
 pub use holdall_io::temporary::remove_all;

@@ -1,10 +1,10 @@
-//! Checking everything about a file that can be checked, and saying what could not be.
+//! Checks everything about a file that can be checked, and reports what could not be.
 //!
-//! Opening a file checks its structure. What is left is in the bytes: digests, compressed data that
-//! must decode to the length declared, sparse indices that must lie inside the shape, `bool` bytes
-//! that must be 0 or 1, records and blobs, gaps that must be zero. All of it is done here on all cores,
-//! each stored byte read once where one pass is enough, in memory that does not grow with the file
-//! (small records that are far away, blobs and what a description says excepted).
+//! Opening a file checks its structure. Verification checks the bytes: digests, compressed data that must
+//! decode to the declared length, sparse indices that must lie inside the shape, `bool` bytes that must be 0
+//! or 1, records and blobs, gaps that must be zero. The checks run on all cores and read each stored byte
+//! once where one pass is enough. Memory does not grow with the file, except for small remote records, blobs
+//! and tensors of described layouts.
 
 mod bytes;
 mod gaps;
@@ -19,7 +19,7 @@ use holdall_io::{Work, with_work};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Findings that are kept; more are counted.
+/// Maximum number of findings that are kept; further ones are only counted.
 const MAX_FINDINGS: usize = 1000;
 
 /// Options of a verification.
@@ -32,18 +32,18 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// All tensors, one thread for each core, no progress.
+    /// Creates the default options: all tensors, one thread per core, no progress.
     pub fn new() -> VerifyOptions {
         VerifyOptions::default()
     }
 
-    /// Verifies only these tensors.
+    /// Verifies only the selected tensors.
     pub fn with_select(mut self, select: Select) -> VerifyOptions {
         self.select = select;
         self
     }
 
-    /// How to treat warnings: report them, or count them as findings, which make the file bad.
+    /// Sets how warnings are treated: reported, or counted as findings, which make the file bad.
     pub fn with_strictness(mut self, strictness: Strictness) -> VerifyOptions {
         self.strictness = strictness;
         self
@@ -56,49 +56,51 @@ with_work!(VerifyOptions);
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Tensors that were checked.
+    /// Number of tensors that were checked.
     pub tensors: u64,
-    /// Their components.
+    /// Number of their components.
     pub components: u64,
-    /// Bytes of the file that those components take; bytes that several share count once.
+    /// Bytes of the file that those components take; bytes shared by several count once.
     pub stored_len: u64,
-    /// How many of these bytes were read for a check, each counted once. Bytes that cannot be checked are not read.
+    /// Number of these bytes that were read for a check, each counted once. Bytes that cannot be checked are
+    /// not read.
     pub read_len: u64,
-    /// Components whose bytes match their digest, by algorithm, for the algorithms that occur. For a package, files
-    /// with the right hash.
+    /// Number of components whose bytes match their digest, for each algorithm in the file. For a package,
+    /// the number of files with the right hash.
     pub digests: Vec<(Algorithm, u64)>,
-    /// Components that are put together of chunks which each match a checksum of their own, by its name: `fletcher32`.
+    /// Number of components stored in chunks that each match a checksum of their own, by the checksum's name:
+    /// `fletcher32`.
     pub chunk_checksums: Vec<(&'static str, u64)>,
     /// The digest of the content, independent of how it is divided into files, if the format defines one (zTensor
     /// 2) and all of it is correct: `sha256:…`.
     pub content: Option<String>,
-    /// Compressed components that decode to the declared length.
+    /// Number of compressed components that decode to the declared length.
     pub decoded: u64,
-    /// Components of dtype `bool` that contain only 0 and 1.
+    /// Number of components of dtype `bool` that contain only 0 and 1.
     pub bools: u64,
-    /// Sparse tensors whose indices fit their shape.
+    /// Number of sparse tensors whose indices fit their shape.
     pub sparse: u64,
-    /// Quantized tensors whose components fit their shape and parameters.
+    /// Number of quantized tensors whose components fit their shape and parameters.
     pub quantized: u64,
-    /// Tensors of described layouts in which every element has a value.
+    /// Number of tensors of described layouts in which every element has a value.
     pub described: u64,
-    /// Tensors of records in which every record fits the schema.
+    /// Number of tensors of records in which every record fits the schema.
     pub records: u64,
-    /// Blobs whose entries all lie inside and are valid.
+    /// Number of blobs whose entries all lie inside the blob and are valid.
     pub blobs: u64,
-    /// What is wrong, in the file's order: the first 1000 findings.
+    /// The findings in the file's order: the first 1000.
     pub findings: Vec<Error>,
-    /// How many findings there are.
+    /// Number of findings, including those beyond the first 1000.
     pub finding_count: u64,
-    /// What could not be verified, and why.
+    /// Checks that could not be made, one entry for each reason.
     pub unverified: Vec<Unverified>,
-    /// Warnings about the file, from opening or verifying it. With [`Strictness::Strict`] they are findings too;
-    /// otherwise they do not make the file bad.
+    /// Warnings about the file, from opening or verifying it. With [`Strictness::Strict`] they are findings
+    /// too; otherwise they do not make the file bad.
     pub warnings: Vec<Warning>,
 }
 
 impl VerifyReport {
-    /// The verdict.
+    /// Returns the verdict.
     pub fn verdict(&self) -> Verdict {
         if self.finding_count > 0 {
             Verdict::Bad
@@ -109,13 +111,13 @@ impl VerifyReport {
         }
     }
 
-    /// Whether nothing is wrong, and no possible check was prevented. Bytes without a digest, for example, may
-    /// still be unchecked: see [`VerifyReport::unverified`].
+    /// Returns `true` if there are no findings and no possible check was prevented. Bytes without a digest,
+    /// for example, may still be unchecked: see [`VerifyReport::unverified`].
     pub fn is_sound(&self) -> bool {
         self.verdict() == Verdict::Sound
     }
 
-    /// How many components (or tensors, as the reason says) were not verified for `reason`.
+    /// Returns how many components (or tensors, depending on the reason) were not verified for `reason`.
     pub fn unverified_for(&self, reason: Reason) -> u64 {
         self.unverified.iter().filter(|u| u.reason == reason).map(|u| u.count).sum()
     }
@@ -127,7 +129,8 @@ impl VerifyReport {
         }
     }
 
-    /// Returns how many components match their digest, or the checksums of their chunks, by the name of the algorithm.
+    /// Returns how many components match their digest, or the checksums of their chunks, by the name of the
+    /// algorithm.
     pub fn checked(&self) -> Vec<(&'static str, u64)> {
         let mut all: Vec<(&'static str, u64)> =
             self.digests.iter().map(|(algorithm, count)| (algorithm.as_str(), *count)).collect();
@@ -149,7 +152,7 @@ impl VerifyReport {
     }
 }
 
-/// Why something could not be verified.
+/// The reason why something could not be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
@@ -157,16 +160,16 @@ pub enum Reason {
     NoDigest,
     /// The component's digest is of an algorithm that this version cannot compute.
     UnknownDigest,
-    /// The tensor's layout has no meaning here: how its components fit together is not checked.
+    /// The tensor's layout is unknown: how its components fit together is not checked.
     UnknownLayout,
-    /// The component's logical type has no meaning here: its length is not checked against the shape.
+    /// The component's logical type is unknown: its length is not checked against the shape.
     UnknownLogicalType,
-    /// This version cannot read the tensor that way, or a limit forbids it.
+    /// This version cannot read the tensor in the way that the check needs, or a limit forbids it.
     Unsupported,
 }
 
 impl Reason {
-    /// The name that `--json` output uses.
+    /// Returns the name of the reason in `--json` output.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::NoDigest => "no_digest",
@@ -178,7 +181,7 @@ impl Reason {
     }
 }
 
-/// Something that could not be verified; one for each reason.
+/// A kind of check that could not be made; one for each reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unverified {
@@ -186,13 +189,13 @@ pub struct Unverified {
     pub reason: Reason,
     /// The first case, in words.
     pub message: String,
-    /// The first tensor that it concerns.
+    /// The name of the first tensor that it concerns.
     pub tensor: String,
     /// The component of that tensor, unless it concerns the whole tensor.
     pub component: Option<String>,
-    /// How many components, or tensors, it concerns.
+    /// Number of components or tensors that it concerns.
     pub count: u64,
-    /// The first tensor's number in the file.
+    /// The first tensor's index in the file.
     at: usize,
 }
 
@@ -200,7 +203,7 @@ pub struct Unverified {
 /// a package, every file is checked, and the bytes in the report are those of its files.
 ///
 /// # Errors
-/// Io, when the bytes cannot be read; NotFound, when the selection names a tensor that is not there.
+/// Io if the bytes cannot be read; NotFound if the selection names a tensor that does not exist.
 pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     #[cfg(feature = "carton")]
     if options.select.is_all()
@@ -230,7 +233,8 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Checks all tensors that are asked for, and the checksums that cover any of them, or all if all tensors are.
+/// Checks the selected tensors, and the checksums that cover any of them; all checksums if all tensors are
+/// selected.
 fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<VerifyReport> {
     let tensors = options.select.tensors(file)?;
     for tensor in &tensors {
@@ -254,27 +258,27 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
     Ok(report)
 }
 
-/// What is odd about the file, and about the tensors that are asked for.
+/// Returns the warnings about the file and about the selected tensors.
 fn warnings(file: &File, select: &Select) -> Vec<Warning> {
     if select.is_all() {
         return file.warnings().to_vec();
     }
     let mut out = file.index().warnings_of(&|name| select.takes(name));
-    // Where it comes from may be odd, too.
+    // The source of the file may have warnings, too.
     let of_file = |w: &&Warning| w.tensor.is_none() && !out.iter().any(|own| own.code == w.code);
     let more: Vec<Warning> = file.warnings().iter().filter(of_file).cloned().collect();
     out.extend(more);
     out
 }
 
-/// What is wrong with tensors of a file: the first errors, and the numbers of all such tensors.
-/// Besides, how many components have no digest that could be checked.
+/// Verifies the tensors of a file. Returns the first errors, the indices of all tensors with errors, and the
+/// number of components that have no digest that could be checked.
 pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
     let state = State::default();
     let options = VerifyOptions::new().with_work(work.clone());
     tensors(file, &options, &state)?;
     let mut found = state.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Those that this version does not know are not findings, and cannot be taken either.
+    // Tensors that this version does not know are not findings, but cannot be taken either.
     for tensor in file.tensors() {
         if let Some(e) = tensor.fault()
             && found.tensors.insert(tensor.position())
@@ -293,14 +297,14 @@ pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
     })
 }
 
-/// See [`broken`].
+/// The result of [`broken`].
 pub(crate) struct Broken {
     pub(crate) errors: Vec<Error>,
     pub(crate) tensors: HashSet<usize>,
     pub(crate) unchecked: u64,
 }
 
-/// Verifies all files of a package, not those of its tensors alone.
+/// Verifies all files of a package, not only those with its tensors.
 #[cfg(feature = "carton")]
 fn whole_package(
     file: &File,
@@ -344,7 +348,7 @@ fn whole_package(
     })
 }
 
-/// What threads add to.
+/// Results shared by the threads.
 #[derive(Default)]
 struct State {
     findings: Mutex<Findings>,
@@ -353,10 +357,10 @@ struct State {
 
 #[derive(Default)]
 struct Findings {
-    /// With the number of the tensor that each is about, and of the component in it.
+    /// Findings, with the index of the tensor and the order within the tensor.
     all: Vec<((usize, u64), Error)>,
     count: u64,
-    /// Numbers of the tensors that something is wrong with.
+    /// Indices of the tensors with findings.
     tensors: HashSet<usize>,
 }
 
@@ -369,11 +373,11 @@ impl Findings {
 }
 
 impl State {
-    /// Takes an error about the tensor of that number: a finding, unless it says that this version or
-    /// a limit is in the way. `order` tells findings about one tensor apart.
+    /// Records an error about the tensor at index `tensor`: as a finding, unless it says that this version
+    /// does not support the tensor or that a limit forbids it. `order` sorts the findings about one tensor.
     ///
     /// # Errors
-    /// The error itself, when it is the operating system's.
+    /// The error itself if it came from the operating system.
     fn find(&self, tensor: usize, order: u64, e: Error) -> Result<()> {
         match e.kind() {
             ErrorKind::Io => return Err(e),
@@ -397,12 +401,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether something is wrong with the tensor of that number.
+    /// Returns `true` if the tensor at this index has a finding.
     fn is_bad(&self, tensor: usize) -> bool {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).tensors.contains(&tensor)
     }
 
-    /// Notes that something could not be verified.
+    /// Records that something could not be verified.
     fn skip(
         &self,
         at: usize,

@@ -1,4 +1,4 @@
-//! Files that are waited for: the same plans as with threads, so the same bytes and the same errors.
+//! Asynchronous files: the same plans as with threads, so the same bytes and the same errors.
 #![cfg(feature = "aio")]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
@@ -23,15 +23,15 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
     runtime.worker_threads(2).build().unwrap().block_on(work)
 }
 
-/// Bytes whose reads end after a number of turns that looks random, so in any order.
+/// A source whose reads complete after a pseudorandom number of polls, so in any order.
 struct ScriptedSource {
     bytes: Bytes,
     terms: ReadHints,
-    /// Reads that were begun, that are under way, and the most of those.
+    /// Number of started reads, of pending reads, and the maximum of pending ones.
     begun: AtomicUsize,
     under_way: AtomicUsize,
     most: AtomicUsize,
-    /// After so many reads no more of them end.
+    /// Reads after this number never complete.
     stops: usize,
 }
 
@@ -44,7 +44,7 @@ impl ScriptedSource {
     }
 }
 
-/// Waits so many turns.
+/// Waits for this number of polls.
 struct Wait(usize);
 
 impl Future for Wait {
@@ -60,7 +60,7 @@ impl Future for Wait {
     }
 }
 
-/// One read less is under way when this is dropped.
+/// Decrements the number of pending reads when dropped.
 struct Less<'a>(&'a AtomicUsize);
 
 impl Drop for Less<'_> {
@@ -94,7 +94,7 @@ impl ByteSource for ScriptedSource {
     }
 }
 
-/// The same bytes for threads, at the same terms.
+/// The same bytes for threads, with the same read hints.
 struct Threads(Bytes, ReadHints);
 
 impl holdall::ByteSource for Threads {
@@ -112,7 +112,7 @@ impl holdall::ByteSource for Threads {
     }
 }
 
-/// The bytes of a component, or all that an error says.
+/// Returns the bytes of a component, or the complete text of the error.
 fn describe<T>(found: Result<T>) -> std::result::Result<T, String> {
     found.map_err(|e| format!("{:?} {e} {:?}", e.code(), e.remedies()))
 }
@@ -120,7 +120,7 @@ fn describe<T>(found: Result<T>) -> std::result::Result<T, String> {
 async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let options = OpenOptions::new().with_check(check);
     let mut source = ScriptedSource::new(bytes.clone());
-    // Some hundred pieces of a file are enough.
+    // A few hundred pieces of a file are enough.
     source.terms.piece = source.terms.piece.max(bytes.len() as u64 / 512);
     let source = Arc::new(source);
     let terms = source.terms;
@@ -144,7 +144,8 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
             for range in [len / 3..len / 2, 0..len.min(5), len..len, len / 2..len] {
                 let waited = describe(tensor.bytes_range(role, range.clone()).await);
                 let found = describe(whole.bytes_range(role, range.clone()));
-                // Frames are decoded whole here, and there as far as they must: what is wrong further on is found here alone.
+                // This side decodes whole frames, the other only as far as needed: errors further on are
+                // found only here.
                 if found.is_err() || waited.is_ok() || all.is_ok() {
                     assert!(waited == found, "{of}: {range:?}, {:?}", (waited.err(), found.err()));
                 }
@@ -172,7 +173,7 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
                 }
             }
         }
-        // Which of several comes first is left to chance.
+        // Which of several errors comes first is not determined.
         (all, whole) => {
             let errors = (describe(all).err(), describe(whole).err());
             assert_eq!(errors.0.is_some(), errors.1.is_some(), "{place}: {errors:?}");
@@ -193,7 +194,7 @@ fn every_file_of_the_corpus_is_the_same_and_fails_the_same() {
     });
 }
 
-/// Large and small, raw and compressed, with frames and without, tied.
+/// Returns a model with large and small tensors, raw and compressed, with and without frames, tied.
 fn model() -> Vec<u8> {
     let mut all = Vec::new();
     for (at, len) in [0usize, 8, 5000, 70_000, 600_000, 6 << 20].into_iter().enumerate() {
@@ -205,7 +206,7 @@ fn model() -> Vec<u8> {
     make::bytes_of("ztensor@1.2.0", &Attributes::new(), &all)
 }
 
-/// Two tests, so that they run at once.
+/// Split into two tests, so that they run in parallel.
 fn changed_bytes_are_the_same(check: Check, changes: usize) {
     let bytes = model();
     wait(async {
@@ -236,7 +237,7 @@ fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         source.most.store(0, Ordering::SeqCst);
         file.load_all(&LoadOptions::new()).await.unwrap();
-        // As many for each run of tensors as the source says are good; of those permits, all lanes share as many.
+        // Each run of tensors gets as many permits as the source's hint says; all lanes share that number.
         let most = source.most.load(Ordering::SeqCst);
         assert!((2..=8).contains(&most), "{most}");
         let before = source.begun.load(Ordering::SeqCst);
@@ -244,7 +245,7 @@ fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
         let few = file.tensor("raw5").unwrap().bytes_range(&Role::Data, range).await.unwrap();
         assert_eq!(few, make::noise(6 << 20, 5)[100_000..100_100]);
         assert_eq!(source.begun.load(Ordering::SeqCst) - before, 1);
-        // Of what has no frames to be found, the end is not read.
+        // Without frames to be found, the end is not read.
         let before = source.begun.load(Ordering::SeqCst);
         file.tensor("one5").unwrap().bytes_range(&Role::Data, 10..20).await.unwrap();
         let all = (6 << 20) / 4096;
@@ -286,7 +287,7 @@ fn what_is_dropped_ends() {
         let source = Arc::new(source);
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         let mut load = Box::pin(async { file.load_all(&LoadOptions::new()).await.map(drop) });
-        // It is waited for until reads no longer end.
+        // Waits until no more reads complete.
         let mut turns = 0;
         while source.begun.load(Ordering::SeqCst) < source.stops + 1 {
             let now = std::future::poll_fn(|cx| Poll::Ready(load.as_mut().poll(cx))).await;
@@ -305,7 +306,7 @@ fn what_is_dropped_ends() {
         }
         assert_eq!(source.begun.load(Ordering::SeqCst), begun);
 
-        // The same of what threads do: the thread is told, too.
+        // The same for work on threads: the thread is cancelled, too.
         let (tell, told) = mpsc::channel();
         let mut run = Box::pin(file.run(move |file, work| {
             let options = VerifyOptions::new().with_work(work);
@@ -351,7 +352,7 @@ fn files_verify_and_records_are_read() {
     });
 }
 
-/// Bytes, and which of them were read.
+/// A source that records which ranges were read.
 struct Noted(ScriptedSource, Mutex<Vec<Range<u64>>>);
 
 impl Noted {
@@ -359,7 +360,7 @@ impl Noted {
         Arc::new(Noted(ScriptedSource::new(bytes), Mutex::default()))
     }
 
-    /// How often a byte was read since this was asked last.
+    /// Returns how often each byte was read since the last call.
     fn reads_of(&self, at: &[u64]) -> Vec<usize> {
         let all = std::mem::take(&mut *self.1.lock().unwrap());
         at.iter().map(|at| all.iter().filter(|range| range.contains(at)).count()).collect()
@@ -381,7 +382,8 @@ impl ByteSource for Noted {
     }
 }
 
-/// A column of 8 of 32 numbers is a chunk, so each row has bytes of all four: they are read and decoded once all the same.
+/// A chunk is a column of 8 of 32 numbers, so each row has bytes of all four chunks: they are read and
+/// decoded once all the same.
 #[test]
 fn a_chunk_is_decoded_once() {
     use crate::hdf5_files::{EXTRA, chunked, dataset, filters, leaf, shape};
@@ -390,14 +392,14 @@ fn a_chunk_is_decoded_once() {
     let places: Vec<[u64; 2]> = (0..4).map(|column| [0, 8 * column]).collect();
     let chunks: Vec<(u32, &[u64], u64)> =
         places.iter().zip(&at).map(|(place, at)| (CHUNK as u32, &place[..], *at)).collect();
-    // Bytes of numbers are put apart, so that no part of a chunk can be taken as it is.
+    // The shuffle filter separates the bytes of numbers, so that no part of a chunk can be used unchanged.
     let shuffle = filters(&[2]);
     let messages = [shape(&[256, 32]), chunked(&[256, 8, 4], EXTRA), shuffle];
     let mut bytes = dataset(&messages, &leaf(&chunks));
     bytes.resize(4096, 0);
     bytes.extend(make::noise(4 * CHUNK as usize, 7));
     let len = bytes.len() as u64;
-    // The end of the file, as its first block says it.
+    // The end of the file, as stated in its first block.
     bytes[40..48].copy_from_slice(&len.to_le_bytes());
     let whole: holdall::File = OpenOptions::new().open_bytes(bytes.clone(), "made").unwrap();
     let wanted = whole.tensor("w").unwrap().bytes(&Role::Data).unwrap();
@@ -413,7 +415,7 @@ fn a_chunk_is_decoded_once() {
         let tensor = file.tensor("w").unwrap();
         assert_eq!(tensor.bytes(&Role::Data).await.unwrap(), wanted);
         assert_eq!(source.reads_of(&at), [1; 4]);
-        // Rows far apart, in one call; then others, for which what was decoded is kept.
+        // Rows far apart, in one call; then others, for which the decoded chunks are kept.
         let rows = [0..128, 9000..9200, 32_000..32_768];
         for reads in [1, 0] {
             let found = tensor.bytes_ranges(&Role::Data, &rows).await.unwrap();
@@ -422,7 +424,7 @@ fn a_chunk_is_decoded_once() {
             }
             assert_eq!(source.reads_of(&at), [reads; 4]);
         }
-        // A file that is opened again knows nothing of that.
+        // A file that is opened again has no such cache.
         let tensor = open().await.unwrap().tensor("w").unwrap();
         source.reads_of(&at);
         tensor.bytes_range(&Role::Data, 0..4).await.unwrap();
@@ -480,7 +482,7 @@ fn a_source_that_panics_is_told_by_what_it_said() {
             let source = source.clone();
             async move { aio::open_source(source, "made", &OpenOptions::new()).await.unwrap() }
         };
-        // While it is opened, by a load, and by what a thread reads.
+        // While opening, in a load, and in a read on a thread.
         let e = tokio::spawn(open(0)).await.map(drop).unwrap_err();
         assert_eq!(told(e), "the disk is on fire");
         let file = open(1000).await;
@@ -522,7 +524,7 @@ fn the_guide_is_right() {
     wait(guide(path, folder.path().join("written.zt"))).unwrap();
 }
 
-/// A source that gives what it was not asked for.
+/// A source that returns other bytes than requested.
 struct Wrong(Bytes, fn(Vec<Bytes>) -> Vec<Bytes>, AtomicUsize);
 
 impl ByteSource for Wrong {
@@ -570,7 +572,7 @@ fn sources_that_give_too_little_or_too_much_are_found_out() {
     });
 }
 
-/// Many at once over one runtime: sources of the web are read on its threads for what blocks.
+/// Many at once on one runtime: blocking reads of web sources run on its blocking threads.
 #[cfg(feature = "http")]
 #[test]
 fn files_at_addresses_are_waited_for() {

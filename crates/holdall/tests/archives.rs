@@ -1,4 +1,4 @@
-//! Files of tensors inside of tar archives and zips open by `!/`, where they lie.
+//! Tensor files inside of tar and zip archives open by `!/`, in place.
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
@@ -6,12 +6,12 @@ use holdall::{DType, File, Io, Limits, Location, OpenOptions, TensorSpec, Writer
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A file of safetensors with one tensor.
+/// Returns a safetensors file with one tensor.
 fn model(x: f32) -> Vec<u8> {
     model_as("m.safetensors", x)
 }
 
-/// A file with one tensor, in the format of that name's extension.
+/// Returns a file with one tensor, in the format of the name's extension.
 fn model_as(name: &str, x: f32) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -27,7 +27,7 @@ fn first(file: &File) -> f32 {
     file.tensor("w").unwrap().dense().unwrap().to_f32().unwrap()[999]
 }
 
-/// A header of tar, and what follows it.
+/// Returns a tar header with its contents.
 pub(crate) fn member(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
     let mut header = [0u8; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -52,7 +52,7 @@ pub(crate) fn tar(members: &[Vec<u8>]) -> Vec<u8> {
     [members.concat(), vec![0; 1024]].concat()
 }
 
-/// A zip of entries, each stored or by Deflate.
+/// Returns a zip of entries, each stored or compressed by Deflate.
 pub(crate) fn zip(entries: &[(&str, &[u8], bool)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes, is_packed) in entries {
@@ -140,7 +140,7 @@ fn files_in_archives_open_where_they_lie() {
             assert!(verify(&file, &Default::default()).unwrap().is_sound());
         }
     }
-    // What is stored is not copied: all that is read of it lies in the map of the archive.
+    // Stored files are not copied: all bytes that are read lie in the map of the archive.
     let file = holdall::open(inside(&tar, "dir/a.safetensors")).unwrap();
     let local = file.all_sources()[0].local();
     assert!(local.is_some_and(|local| local.is_mapped()));
@@ -162,7 +162,7 @@ fn an_archive_tells_what_is_in_it() {
         assert_eq!(e.remedies(), [holdall::Remedy::OpenInside], "{e}");
         let e = holdall::open(inside(path, "w/a.safetensor")).unwrap_err();
         assert_eq!((e.code(), e.remedies().len()), ("archive/no-file", 1));
-        // A folder in it opens as one on a disk.
+        // A folder in the archive opens like one on disk.
         let folder = holdall::open(inside(path, "w")).unwrap();
         assert_eq!((first(&folder), folder.format()), (1.0, "safetensors"));
     }
@@ -197,7 +197,7 @@ fn what_is_wrong_with_an_archive_is_said() {
     let bytes =
         tar(&[member("first", b'0', b""), member("p", b'x', &huge[..]), member("a", b'0', b"")]);
     assert!(matches!(of(bytes), "tar/bounds" | "tar/header"));
-    // No prefix is a panic.
+    // No prefix of the file causes a panic.
     for len in (0..whole.len()).step_by(37) {
         let _ = of(whole[..len].to_vec());
     }
@@ -206,7 +206,7 @@ fn what_is_wrong_with_an_archive_is_said() {
     let path = put(&dir, "x.tar", &whole);
     let e = OpenOptions::new().with_limits(limits).open(inside(&path, "a")).unwrap_err();
     assert_eq!(e.code(), "tar/too-many-files");
-    // What a zip's entry decodes to is bounded, and checked.
+    // The decoded length of a zip's entry is limited, and checked.
     let bomb = put(&dir, "bomb.zip", &zip(&[("a.npy", &vec![0; 8 << 20], true)]));
     let mut limits = Limits::default();
     (limits.decoded_len, limits.expansion) = (1 << 20, 2);
@@ -214,7 +214,7 @@ fn what_is_wrong_with_an_archive_is_said() {
     assert_eq!((e.code(), e.remedies().len()), ("zstd/decoded-len", 1));
 }
 
-/// Records far from both ends of an archive are read with the header that they follow.
+/// Headers far from both ends of an archive are read with the header that they follow.
 #[test]
 fn long_names_are_read_wherever_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +229,7 @@ fn long_names_are_read_wherever_they_are() {
     }
 }
 
-/// Everything in an archive is listed, with the formats of what can be opened, however it is stored.
+/// Everything in an archive is listed, with the formats of files that can be opened, however it is stored.
 #[test]
 fn what_is_in_an_archive_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,7 +256,7 @@ fn what_is_in_an_archive_is_told() {
         told(&found),
         [("w/m.bin".to_owned(), m, safetensors), ("in.zip".to_owned(), zipped.len() as u64, None)]
     );
-    // An archive in one is told by its path.
+    // An archive inside another is listed by its path.
     let found = listed(&inside(&outer, "in.zip"));
     assert_eq!(found.kind, "zip");
     assert_eq!(
@@ -270,7 +270,7 @@ fn what_is_in_an_archive_is_told() {
     let methods: Vec<Option<&str>> = found.files.iter().map(|f| f.method.as_deref()).collect();
     assert_eq!(methods, [Some("deflate"), None, Some("deflate")]);
     assert!(found.files[0].stored_len < m);
-    // What is none, and what is broken.
+    // A file that is not an archive, and a damaged one.
     let other = put(&dir, "x.txt", b"text");
     let (source, name) = OpenOptions::new().unchecked_source_at(&Location::new(&other)).unwrap();
     let e = holdall::archive::contents(source, &name, &Limits::default()).unwrap_err();
@@ -281,7 +281,7 @@ fn what_is_in_an_archive_is_told() {
     assert_eq!((e.code(), e.source_name().is_some()), ("tar/bounds", true));
 }
 
-/// What precedes the first member has the length of an HDF5 file's user block.
+/// The data before the first member has the length of an HDF5 file's user block.
 #[test]
 fn an_archive_that_begins_with_hdf5_is_an_archive() {
     let dir = tempfile::tempdir().unwrap();

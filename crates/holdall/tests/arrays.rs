@@ -1,4 +1,4 @@
-//! Folders of `.npy` files as what is converted, and such files alone.
+//! Converts folders of `.npy` files, and single ones.
 
 use holdall::{
     Convert, DType, ErrorKind, FloatType, LogicalType, OpenOptions, Role, WriteOptions, convert,
@@ -24,7 +24,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
     write(&folder.join("c.npy"), DType::F32, Some(&LogicalType::Complex64), &[1], &[1; 8]);
     write(&folder.join("scalar.npy"), DType::U8, None, &[], &[3]);
     write(&folder.join("none.npy"), DType::F64, None, &[0, 4], &[]);
-    // Most significant byte first.
+    // Big-endian.
     let mut big = npy::header(DType::I32, None, &[2]).unwrap();
     let at = big.windows(3).position(|w| w == b"<i4").unwrap();
     big[at] = b'>';
@@ -47,7 +47,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
     assert!(made.tensor("scalar").unwrap().shape().is_empty());
     assert!(holdall::verify(&made, &Default::default()).unwrap().is_sound());
 
-    // One file, and in another type.
+    // One file, and with another type.
     let one = OpenOptions::new().open(folder.join("layers/0/w.npy")).unwrap();
     let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dtype(FloatType::F16);
     assert_eq!(convert(&one, &out, &options).unwrap().cast, 1);
@@ -75,14 +75,15 @@ fn what_cannot_be_opened_is_said() {
     fortran.extend([0; 15]);
     std::fs::write(dir.path().join("fortran.npy"), fortran).unwrap();
     assert_eq!(fails("fortran.npy").code(), "index/size");
-    // A dot and a folder may come to the same name.
+    // A dot and a folder may give the same name.
     let twice = dir.path().join("twice");
     write(&twice.join("a.b.npy"), DType::U8, None, &[1], &[1]);
     write(&twice.join("a/b.npy"), DType::U8, None, &[1], &[1]);
     assert_eq!(fails("twice").kind(), ErrorKind::Malformed);
 }
 
-/// What is behind an array in a folder is as it is in a file alone: more arrays, or passed over with a warning.
+/// Bytes after an array in a folder are treated like those in a single file: more arrays, or ignored with a
+/// warning.
 #[test]
 fn bytes_behind_an_array_of_a_folder_are_passed_over() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,13 +102,13 @@ fn bytes_behind_an_array_of_a_folder_are_passed_over() {
     assert_eq!(warned.tensor.as_deref(), Some("layers.w"));
     let alone = OpenOptions::new().open(dir.path().join("two.npy")).unwrap();
     assert_eq!(alone.names().collect::<Vec<_>>(), ["data", "data.1"]);
-    // One of which bytes are missing is no such array.
+    // An array with missing bytes is refused.
     std::fs::write(dir.path().join("cut.npy"), &one[..one.len() - 1]).unwrap();
     let e = OpenOptions::new().open(dir.path()).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("index/size", Some("cut")));
 }
 
-/// What `numpy.save` writes of an array in Fortran order, in either byte order.
+/// An array in Fortran order as `numpy.save` writes it, in either byte order.
 #[test]
 fn columns_that_lie_together_are_read_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -117,7 +118,7 @@ fn columns_that_lie_together_are_read_row_by_row() {
         bytes.extend_from_slice(dict.as_bytes());
         bytes.resize(127, b' ');
         bytes.push(b'\n');
-        // The columns 1 4, 2 5 and 3 6.
+        // The columns are 1 4, 2 5 and 3 6.
         for x in [1i16, 4, 2, 5, 3, 6] {
             bytes.extend(if is_big { x.to_be_bytes() } else { x.to_le_bytes() });
         }

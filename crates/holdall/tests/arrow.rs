@@ -1,4 +1,4 @@
-//! Records and blobs as batches of Arrow, and batches as records: bit for bit, and refused where they do not go together.
+//! Converts records and blobs to Arrow batches and back: bit for bit, and refused if the types do not fit.
 #![cfg(feature = "arrow")]
 
 #[path = "../examples/arrow.rs"]
@@ -33,7 +33,7 @@ fn batch_of(records: &Records) -> Result<RecordBatch> {
     records.arrow(ALL)?.batch(records.iter(0..records.len())?)
 }
 
-/// What a dataset of that kind is when `fill` has filled it.
+/// Returns a dataset of that kind, filled by `fill`.
 fn written(
     kind: &serde_json::Value,
     fill: impl FnOnce(&mut DatasetWriter) -> Result<()>,
@@ -54,7 +54,7 @@ fn values(records: &Records) -> Vec<serde_json::Value> {
     all.map(|r| r.unwrap().to_value().unwrap()).collect()
 }
 
-/// A batch of columns, all of which may have nulls.
+/// Returns a batch of columns, all of which may have nulls.
 fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
         .unwrap()
@@ -151,7 +151,7 @@ fn members_and_records_are_chosen() {
     assert_eq!((e.code(), e.tensor()), ("records/other-kind", Some("set")));
 }
 
-/// Every dataset and blob of the corpus.
+/// Returns every dataset and blob of the corpus.
 fn corpus() -> Vec<(String, File)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept");
     let mut out = Vec::new();
@@ -184,7 +184,7 @@ fn the_corpus_comes_back() {
                 let again = again.unwrap_or_else(|e| panic!("{path}: {e}"));
                 assert_eq!(values(&again), values(&records), "{path}");
                 for at in 0..records.len() {
-                    // What has no entries is the same to the bit.
+                    // Records without entries are equal to the bit.
                     let (a, b) = (records.record(at).unwrap(), again.record(at).unwrap());
                     assert!(
                         records.heap().is_some_and(|h| !h.is_empty()) || a.bytes() == b.bytes()
@@ -240,7 +240,7 @@ fn bits_of_numbers_are_kept() {
         let schema = holdall::schema::Schema::compile_record(&kind, &limits).unwrap();
         schema.extent(schema.record().unwrap()).unwrap()
     };
-    // Any bits: payloads of NaNs, odd codes.
+    // Arbitrary bits: payloads of NaNs, unusual codes.
     let mut random = 7u32;
     let mut bytes = Vec::new();
     for at in 0..50 * extent.stride {
@@ -262,7 +262,7 @@ fn bits_of_numbers_are_kept() {
         DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
     );
     let again = written(&kind, |set| set.batch(&batch).map(drop)).unwrap();
-    // Bytes between members are no one's.
+    // Padding between members has no meaning.
     for (at, name) in (0..50).flat_map(|at| members.iter().map(move |name| (at, name))) {
         let bits = |records: &Records| {
             let part = records.accessor(name).unwrap();
@@ -348,7 +348,7 @@ fn columns_that_do_not_fit_are_refused() {
     };
     let enums = json!({"n": {"enum": ["x"], "TypeDef:Enum": true}});
     let far: ArrayRef = Arc::new(arrays::TimestampSecondArray::from(vec![i64::MAX]));
-    /// A kind, the columns that are given for it, the rule that they break, and words of the error.
+    /// A kind, its columns, the rule that they break, and words of the error.
     type Case = (serde_json::Value, Vec<(&'static str, ArrayRef)>, &'static str, &'static str);
     let cases: Vec<Case> = vec![
         (
@@ -498,7 +498,7 @@ fn hostile_records_are_refused() {
     let entry = Entry { offset: 0, len: 2 }.to_bytes();
     assert_eq!(broken(json!({"s": {"TypeDef:String": true}}), &entry, b"\xff\xff"), "record/utf8");
 
-    // Entries that share their bytes stand for more than there is memory for.
+    // Entries that share their bytes represent more than fits into memory.
     let kind = record(json!({"s": {"TypeDef:String": true}}), &["s"]).to_string();
     let heap = vec![b'a'; 1 << 16];
     let entry = Entry { offset: 0, len: 1 << 16 }.to_bytes();
@@ -512,7 +512,7 @@ fn hostile_records_are_refused() {
     assert_eq!((e.code(), e.kind()), ("record/too-large", ErrorKind::Limit));
     let some = records.arrow(ALL).unwrap().batch(records.iter(0..8).unwrap()).unwrap();
     assert_eq!(some.column(0).as_string::<i64>().value(7).len(), 1 << 16);
-    // A reader gives the error, and then nothing more.
+    // A reader returns the error, and then nothing more.
     let mut batches = records.arrow(ALL).unwrap().batches(records.iter(0..4096).unwrap(), 4096);
     assert!(batches.next().unwrap().is_err() && batches.next().is_none());
 }

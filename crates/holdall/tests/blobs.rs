@@ -1,4 +1,4 @@
-//! Blobs: runs of bytes by place, in every way that bytes come.
+//! Blobs: runs of bytes by index, with every kind of source.
 
 use crate::records_files::{Made, blob, made, open, write};
 use holdall::records::{Build, RowsOptions};
@@ -167,7 +167,7 @@ fn runs_are_written_from_lines_of_json() {
     let texts = round(Content::Utf8, "\"\\u00e4\"\n\n\"\"\n").unwrap();
     assert_eq!(texts, ["ä".as_bytes(), b""]);
     assert_eq!(round(Content::Bytes, "\"AP8=\"\n\"\"").unwrap(), [&[0, 255][..], b""]);
-    // The text of a value is kept as it is.
+    // The text of a value is kept unchanged.
     let json = round(Content::Json, " {\"a\": 1.50} \nnull\n").unwrap();
     assert_eq!(json, [&b"{\"a\": 1.50}"[..], b"null"]);
     for (dtype, line, bytes) in [
@@ -196,7 +196,7 @@ fn runs_are_written_from_lines_of_json() {
         assert_eq!((e.code(), e.source_name()), (code, Some("lines")), "{lines}");
         assert!(e.to_string().contains(at), "{e}");
     }
-    // What the schema of the file says of a blob counts.
+    // The schema of the file applies to a blob.
     let schema = json!({"type": "object", "required": ["t"],
         "properties": {"t": {"TypeDef:Blob": {"content": "utf-8"}}}});
     let options = WriteOptions::new().with_overwrite(true);

@@ -1,4 +1,4 @@
-//! Writing datasets, blobs and tensors into one file: from text, values, bytes and other files.
+//! Writes datasets, blobs and tensors into one file: from text, values, bytes and other files.
 
 #[path = "../examples/dataset.rs"]
 mod dataset_example;
@@ -23,12 +23,12 @@ fn open(path: &Path) -> File {
     OpenOptions::new().open(path).unwrap()
 }
 
-/// Writes one dataset, and says what its records are.
+/// Writes one dataset, and returns its records.
 fn round(kind: &serde_json::Value, fill: impl Fn(&mut DatasetWriter)) -> Vec<serde_json::Value> {
     round_with(kind, |d| d, fill).0
 }
 
-/// The records, and the bytes of their heap.
+/// Returns the records, and the bytes of their heap.
 fn round_with(
     kind: &serde_json::Value,
     with: impl Fn(DatasetWriter) -> DatasetWriter,
@@ -89,7 +89,7 @@ fn what_was_begun_and_not_added_is_told() {
         set.value(&value(0)).unwrap();
         set
     };
-    // Dropped, or alive elsewhere.
+    // Dropped, or still alive elsewhere.
     let first = build(&path);
     drop(filled(&first, "train"));
     let mut texts = first.blob_of("texts", Content::Utf8).unwrap();
@@ -100,26 +100,26 @@ fn what_was_begun_and_not_added_is_told() {
     assert!(e.hint().is_some_and(|hint| hint.contains("discard")), "{e}");
     assert!(!path.exists());
 
-    // Made a part, which goes nowhere.
+    // Finished, but not added.
     let second = build(&path);
     drop(holdall::records::FinishedTensor::from(filled(&second, "train")));
     let e = second.finish().unwrap_err();
     assert_eq!(e.message(), "`train` was begun, but not added to the file");
 
-    // Discarded, and begun anew under the same name.
+    // Discarded, and started again under the same name.
     let mut third = build(&path);
     filled(&third, "train").discard();
     texts.discard();
     let train = filled(&third, "train");
     third.add(train).unwrap();
-    // What could not be added was told then.
+    // The error about a dataset that cannot be added is returned at once.
     let again = filled(&third, "train");
     assert_eq!(third.add(again).unwrap_err().code(), "write/same-name");
     assert_eq!(third.finish().unwrap().tensors, 1);
     assert_eq!(open(&path).tensor("train").unwrap().records().unwrap().len(), 1);
 }
 
-/// Records with nested entries are walked; those without have their entries moved on.
+/// Records with nested entries are parsed; the entries of others are moved together.
 #[test]
 fn lines_are_encoded_on_many_threads_in_order() {
     let mut flat = sample();
@@ -146,7 +146,7 @@ fn lines_are_encoded_on_many_threads_in_order() {
             )
             .unwrap();
             let mut set = build.dataset_of("set", &kind).unwrap();
-            // Some before, so that the heap is not empty, and the last without its end.
+            // Some before, so that the heap is not empty, and the last line without a line feed.
             set.value(&wanted[0]).unwrap();
             let end = lines.len() - 4;
             assert_eq!(set.lines(&lines[..end]).unwrap(), COUNT);
@@ -251,7 +251,7 @@ fn a_line_without_end_is_refused() {
     assert_eq!(set.lines(Endless).unwrap_err().code(), "records/line");
 }
 
-/// A schema for a whole file.
+/// Returns a schema for a whole file.
 fn schema() -> serde_json::Value {
     json!({
         "type": "object",
@@ -301,7 +301,7 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     let report = build.finish().unwrap();
     assert_eq!(report.tensors, 4);
     assert_eq!(report.target_len, std::fs::metadata(&path).unwrap().len());
-    // What `tensor_from` gives is not counted on its way.
+    // Tensors of `tensor_from` are not counted while they are written.
     let total = progress.total.load(Ordering::Relaxed);
     assert_eq!(progress.done.load(Ordering::Relaxed), total - w.len() as u64);
 
@@ -320,7 +320,7 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
         60
     );
 
-    // A file of some of it.
+    // A file with some of the contents.
     let some = folder.path().join("some.zt");
     let mut build = self::build(&some);
     let mut odd = build.dataset_of("odd", &sample_of_schema()).unwrap();
@@ -342,7 +342,7 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     assert_eq!(records.record(7).unwrap().to_value().unwrap(), value(15));
 }
 
-/// The kind as it comes out of [`schema`]: with its `$defs`.
+/// Returns the kind as [`schema`] gives it: with its `$defs`.
 fn sample_of_schema() -> serde_json::Value {
     json!({"$ref": "#/$defs/sample", "$defs": {"sample": sample()}})
 }
@@ -379,7 +379,7 @@ fn blobs_take_what_they_hold() -> Result<()> {
 
 #[test]
 fn heaps_that_do_not_fit_memory_wait_on_the_disk() {
-    // Above what a spool keeps in memory, with a record that is refused after its file was begun.
+    // Larger than a spool's memory, with a record that is refused after the spool's file was created.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("big.zt");
     let kind = json!({"TypeDef:Struct": ["text", "n"], "required": ["text", "n"],

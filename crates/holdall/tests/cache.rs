@@ -1,4 +1,4 @@
-//! Blocks of files on web servers, kept on the disk.
+//! Blocks of files on web servers, cached on disk.
 #![cfg(feature = "http")]
 
 use crate::server::{Reply, Server, policy};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const LEN: usize = 5 << 20;
 
-/// A file of one tensor.
+/// Returns a file of one tensor.
 fn file(seed: usize) -> Vec<u8> {
     let options =
         WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
@@ -47,9 +47,9 @@ fn what_was_read_once_is_not_fetched_again() {
     assert_eq!(kept(dir.path()).len(), bytes.len().div_ceil(512 << 10));
     server.forget();
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
-    // The version is asked for, and nothing else.
+    // Only the version is requested.
     assert_eq!(server.count().0, 1);
-    // Parts of blocks are right, too, at every seam.
+    // Parts of blocks are right, too, at every boundary.
     let source = open(&server, BlockCache::new(dir.path()));
     let row = source.tensor("w").unwrap();
     let at = (512u64 << 10) - 77;
@@ -69,7 +69,7 @@ fn another_version_is_another_file_and_damage_is_found() {
         for (number, path) in kept(dir.path()).into_iter().enumerate() {
             let mut block = std::fs::read(&path).unwrap();
             match number % 3 {
-                // As a power cut or a careless hand may leave it.
+                // Damage as from a power cut or a careless user.
                 0 => block[7] ^= 1,
                 1 => block.truncate(1000),
                 _ => block.push(0),
@@ -78,7 +78,7 @@ fn another_version_is_another_file_and_damage_is_found() {
         }
         check(&open(&server, BlockCache::new(dir.path())), &bytes);
     }
-    // Without a strong validator nothing is kept.
+    // Without a strong validator nothing is cached.
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
     let own = bytes.clone();
     let server = Server::new(move |r| Reply::file(&own, "W/\"1\"", r));
@@ -104,7 +104,7 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     let old = kept(dir.path());
-    // In another order than that of their names, and of the folder.
+    // Used in another order than that of their names and of the folder.
     let used = |number: usize| std::time::Duration::from_secs(1 + (number as u64 * 7) % 11);
     for (number, path) in old.iter().enumerate() {
         let file = std::fs::File::options().write(true).open(path).unwrap();
@@ -117,7 +117,7 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
         let bytes = bytes.clone();
         move |r| Reply::file(&bytes, "\"new\"", r)
     });
-    // The first block that a process keeps makes it look.
+    // The first block that a process stores makes it scan the folder.
     check(&open(&server, BlockCache::new(dir.path()).with_size(2 << 20)), &bytes);
     let (left, gone): (Vec<usize>, Vec<usize>) =
         (0..old.len()).partition(|number| old[*number].exists());
@@ -139,7 +139,7 @@ fn many_readers_share_one_cache() {
     });
 }
 
-/// What killed fetches left of a linked file goes once the file is whole; what is being fetched stays.
+/// Files of killed fetches of a linked file are removed once the file is complete; files being fetched stay.
 #[test]
 fn what_is_left_of_a_whole_linked_file_is_swept() {
     use sha2::Digest as _;

@@ -1,6 +1,6 @@
-//! What a conversion refuses: every file of the corpus into every format, with the options that change what is written. A refusal of the
-//! target has the code of the converter, names the format, and says what would help; the code of the target's own rule is that of its
-//! cause.
+//! The refusals of conversions: every file of the corpus into every format, with the options that change what
+//! is written. A refusal by the target has the converter's code, names the format, and has a remedy; the
+//! target's own rule is the code of its cause.
 
 use holdall::FloatType;
 use holdall::formats::{self, Format};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// All files that are read.
+/// Returns all files that can be read.
 fn accepted() -> Vec<PathBuf> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept")];
     let mut out = Vec::new();
@@ -27,7 +27,7 @@ fn accepted() -> Vec<PathBuf> {
     out
 }
 
-/// Whether a rule is one of that format alone.
+/// Returns `true` if a rule belongs to that format alone.
 fn is_of(format: &Format, code: &str) -> bool {
     format.rules.iter().any(|rule| rule.code == code)
 }
@@ -47,7 +47,7 @@ const CHOICES: [Choice; 4] = [
     }),
 ];
 
-/// Says what is wrong with the refusal of a conversion of `file`.
+/// Returns what is wrong with the refusal of a conversion of `file`.
 fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
     let own = formats::by_name(file.format()).is_some_and(|own| is_of(own, e.code()));
     if is_of(format, e.code()) && !own {
@@ -72,7 +72,8 @@ fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
     (helps(cause) && !helps(e)).then(|| "nothing says what would help".to_owned())
 }
 
-/// Converts a file into every version of every format, and says which refusals are wrong, and how many there were.
+/// Converts a file into every version of every format. Returns the number of refusals, and what is wrong with
+/// them.
 fn tried(path: &Path) -> (usize, Vec<String>) {
     let Ok(file) = holdall::open(path) else { return (0, Vec::new()) };
     let name = path.file_name().unwrap().to_string_lossy();
@@ -146,7 +147,7 @@ fn records_are_refused_with_a_format_that_has_them() {
             };
             let e = holdall::convert::convert_to(&file, Vec::new(), &options(to)).unwrap_err();
             assert_eq!((e.code(), e.tensor()), ("convert/cannot-hold", Some(records.name())));
-            // Records are not made dense, so it is of no use to ask for that.
+            // Records cannot be made dense, so that remedy would not help.
             assert!(!e.remedies().contains(&Remedy::MakeDense), "{}: {e}", path.display());
             let able = e.remedies().iter().find_map(|remedy| match remedy {
                 Remedy::WriteFormat { format, .. } => Some(*format),

@@ -1,4 +1,4 @@
-//! Packages that are read: as a zip, as a folder, in place, and unpacked.
+//! Reads packages: as a zip, as a folder, in place, and unpacked.
 #![cfg(feature = "carton")]
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file of the corpus.
+/// Returns the path of a file of the corpus.
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(name)
 }
@@ -52,7 +52,7 @@ fn big() -> Bytes {
     (0..5_000_000u32).map(|i| (i.wrapping_mul(i) >> 15) as u8).collect()
 }
 
-/// A tensor file.
+/// Returns a tensor file.
 fn weights() -> Bytes {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.safetensors");
@@ -106,7 +106,7 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         assert_eq!(e.code(), "package/no-file");
         assert_eq!(e.remedies(), [holdall::Remedy::did_you_mean("model/big")]);
         assert_eq!(package.value("number").unwrap_err().code(), "package/no-tensor");
-        // Packed again, it is the same package.
+        // Packing it again gives the same package.
         let again = dir.path().join("again.carton");
         let report = Packer::from_package(&package).write(&again, true).unwrap();
         assert_eq!(Some(report.hash), hash);
@@ -131,7 +131,7 @@ fn tensor_files_inside_open_in_place() {
         let bytes = file.tensor("w").unwrap().bytes(&Role::Data).unwrap();
         assert_eq!(bytes[400..404], 100f32.to_le_bytes());
         if packing == Packing::Stored {
-            // The same bytes at the same place: a view into the map.
+            // The same bytes at the same offset: a view into the map.
             let again = file.tensor("w").unwrap().bytes(&Role::Data).unwrap();
             assert_eq!(bytes.as_ptr(), again.as_ptr());
         }
@@ -140,7 +140,7 @@ fn tensor_files_inside_open_in_place() {
     }
 }
 
-/// The zip at `path` with one byte of the file `name` changed.
+/// Changes one byte of the file `name` in the zip at `path`.
 fn spoil(path: &Path, name: &str) {
     let bytes = Bytes::from(std::fs::read(path).unwrap());
     let window = holdall::Window::whole(bytes.clone());
@@ -167,7 +167,7 @@ fn changed_bytes_are_handed_to_nobody() {
     let e = package.unpack(&to).unwrap_err();
     assert!(matches!(e.code(), "carton/hash" | "zip/crc32"), "{e}");
     assert!(!to.exists());
-    // Nothing is left beside it.
+    // No other files are left in the folder.
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
 }
 
@@ -199,7 +199,7 @@ fn a_folder_without_a_description_opens_with_a_runner() {
     let mut description = Description::default();
     description.runner = runner();
     let open = |path: &Path| Package::open_folder(path, &description, &Default::default());
-    // With a folder `model`, and with the model's files alone.
+    // With a folder `model`, and with only the model's files.
     for path in [dir.path(), &dir.path().join("model")] {
         let package = open(path).unwrap();
         assert_eq!(package.description().runner, runner());
@@ -213,7 +213,7 @@ fn a_folder_without_a_description_opens_with_a_runner() {
     assert_eq!(open(dir.path()).unwrap_err().code(), "package/part");
 }
 
-/// Serves one folder of files named after their hashes.
+/// Serves files named after their hashes from one folder.
 struct Store(PathBuf);
 
 impl Fetcher for Store {
@@ -239,7 +239,7 @@ fn files_that_are_linked_to_are_fetched() {
     let file = package.file("model/big").unwrap();
     assert_eq!((file.place, file.len), (FileLocation::Links, None));
     assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
-    // Its texts in a folder are not a whole package either, and are not packed as one.
+    // Its texts alone, in a folder, are not a whole package either, and are not packed as one.
     let folder = tempfile::tempdir().unwrap();
     for file in package.files().iter().filter(|file| file.place != FileLocation::Links) {
         let to = folder.path().join(&file.path);
@@ -261,21 +261,21 @@ fn files_that_are_linked_to_are_fetched() {
     std::fs::write(store.path().join(&name), big()).unwrap();
     let package = package.with_fetcher(Arc::new(Store(store.path().to_owned())));
     assert_eq!(package.read("model/big").unwrap(), big());
-    // The name it has in the cache would say nothing.
+    // Its name in the cache would not help.
     let inside = format!("{}!/model/big", shrunk.display());
     let e = package.open_file("model/big").expect_err("it is not a tensor file");
     assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
-    // Made whole again, it is what it was.
+    // Made whole again, it is equal to the original.
     let again = dir.path().join("again.carton");
     Packer::from_package(&package).with_links(Links::default()).write(&again, false).unwrap();
     let stored = dir.path().join("Stored.carton");
     assert!(std::fs::read(again).unwrap() == std::fs::read(stored).unwrap());
-    // What the store has is not believed either.
+    // The bytes in the store are verified, too.
     std::fs::write(store.path().join(&name), "other").unwrap();
     assert_eq!(package.read("model/big").unwrap_err().code(), "carton/hash");
 }
 
-/// Everything that `MANIFEST` lists may be somewhere else, what describes the package too.
+/// Every file that `MANIFEST` lists may be only linked to, even those that describe the package.
 #[test]
 fn a_linked_description_is_fetched_to_open() {
     struct All(PathBuf);
@@ -314,17 +314,17 @@ fn a_linked_description_is_fetched_to_open() {
     }
     let again = Package::open_with(folder.path(), &options).unwrap();
     assert_eq!((again.description(), again.hash()), (whole.description(), whole.hash()));
-    // Without it the tensors are there, and a warning.
+    // Without the description the tensors can be read, with a warning.
     let tensors = holdall::open(&shrunk).unwrap();
     assert_eq!(tensors.warnings()[0].code, "carton/linked-description");
     assert_eq!(tensors.len(), holdall::open(dir.path().join("Stored.carton")).unwrap().len());
-    // What comes is not believed.
+    // Fetched bytes are verified.
     for file in store.path().read_dir().unwrap() {
         std::fs::write(file.unwrap().path(), "spec_version = 1").unwrap();
     }
     let e = Package::open_with(&shrunk, &options).unwrap_err();
     assert!(e.code() == "carton/hash" || e.code() == "carton/missing-field", "{e}");
-    // One that is nowhere is missing.
+    // A file without an address is missing.
     std::fs::remove_file(folder.path().join("LINKS")).unwrap();
     assert_eq!(Package::open(folder.path()).unwrap_err().code(), "carton/missing-file");
 }
@@ -350,7 +350,7 @@ fn links_lead_to_what_is_elsewhere() {
     package.unpack(dir.path().join("all")).unwrap();
     assert!(dir.path().join("all/model/w").is_symlink());
     assert_eq!(std::fs::read(dir.path().join("all/model/w")).unwrap(), b"content");
-    // Made whole, and shrunk again, it still leads there.
+    // Made whole, and shrunk again, it still has the same links.
     let whole = dir.path().join("whole.carton");
     Packer::from_package(&package).with_links(Links::default()).write(&whole, false).unwrap();
     let whole = Package::open(&whole).unwrap();
@@ -365,7 +365,7 @@ fn links_lead_to_what_is_elsewhere() {
     assert_eq!(shrunk.file("model/blobs/abc").unwrap().place, FileLocation::Links);
 }
 
-/// Paths that are one on some systems are told apart where that can be.
+/// Paths that are one on some systems are kept apart where the file system allows it.
 #[cfg(target_os = "linux")]
 #[test]
 fn twins_are_unpacked_where_they_can_be() {
@@ -490,7 +490,7 @@ fn nothing_of_a_rejected_package_is_unpacked() {
         seen += 1;
         let unpacked = Package::open(&path).and_then(|package| package.unpack(&to));
         assert!(unpacked.is_err(), "{}", path.display());
-        // Neither the folder, nor a part of it, nor anything beside it.
+        // Nothing is left: not the folder, not a part of it, no other files.
         assert_eq!(dir.path().join("a").read_dir().unwrap().count(), 0, "{}", path.display());
         assert_eq!(dir.path().read_dir().unwrap().count(), 1, "{}", path.display());
     }
@@ -522,7 +522,7 @@ fn links_out_of_a_folder_are_packed_only_when_asked_for() {
     assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }
 
-/// A descriptor that says something else than the directory is found by whoever looks at the whole zip.
+/// A descriptor that differs from the directory is found when the whole zip is verified.
 #[test]
 fn descriptors_are_held_against_the_directory() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -536,7 +536,7 @@ fn descriptors_are_held_against_the_directory() {
         report.findings.iter().map(|e| e.code()).collect::<Vec<_>>()
     };
     assert!(findings(&bytes).is_empty());
-    // Of a tensor: those of the texts are read when the package is opened.
+    // The descriptor of a tensor: those of the texts are read when the package is opened.
     let at = bytes.windows(4).rposition(|w| w == b"PK\x07\x08").unwrap();
     for field in 0..4 {
         bytes[at + 4 * field] ^= 1;

@@ -1,4 +1,5 @@
-//! Packages as their authors write them: what the specification lets them leave out, add, link to and choose.
+//! Packages as their authors write them: fields and files that the specification makes optional, additions,
+//! links, choices.
 #![cfg(feature = "carton")]
 
 use holdall::carton::{
@@ -65,7 +66,8 @@ impl Fetcher for Store {
     }
 }
 
-/// Every subset of what a package can link to: everyone sees the tensors, or is told why not.
+/// Every subset of the files that a package can link to: each reader gets the tensors, or an error that says
+/// why not.
 #[test]
 fn links_resolve_for_everyone() {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +104,7 @@ fn links_resolve_for_everyone() {
         }
         let shrunk = dir.path().join("shrunk.carton");
         Packer::from_package(&package).with_links(links).write(&shrunk, true).unwrap();
-        // The whole of it, for whoever can fetch.
+        // A reader that can fetch gets everything.
         let file = with.open(&shrunk).unwrap();
         let names: Vec<_> = file.tensors().map(|t| t.name().to_owned()).collect();
         assert_eq!(names, ["p", "s"], "{linked:?}");
@@ -122,10 +124,11 @@ fn links_resolve_for_everyone() {
             "{linked:?}: {report:?}"
         );
         assert_eq!(report.tensors, 2, "{linked:?}");
-        // A package that is opened as a file first, as one in an archive is, can be fetched in the same way.
+        // A package that is first opened as a file, such as one in an archive, can be fetched in the same
+        // way.
         let of_file = Package::of_file(&with.open(&shrunk).unwrap()).unwrap().unwrap();
         assert_eq!(of_file.verify(&strict).unwrap().verdict(), Verdict::Sound, "{linked:?}");
-        // Who cannot fetch is refused what is not there.
+        // A reader that cannot fetch gets an error for missing files.
         let file = holdall::open(&shrunk).unwrap();
         let out = dir.path().join("none.zt");
         let done = convert(&file, &out, &Convert::new(WriteOptions::new()));
@@ -146,7 +149,7 @@ fn links_resolve_for_everyone() {
             assert_eq!(report.linked, linked.len() as u64);
         }
     }
-    // What was fetched is held against the hash.
+    // Fetched bytes are compared with the hash.
     for file in store.read_dir().unwrap() {
         let file = file.unwrap().path();
         let mut bytes = std::fs::read(&file).unwrap();
@@ -167,7 +170,8 @@ fn links_resolve_for_everyone() {
     assert_eq!(e.unwrap_err().code(), "file/digest");
 }
 
-/// Options of every type of TOML, nested in each other: each is there when the package is opened, and when it is packed again.
+/// Options of every TOML type, nested in each other: all are read when the package is opened, and written
+/// when it is packed again.
 #[test]
 fn options_are_of_every_type_of_toml() {
     let scalars = [
@@ -219,7 +223,7 @@ fn options_are_of_every_type_of_toml() {
         let again = OptionValue::parse(&parsed.to_string()).unwrap();
         assert_eq!(again.to_string(), parsed.to_string(), "{at}: {value}");
     }
-    // With another name: nothing else is changed.
+    // With another name: nothing else changes.
     let mut recipe = Recipe::new();
     recipe.name = Some("X".into());
     let out = tempfile::tempdir().unwrap();
@@ -235,7 +239,7 @@ fn options_are_of_every_type_of_toml() {
     );
 }
 
-/// The case of an author: all options come through unpacking and packing under a name.
+/// An author's case: all options survive unpacking and packing under another name.
 #[test]
 fn options_survive_a_new_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -261,7 +265,7 @@ fn strict_is_about_what_the_specification_demands() {
     };
     assert_eq!(strict(&corpus("author-m_modeldirentry.carton")), [""; 0]);
     assert_eq!(strict(&corpus("author-n_fixdim.carton")), ["carton/self-test"]);
-    // Fields that the specification does not name may be anything.
+    // Fields that the specification does not name may have any type.
     let dir = tempfile::tempdir().unwrap();
     whole(dir.path());
     for unknown in [
@@ -281,7 +285,7 @@ fn strict_is_about_what_the_specification_demands() {
     assert_eq!(strict(dir.path()), [""; 0]);
 }
 
-/// Ragged tensors against declared shapes: every inner tensor is held against each dimension.
+/// Ragged tensors against declared shapes: every inner tensor is compared with each dimension.
 #[test]
 fn ragged_self_tests_are_held_against_the_declaration() {
     let dir = tempfile::tempdir().unwrap();
@@ -318,15 +322,15 @@ fn ragged_self_tests_are_held_against_the_declaration() {
     assert_eq!(findings("[3, \"*\"]", "\"*\"", ragged), 1);
     assert_eq!(findings("[\"*\", \"*\"]", "\"*\"", ragged), 0);
     assert_eq!(findings("\"*\"", "\"*\"", ragged), 0);
-    // A symbol is one size.
+    // A symbol means one size.
     assert_eq!(findings("[\"*\", \"n\"]", "\"*\"", ragged), 1);
     assert_eq!(findings("[\"*\", \"n\"]", "[\"*\", \"n\"]", same), 0);
-    // For a whole shape: that of the tensors inside too.
+    // A symbol for a whole shape includes the shapes of the inner tensors.
     assert_eq!(findings("\"s\"", "\"s\"", ragged), 1);
     assert_eq!(findings("\"s\"", "\"s\"", same), 0);
 }
 
-/// What the specification calls the only required fields is enough in a folder, and packing adds the rest.
+/// The fields that the specification requires are enough in a folder, and packing adds the rest.
 #[test]
 fn a_folder_says_no_more_than_its_runner_and_version() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,7 +355,7 @@ fn a_folder_says_no_more_than_its_runner_and_version() {
             format!("# mine\nspec_version = 1\n{named}{TWO_FIELDS}runner_compat_version = 1\n")
         );
     }
-    // A zip says all of it.
+    // A zip has all fields.
     let e = Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
     assert_eq!(
         e.write(dir.path().join("no.carton"), false).unwrap_err().code(),
@@ -453,7 +457,8 @@ fn secrets_and_caches_are_not_packed_unless_asked_for() {
     let report = pack(FileSelection::All).unwrap();
     assert!(report.left_out.is_empty());
     assert!(junk.iter().all(|path| paths().contains(&(*path).to_owned())), "{:?}", paths());
-    // What the folder's own `MANIFEST` lists is of the package, whatever it is called: unpacked and packed it is the same.
+    // Files that the folder's own `MANIFEST` lists belong to the package, whatever their names: unpacked and
+    // packed it is the same.
     let again = dir.path().join("again");
     Package::open(&out).unwrap().unpack(&again).unwrap();
     write(&again, ".git/new", "not of the package");

@@ -1,4 +1,5 @@
-//! What we pack, the original reads: all texts, the list of files, tensors of numbers, stored and compressed.
+//! The original can read packages that we write: all texts, the list of files, tensors of numbers, stored and
+//! compressed.
 //!
 //! `cargo xtask interop` installs it and runs this; without it the test is ignored.
 #![cfg(feature = "carton")]

@@ -1,4 +1,4 @@
-//! Packages that are written: the same parts give the same bytes, in places from which they can be mapped.
+//! Writes packages: the same parts give the same bytes, at offsets from which they can be mapped.
 #![cfg(feature = "carton")]
 
 use bytes::Bytes;
@@ -106,7 +106,7 @@ fn the_same_parts_give_the_same_bytes_at_places_that_can_be_mapped() {
             entry.name()
         );
     }
-    // An existing file is left alone.
+    // An existing file is not replaced.
     assert_eq!(packer(&big).write(&a, false).unwrap_err().code(), "write/exists");
     packer(&big).write(&a, true).unwrap();
 }
@@ -167,7 +167,7 @@ fn what_a_models_file_says_of_itself() {
     assert_eq!(e.kind(), holdall::ErrorKind::Io);
 }
 
-/// What a `carton.toml` says that is not known is packed with it, also where something else is said anew.
+/// Unknown keys of a `carton.toml` are packed with it, also if other values are changed.
 #[test]
 fn keys_that_are_not_known_are_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ fn keys_that_are_not_known_are_kept() {
     }
 }
 
-/// A model's file is packed with the files that it names, or not at all.
+/// A model's file is packed with the files that it refers to, or not at all.
 #[cfg(all(feature = "onnx", feature = "gguf", feature = "safetensors", feature = "ztensor2"))]
 mod named {
     use holdall::carton::{Package, Recipe, SymlinkPolicy};
@@ -228,7 +228,7 @@ mod named {
         holdall::open(path).unwrap()
     }
 
-    /// A model in several files, of each kind: by which file it is opened.
+    /// Returns models in several files, of each kind: the file by which each is opened.
     fn models(dir: &Path) -> Vec<PathBuf> {
         let weights = weights(&dir.join("w.safetensors"));
         let mut all = Vec::new();
@@ -276,7 +276,7 @@ mod named {
                 let inside = packed.read(&format!("model/{name}")).unwrap();
                 assert!(inside == std::fs::read(folder.join(name)).unwrap(), "{name}");
             }
-            // One that is missing, and one that is elsewhere.
+            // One file missing, and one in another folder.
             let last = whole.files().last().unwrap().location.clone();
             let last: &Path = last.as_path().unwrap();
             let away = dir.path().join("away");
@@ -284,14 +284,14 @@ mod named {
             let e = recipe().prepare(&model).unwrap_err();
             assert_eq!(e.code(), "package/part", "{}: {e}", model.display());
             let e = recipe().prepare(folder).err();
-            // The other parts of a split file say which they are.
+            // The other parts of a split file name their number.
             assert!(e.is_some_and(|e| e.code() == "package/part"), "{}", model.display());
             #[cfg(unix)]
             {
                 std::os::unix::fs::symlink(&away, last).unwrap();
                 let e = recipe().prepare(&model).unwrap_err();
                 assert!(["package/link-out", "package/part"].contains(&e.code()), "{e}");
-                // A model whose files are elsewhere does not open, and is not packed by its links either.
+                // A model whose files are elsewhere does not open, and is not packed through links either.
                 let mut follow = recipe();
                 follow.follow = SymlinkPolicy::All;
                 follow.prepare(&model).unwrap_err();

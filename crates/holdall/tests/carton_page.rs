@@ -1,4 +1,4 @@
-//! Pages of packages: what is in them, and what of a hostile description is not.
+//! Pages of packages: their contents, and which contents of a hostile description are left out.
 #![cfg(feature = "carton")]
 
 use bytes::Bytes;
@@ -62,7 +62,7 @@ fn a_page_shows_what_is_there_and_fetches_nothing() {
         "<h1>How</h1>",
         "<a href=\"https://example.com/a?b=1&amp;c\">the paper</a>",
         "alt=\"a picture\"",
-        // Pictures that are elsewhere are links.
+        // Pictures that are elsewhere become links.
         "<a href=\"https://example.com/far.png\">picture: far</a>",
         "<code>&lt;b&gt;code&lt;/b&gt;</code>",
         "<td><em>2</em></td>",
@@ -90,7 +90,7 @@ fn a_page_shows_what_is_there_and_fetches_nothing() {
         assert!(!lower.contains(never), "{never}: {page}");
     }
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "{page}");
-    // Nothing is an address that is fetched by looking at it.
+    // Viewing the page fetches no address.
     let sources = page.match_indices("src=\"").map(|(at, _)| &page[at + 5..at + 10]);
     assert!(sources.clone().count() == 3 && sources.into_iter().all(|to| to == "data:"), "{page}");
 }
@@ -127,7 +127,7 @@ fn a_changed_picture_is_no_page() {
     assert_eq!(e.code(), "carton/hash");
 }
 
-/// Texts that would take ever longer, if anything in them were looked at again and again.
+/// Texts for which repeated scanning would take quadratic time.
 #[test]
 fn long_descriptions_are_shown_in_linear_time() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What the specification demands of packages that open and run without it: a warning of `verify`, and a finding with a
-//! rule of its own where it is strict.
+//! Demands of the specification without which packages still open and run: a warning of `verify`, and a
+//! finding with a rule of its own under strict verification.
 #![cfg(feature = "carton")]
 
 use holdall::carton::{Package, PackageReport, PackageVerifyOptions, Strictness};
@@ -51,7 +51,7 @@ fn write(folder: &Path, path: &str, content: &str) {
     std::fs::write(path, content).unwrap();
 }
 
-/// A folder with this description, and all that it needs.
+/// Returns a folder with this description, and all files that it needs.
 fn folder(description: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "carton.toml", description);
@@ -69,7 +69,8 @@ fn verified(folder: &Path, strictness: Strictness) -> PackageReport {
     Package::open(folder).unwrap().verify(&options).unwrap()
 }
 
-/// That the package is sound with these warnings, and strictly bad for the rules of their codes.
+/// Checks that the package is sound with these warnings, and under strict verification bad for the rules of
+/// their codes.
 fn check(folder: &Path, wanted: &[(&str, &str)]) {
     let usual = verified(folder, Strictness::Usual);
     assert_eq!(
@@ -94,7 +95,7 @@ fn check(folder: &Path, wanted: &[(&str, &str)]) {
     assert_eq!((strict.verdict(), strict.finding_count), (verdict, codes.len() as u64));
 }
 
-/// The same of the sound description with `from` made `to`.
+/// The same for the sound description with `from` replaced by `to`.
 fn changed(from: &str, to: &str, wanted: &[(&str, &str)]) {
     assert!(SOUND.contains(from), "{from}");
     check(folder(&SOUND.replacen(from, to, 1)).path(), wanted);
@@ -103,7 +104,7 @@ fn changed(from: &str, to: &str, wanted: &[(&str, &str)]) {
 #[test]
 fn nothing_is_wanting_where_all_is_there() {
     check(folder(SOUND).path(), &[]);
-    // All there is to say of a model that takes nothing.
+    // A complete description of a model without inputs.
     let given = SOUND.replacen(INPUT, "", 1).replacen(SELF_TEST, "", 1);
     let given = given.replacen(
         "inputs = { x = \"@misc/a picture.png\" }",
@@ -111,7 +112,7 @@ fn nothing_is_wanting_where_all_is_there() {
         1,
     );
     check(folder(&given).path(), &[]);
-    // Nothing is declared, and nothing is shown.
+    // Nothing is declared, and there are no examples.
     let runner = &SOUND[SOUND.find("[runner]").unwrap()..];
     check(folder(&format!("spec_version = 1\n{runner}")).path(), &[]);
 }
@@ -120,7 +121,7 @@ fn nothing_is_wanting_where_all_is_there() {
 fn a_package_without_a_model_is_found_out() {
     let dir = folder(SOUND);
     std::fs::remove_file(dir.path().join("model/w.bin")).unwrap();
-    // What the folder holds is not specified: nothing is enough.
+    // The contents of the folder are not specified: it may be empty.
     check(dir.path(), &[]);
     std::fs::remove_dir(dir.path().join("model")).unwrap();
     check(dir.path(), &[("carton/no-model", "there is no folder `model`")]);
@@ -146,7 +147,7 @@ fn tests_and_examples_of_what_is_not_declared_are_found_out() {
         ),
     ];
     check(folder(&undeclared).path(), &wanted);
-    // One that names nothing fits; but that nothing is declared is told.
+    // A self-test without inputs fits; but missing declarations are reported.
     let empty = undeclared.replacen(SELF_TEST, "[[self_test]]\ninputs = {}\n", 1);
     check(folder(&empty).path(), &wanted[1..]);
     let examples = undeclared.replacen(SELF_TEST, "", 1);
@@ -210,7 +211,8 @@ fn html_in_the_description_is_found_out() {
     changed("and `<b>`", "and <b>", &wanted);
 }
 
-/// A package that is opened as a file of tensors is judged the same way, also in a zip, and opening one warns as before.
+/// A package that is opened as a file of tensors gets the same verdict, also in a zip, and opening one warns
+/// as before.
 #[test]
 fn files_of_tensors_are_verified_the_same_way() {
     let dir = folder(&SOUND.replacen("\"wasm32-wasip1\"", "\"linux\"", 1));

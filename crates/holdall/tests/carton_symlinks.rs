@@ -1,4 +1,4 @@
-//! Symbolic links of a folder: packed as such, and unpacked again. The folders are generated.
+//! Symbolic links of a folder: packed as links, and unpacked again. The folders are generated.
 #![cfg(all(feature = "carton", unix))]
 
 use holdall::carton::{FileSelection, Package, PackageVerifyOptions, Packer, SymlinkPolicy};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// Numbers that look like chance, the same each time.
+/// A pseudorandom generator with a fixed sequence.
 struct Chance(u64);
 
 impl Chance {
@@ -24,13 +24,14 @@ impl Chance {
 const TEXT: &str = "spec_version = 1\n[runner]\nrunner_name = \"noop\"\n\
                     required_framework_version = \"=1.0.0\"\nrunner_compat_version = 1\n";
 
-/// The text of a link at `link` to `target`, both paths in the folder.
+/// Returns the text of a link at `link` to `target`, both paths in the folder.
 fn text(link: &str, target: &str) -> String {
     let up = link.matches('/').count();
     format!("{}{target}", "../".repeat(up))
 }
 
-/// Makes a package's folder with files, and links of all kinds that stay in it. Returns the paths of files and links to files.
+/// Creates a package's folder with files, and links of all kinds that stay in it. Returns the paths of files
+/// and links to files.
 fn make(folder: &Path, chance: &mut Chance) -> Vec<String> {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("carton.toml"), TEXT).unwrap();
@@ -56,13 +57,13 @@ fn make(folder: &Path, chance: &mut Chance) -> Vec<String> {
         let link = format!("{folder_of_link}/l{at}");
         let place = folder.join(&link);
         match chance.below(8) {
-            // Most lead to a file or to another link, by one way or the other.
+            // Most lead to a file or to another link, directly or by a detour.
             0..=2 => symlink(text(&link, &target), place).unwrap(),
             3 => symlink(format!("./{}", text(&link, &target)), place).unwrap(),
             4 => symlink(folder.canonicalize().unwrap().join(&target), place).unwrap(),
             5 => symlink(text(&link, "model/.env"), place).unwrap(),
             6 => {
-                // A folder, and what is in it, under a second name.
+                // A folder and its contents under a second name.
                 if !link.starts_with("model/c/") {
                     symlink(text(&link, "model/c"), place).unwrap();
                 }
@@ -84,7 +85,7 @@ fn packed(folder: &Path, to: &Path) -> (Package, [u8; 32], Vec<String>) {
     (Package::open(to).unwrap(), report.hash, report.left_behind)
 }
 
-/// What a package has under each path: contents, whether it can be executed, and the path that it stands for.
+/// Returns for each path of a package: contents, whether it is executable, and the target of a link.
 fn listed(package: &Package) -> BTreeMap<String, (Vec<u8>, bool, Option<String>)> {
     let one = |file: &holdall::carton::PackageFile| {
         let bytes = package.read(&file.path).unwrap().to_vec();
@@ -140,7 +141,7 @@ fn links_and_executables_come_back_as_they_were() {
                 }
             }
         }
-        // Unpacked, it is the same, and nothing of it leads out of the folder.
+        // Unpacked, it is the same, and no link leads out of the folder.
         let out = at("out");
         let report = package.unpack(&out).unwrap();
         assert_eq!((report.files, report.left_behind), (files.len() as u64, Vec::new()));
@@ -157,7 +158,7 @@ fn links_and_executables_come_back_as_they_were() {
         }
         let opened = listed(&Package::open(&out).unwrap());
         assert!(opened == files, "{round}");
-        // Packed again, by either way, it is the same, byte for byte.
+        // Packed again, in either way, it is the same, byte for byte.
         let (_, again, left) = packed(&out, &at("b.carton"));
         assert_eq!((again, left.len()), (hash, 0), "{round}: {left:?}");
         let bytes = |name| std::fs::read(at(name)).unwrap();
@@ -167,7 +168,7 @@ fn links_and_executables_come_back_as_they_were() {
         let unpacked = Package::open(&out).unwrap();
         Packer::from_package(&unpacked).write(at("d.carton"), false).unwrap();
         assert!(bytes("a.carton") == bytes("d.carton"), "{round}");
-        // Links or copies of them: the model is the same.
+        // With links or copies, the model is the same.
         copy_without_links(&folder, &at("copy"));
         assert_eq!(packed(&at("copy"), &at("e.carton")).1, hash, "{round}");
     }
@@ -211,7 +212,7 @@ fn a_folder_of_a_model_alone_keeps_its_links() {
     let at = |name: &str| dir.path().join(name);
     std::fs::create_dir_all(at("m/blobs")).unwrap();
     std::fs::write(at("m/blobs/0123"), "weights").unwrap();
-    // What a package calls its own texts is a file like others here.
+    // The names of a package's own texts are ordinary names here.
     std::fs::write(at("m/MANIFEST"), "of the model").unwrap();
     symlink("blobs/0123", at("m/weights.bin")).unwrap();
     let mut recipe = holdall::carton::Recipe::new();
@@ -227,7 +228,8 @@ fn a_folder_of_a_model_alone_keeps_its_links() {
     package.unpack_model(at("out")).unwrap();
     assert_eq!(std::fs::read_link(at("out/weights.bin")).unwrap(), Path::new("blobs/0123"));
     std::fs::remove_file(at("m/weights.bin")).unwrap();
-    // One that leads out is refused, unless the caller allows it: then it is a file, and named.
+    // A link that leads out is refused, unless the caller allows it: then it is packed as a file, and
+    // reported.
     std::fs::write(at("outside"), "elsewhere").unwrap();
     symlink("../outside", at("m/weights.bin")).unwrap();
     let e = recipe.prepare(at("m")).unwrap_err();

@@ -1,5 +1,5 @@
-//! The checked door: whatever reads all of a component compares it with its digest, mapped or read; and a file that is verified as sound
-//! can be read.
+//! Checked reads: any read of all of a component compares it with its digest, mapped or read; and a file that
+//! is verified as sound can be read.
 
 use crate::corpus_files;
 use holdall::layout::Grouping;
@@ -10,10 +10,10 @@ use holdall::{
 };
 use std::path::Path;
 
-/// Files above this many bytes say nothing that smaller ones do not.
+/// Larger files test nothing that smaller ones do not.
 const MOST_LEN: u64 = 30_000;
 
-/// A way to read all of a component of this tensor, or all components of the tensor.
+/// A way to read all of a component of a tensor, or all components of the tensor.
 type Reading<'a> = Box<dyn Fn(&Tensor, &Role) -> Result<()> + 'a>;
 
 fn drained<T>(pieces: impl IntoIterator<Item = Result<T>>) -> Result<()> {
@@ -24,7 +24,7 @@ fn whole(c: &Component) -> std::ops::Range<u64> {
     0..c.decoded_len.unwrap_or(0)
 }
 
-/// Every way, by name.
+/// Returns all ways, by name.
 fn readings(sound: &File) -> Vec<(&'static str, Reading<'_>)> {
     fn own<'a>(
         name: &'static str,
@@ -44,7 +44,7 @@ fn readings(sound: &File) -> Vec<(&'static str, Reading<'_>)> {
         own("range", |t, role| t.bytes_range(role, whole(&t.require(role)?)).map(drop)),
         own("ranges", |t, role| {
             let end = whole(&t.require(role)?).end;
-            // Whole elements of every width.
+            // A whole number of elements of every width.
             let middle = end / 2 / 16 * 16;
             t.bytes_ranges(role, &[0..middle, middle..end]).map(drop)
         }),
@@ -107,12 +107,12 @@ fn open(path: &Path, io: Io) -> Result<File> {
     OpenOptions::new().with_io(io).open(path)
 }
 
-/// The damage to try: each component with a digest of which bytes are in the file itself.
+/// Returns the components to damage: each with a digest, and with bytes in the file itself.
 fn damageable(file: &File) -> Vec<(Tensor, Component)> {
     let mut all = Vec::new();
     for t in file.tensors() {
         let own = t.components().filter(|c| {
-            // What decodes to nothing has no bytes to hand out; a range of all needs to know how many that is.
+            // An empty component has no bytes to return; a range of all bytes needs a known length.
             let has_bytes = c.decoded_len.is_some_and(|len| len > 0);
             let is_stored = c.stored.source == 0 && !c.stored.is_empty();
             is_stored
@@ -124,7 +124,7 @@ fn damageable(file: &File) -> Vec<(Tensor, Component)> {
     all
 }
 
-/// The files of the corpus that are models in one file, and short.
+/// Returns the files of the corpus that are models in one short file.
 fn accepted() -> Vec<std::path::PathBuf> {
     let mut all = corpus_files::files("accept");
     all.retain(|path| path.metadata().unwrap().len() <= MOST_LEN);
@@ -146,14 +146,14 @@ fn one_changed_bit_is_found_by_every_way_of_reading_all_of_a_component() {
             changed[(c.stored.start + c.stored.len() / 2) as usize] ^= 0x04;
             std::fs::write(&target, &changed).unwrap();
             for io in [Io::Map, Io::Read] {
-                // Opening finds some of it.
+                // Opening detects some of the damage.
                 let Ok(damaged) = open(&target, io) else { continue };
                 let Ok(t) = damaged.tensor(tensor.name()) else { continue };
                 if t.fault().is_some() {
                     continue;
                 }
                 for (name, read) in &readings {
-                    // Only what works on a sound file says anything.
+                    // Only reads that work on a sound file are meaningful.
                     if read(&tensor, &c.role).is_err() {
                         continue;
                     }
@@ -161,7 +161,7 @@ fn one_changed_bit_is_found_by_every_way_of_reading_all_of_a_component() {
                     let found = read(&t, &c.role).map_err(|e| (e.code(), e.kind()));
                     let is_found = match found {
                         Err(("file/digest", _)) => true,
-                        // Compressed bytes may be found broken before their digest is known.
+                        // Compressed bytes may be found damaged before their digest is known.
                         Err((_, ErrorKind::Malformed | ErrorKind::Integrity)) => {
                             c.encoding != holdall::Encoding::Raw
                         }
@@ -183,7 +183,7 @@ fn one_changed_bit_is_found_by_every_way_of_reading_all_of_a_component() {
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A checksum of more than a component is compared by verifying and by copying.
+/// A checksum over several components is compared by verifying and by copying.
 #[test]
 fn one_changed_bit_under_a_checksum_of_more_is_found() {
     let dir = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ fn one_changed_bit_under_a_checksum_of_more_is_found() {
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Everything of a tensor that a layout has.
+/// Reads everything of a tensor that its layout has.
 fn read_all(t: &Tensor) -> Result<()> {
     for c in t.components() {
         t.bytes(&c.role)?;
@@ -288,7 +288,8 @@ fn a_file_that_is_verified_as_sound_can_be_read() {
     assert!(wrong.is_empty(), "{} of {sound}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Files of the corpus with one key of a chunk index changed: the dataset is a fault, and all others read.
+/// Files of the corpus with one key of a chunk index changed: the dataset is a fault, and all others can be
+/// read.
 #[test]
 fn wrong_keys_of_chunk_indexes_are_faults() {
     type Case = (&'static str, &'static [(usize, u8)], &'static str, &'static str);
@@ -296,7 +297,7 @@ fn wrong_keys_of_chunk_indexes_are_faults() {
         ("h5py_sparse-earliest.h5", &[(40437, 2)], "early", "hdf5/chunk"),
         ("h5py_chunks-earliest.h5", &[(26769, 0), (26982, 16)], "c07", "hdf5/structure"),
         ("h5_chunked.h5", &[(29370, 4)], "sparse_chunks", "hdf5/chunk"),
-        // With the checksum that fits.
+        // With the matching checksum.
         (
             "h5py_chunks-v110.h5",
             &[

@@ -1,5 +1,5 @@
-//! Distributed checkpoints of PyTorch open as one model. `checkpoint/ranks` was written by four processes with torch 2.15
-//! (`checkpoint/make.py`); the files beside it are its `.metadata` with a change each.
+//! Distributed checkpoints of PyTorch open as one model. `checkpoint/ranks` was written by four processes
+//! with torch 2.15 (`checkpoint/make.py`); the other files are its `.metadata`, each with one change.
 
 use holdall::{
     Convert, DType, Io, Limits, OpenOptions, Result, Value, WriteOptions, convert, verify,
@@ -14,7 +14,7 @@ fn values(file: &holdall::File, name: &str) -> Vec<f32> {
     file.tensor(name).unwrap().to_dense().unwrap().to_f32().unwrap()
 }
 
-/// Its files in a folder of their own, with that `.metadata` and the file of data that goes with it.
+/// Copies the files into a new folder, with that `.metadata` and its data file.
 fn copy(metadata: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in folder().join("ranks").read_dir().unwrap() {
@@ -92,7 +92,7 @@ fn what_does_not_fit_is_refused_or_a_fault_of_its_tensor() {
     ] {
         assert_eq!(opened(metadata), rule, "{metadata}");
     }
-    // It is not called either.
+    // Nor is it called.
     let mut limits = Limits::default();
     limits.skip_unknown = true;
     let dir = copy("global");
@@ -103,7 +103,7 @@ fn what_does_not_fit_is_refused_or_a_fault_of_its_tensor() {
         ("gap", "pytorch/chunks"),
         ("huge", "index/shape-overflow"),
         ("item", "pytorch/item"),
-        // A chunk that is an array of NumPy, whose bytes stand in the pickle.
+        // A chunk that is a NumPy array, whose bytes are in the pickle.
         ("array", "pytorch/chunks"),
     ] {
         let dir = copy(metadata);
@@ -138,7 +138,7 @@ fn files_are_all_there_and_nowhere_else() {
     assert!(code(&dir).starts_with("zip/"), "{}", code(&dir));
     std::fs::remove_file(&last).unwrap();
     assert_eq!(code(&dir), "shards/missing");
-    // No prefix of the table is taken for it.
+    // No prefix of the table is accepted as the table.
     for len in (0..whole.len()).step_by(61) {
         std::fs::write(&metadata, &whole[..len]).unwrap();
         assert_ne!(code(&dir), "", "{len}");

@@ -1,9 +1,9 @@
-//! zstd's own checksums in frames: compared where nothing else vouches for the bytes.
+//! zstd's own checksums in frames: compared if no digest covers the bytes.
 
 use crate::make::{copied, dense, far, file, noise, part};
 use holdall::{Check, DType, DiffOptions, Digest, File, LoadOptions, Role, Work, diff};
 
-/// A compressed tensor whose frame ends in a wrong checksum, which its digest, if it has one, covers.
+/// Returns a compressed tensor whose frame ends in a wrong checksum; its digest, if it has one, covers it.
 fn file_with_wrong_checksum(has_digest: bool) -> File {
     let mut data = part(Role::Data, DType::U8, noise(40_000, 3)).one_frame();
     let last = data.stored.last_mut().unwrap();
@@ -37,8 +37,8 @@ fn checksums_are_compared_unless_a_digest_vouches_or_no_check_is_wanted() {
     }
 }
 
-/// SHA-256 digests are checked by default wherever all of a component is read, as CRC-32C is; what is only borrowed
-/// from a map is not touched.
+/// SHA-256 digests are checked by default if all of a component is read, like CRC-32C; bytes borrowed from a
+/// map are not.
 #[test]
 fn sha256_is_checked_where_all_of_a_component_is_read() {
     let values = noise(3 << 20, 5);
@@ -60,7 +60,7 @@ fn sha256_is_checked_where_all_of_a_component_is_read() {
             let pieces = || w.pieces(&Role::Data)?.try_for_each(|p| p.map(drop));
             assert_eq!(code(pieces()), Err("file/digest"));
             assert_eq!(code(w.checked().compare(&Role::Data)), Err("file/digest"));
-            // Compared with anything, from either side, on one thread or several.
+            // Compared with a good file, on either side, on one thread or several.
             for (a, b) in [(&good, &bad), (&bad, &good)] {
                 for threads in [1, 4] {
                     let work = Work::new().with_threads(threads);
@@ -68,12 +68,12 @@ fn sha256_is_checked_where_all_of_a_component_is_read() {
                     assert_eq!(code(found.map(drop)), Err("file/digest"), "{zstd} {threads}");
                 }
             }
-            // In statistics, whether the values are gone through once or twice.
+            // In statistics, whether the values are read once or twice.
             for bins in [0, 16] {
                 let options = holdall::StatsOptions::new().with_bins(bins);
                 assert_eq!(code(holdall::stats(&w, &options).map(drop)), Err("file/digest"));
             }
-            // Unless it is not wanted, or only some of it is read.
+            // Unless checks are off, or only part is read.
             for check in [Check::Off, Check::Fast] {
                 let options = LoadOptions::new().with_check(check);
                 assert_eq!(code(bad.load(["w"], &options).map(drop)), Ok(()));
@@ -104,7 +104,7 @@ fn checksums_of_chunks_count_as_verified() {
     assert!(no_digest.is_none(), "{:?}", report.unverified);
 }
 
-/// Single records are of compared bytes where all digests are to be compared.
+/// Single records are read from verified bytes if all digests are to be compared.
 #[test]
 fn records_are_compared_when_they_are_opened_if_all_is_to_be_checked() {
     use holdall::{OpenOptions, TensorRecords as _};
@@ -115,7 +115,7 @@ fn records_are_compared_when_they_are_opened_if_all_is_to_be_checked() {
         if path.extension().is_none_or(|e| e != "mt") {
             continue;
         }
-        // Metatensor has no digests; zTensor keeps the same records with them.
+        // Metatensor has no digests; zTensor stores the same records with them.
         let dir = tempfile::tempdir().unwrap();
         let zt = dir.path().join("a.zt");
         let source = holdall::open(&path).unwrap();
@@ -140,7 +140,8 @@ fn records_are_compared_when_they_are_opened_if_all_is_to_be_checked() {
     assert!(seen > 0);
 }
 
-/// Any part of a tensor in frames is right or refused, whichever bit of them changed: each frame has a checksum of its own.
+/// Any part of a tensor in frames is right or refused, whichever bit changed: each frame has its own
+/// checksum.
 #[test]
 fn parts_of_frames_are_compared_without_a_digest() {
     const LEN: u64 = 3 << 20;

@@ -1,4 +1,4 @@
-//! Conversions between all formats and versions: what comes through, what is refused and why.
+//! Conversions between all formats and versions: what is kept, what is refused and why.
 
 use crate::count::Count;
 use holdall::{
@@ -28,7 +28,7 @@ fn target(format: &str, version: Option<&str>) -> WriteOptions {
         .with_overwrite(true)
 }
 
-/// Bytes of `len`, different for each seed and not the same over and over.
+/// Returns `len` bytes, different for each seed and not periodic.
 fn bytes_of(len: u64, seed: u64) -> Vec<u8> {
     (0..len).map(|i| (i * i / 7 + i * 3 + seed * 11) as u8).collect()
 }
@@ -124,7 +124,7 @@ fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// A 2×3 matrix [[0, 1.5, 0], [2.5, 0, 3.5]] in both sparse layouts.
+/// Returns a file with the 2×3 matrix [[0, 1.5, 0], [2.5, 0, 3.5]] in both sparse layouts.
 fn sparse_file(dir: &Path) -> File {
     let path = dir.join("sparse.zt");
     let mut writer = Writer::create(&path, &target("ztensor", None)).unwrap();
@@ -184,8 +184,8 @@ fn sparse_tensors_go_through_every_generation() {
     }
 }
 
-/// What 0.1 states in its manifest goes into every version, and into the manifest of another 0.1 file; an edit of such a
-/// file leaves it as it is.
+/// Indices that 0.1 states in its manifest are written into every version, and into the manifest of another
+/// 0.1 file; an edit of such a file keeps it unchanged.
 #[test]
 fn stated_indices_go_through_every_generation() {
     let dir = tempfile::tempdir().unwrap();
@@ -227,7 +227,7 @@ fn stated_indices_go_through_every_generation() {
 fn empty_sparse_tensors_of_unknown_length_pass_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("empty.zt");
-    // 1.0 says nothing of decoded lengths, and nothing else tells that of an empty component.
+    // 1.0 does not state decoded lengths, and that of an empty component cannot be found otherwise.
     let mut writer = Writer::create(&path, &target("ztensor", Some("1.0")).with_zstd(3)).unwrap();
     let spec = TensorSpec {
         name: "empty".into(),
@@ -346,7 +346,7 @@ fn attributes_can_be_dropped() {
     let file = holdall::open(&out).unwrap();
     assert_eq!(file.attributes().to_json(), r#"{"license":"MIT","epoch":3}"#);
     assert!(file.tensor("w").unwrap().attributes().is_empty());
-    // What the target can hold stays.
+    // Attributes that the target can hold are kept.
     let options = Convert::new(target("ztensor", Some("0.1"))).with_drop_attributes();
     convert(&source, &out, &options).unwrap();
     let file = holdall::open(&out).unwrap();
@@ -354,7 +354,7 @@ fn attributes_can_be_dropped() {
     assert_eq!(file.tensor("w").unwrap().attributes().len(), 1);
 }
 
-/// Records and blobs are nothing without their schema: it is not an attribute that can be left out.
+/// Records and blobs have no meaning without their schema: that attribute cannot be left out.
 #[test]
 fn attributes_that_a_layout_needs_are_not_dropped() {
     let dir = tempfile::tempdir().unwrap();
@@ -473,13 +473,13 @@ fn damage_in_the_source_leaves_the_old_target() {
     assert_eq!(left.len(), 3, "{left:?}");
 }
 
-/// Bytes that are told to be done are those that were told to come, however they are passed on.
+/// The total of progress announced equals the bytes reported done, however they are written.
 #[test]
 fn progress_ends_at_its_total() {
     let dir = tempfile::tempdir().unwrap();
     let plain = dir.path().join("plain.zt");
     let mut writer = Writer::create(&plain, &target("ztensor", None)).unwrap();
-    // One of a single frame, one of many, and one without bytes.
+    // One of a single frame, one of many, and an empty one.
     for (name, len) in [("small", 100_000), ("large", 9 << 20), ("none", 0)] {
         let bytes: Vec<u8> = (0..len).map(|i| (i / 1000) as u8).collect();
         writer.add(TensorSpec::dense(name, DType::U8, [len]), &[&bytes]).unwrap();

@@ -1,5 +1,5 @@
-//! Conversions, and looking at sparse tensors, take little memory whatever the size: they work under a limit that is a part of what they write. What they write
-//! is what is read of the source at once.
+//! Conversions and reads of sparse tensors take bounded memory for any size: they run under a limit that is
+//! smaller than what they write. The written elements are those that a read of the whole source gives.
 #![cfg(target_os = "linux")]
 
 #[path = "../../holdall-formats/tests/pytorch_files/mod.rs"]
@@ -18,10 +18,11 @@ const CHILD: &str = "HOLDALL_CONVERT_MEMORY_CHILD";
 const ROWS: u64 = 9 << 8;
 const COLUMNS: u64 = 8 << 10;
 const FEW: u64 = (4 << 20) + 5;
-/// Memory that a conversion may take, with threads' stacks and the program, in KiB; elements take 72 MiB.
+/// Memory that a conversion may take, including the threads' stacks and the program, in KiB; the elements
+/// take 72 MiB.
 const MOST_KIB: u64 = 64 << 10;
 
-/// What is converted, by the name of its case: a file, and how.
+/// Returns the file to convert in a case, and the options.
 fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
     let plain = Convert::new(WriteOptions::new().with_overwrite(true));
     let (name, options) = match case {
@@ -36,7 +37,7 @@ fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
         "to-csr" => ("thin.zt", plain.with_form(TensorForm::Csr)),
         "to-coo" => ("thin.zt", plain.with_form(TensorForm::Coo)),
         "groups" => ("dense.zt", plain.with_form(TensorForm::new("group:4:128").unwrap())),
-        // More scales than are held, and words that no piece fills.
+        // More scales than are kept in memory, and words that do not fill pieces evenly.
         "small-groups" => ("few.zt", plain.with_form(TensorForm::new("group:5:1").unwrap())),
         _ => ("dense.zt", plain.with_form(TensorForm::Blocks(BlockType::by_name("q8_0").unwrap()))),
     };
@@ -108,8 +109,8 @@ fn conversions_take_little_memory() {
     }
 }
 
-/// Runs that test for one case in a process of its own, where no other takes memory at the same time; the limit is of memory that is
-/// written to and is of no file.
+/// Runs the test for one case in a separate process, in which no other test allocates memory; the limit
+/// covers written memory that belongs to no file.
 fn in_little_memory(test: &str, dir: &Path, case: &str) {
     let status = Command::new("sh")
         .args(["-c", &format!("ulimit -d {MOST_KIB} && exec \"$0\" \"$@\"")])
@@ -124,10 +125,10 @@ fn in_little_memory(test: &str, dir: &Path, case: &str) {
     assert!(status.success(), "{case}: {status}");
 }
 
-/// Entries of sparse tensors: their indices take 72 MiB as `u64`.
+/// Number of entries of the sparse tensors: their indices take 72 MiB as `u64`.
 const ENTRIES: u64 = 9 << 19;
 const SPARSE_COLUMNS: u64 = 3;
-/// Sparse tensors, and what each is written as.
+/// Sparse tensors, and the forms in which each is written.
 const SPARSE: [(&str, &[&str]); 7] = [
     ("csr-2.zt", &["1.2", "2", "dense", "coo"]),
     ("coo-2.zt", &["1.0", "2", "dense", "csr"]),
@@ -163,7 +164,7 @@ fn indices_take_little_memory() {
         if !matches!(&*name, "csr.pt" | "coo.pt" | "coo-0.1.zt") {
             return;
         }
-        // Looked at where it does not lie in a map.
+        // Read without mapping.
         let read = OpenOptions::new().with_io(Io::Read).open(dir.join(&name)).unwrap();
         let report = verify(&read, &VerifyOptions::new()).unwrap();
         assert!(report.is_sound() && report.sparse == 1, "{:?}", report.findings);
@@ -185,7 +186,7 @@ fn indices_take_little_memory() {
                 let found = out.bytes(&role).unwrap();
                 assert!(*found == *wanted, "{case}: {role}");
             };
-            // Indices of 32 bits and coordinates by records go into files of their own kind as they are.
+            // 32-bit indices, and coordinates by records, are written unchanged into files that support them.
             if (*target == "2" && source.contains("-2")) || *target == "0.1" {
                 let from = holdall::open(dir.path().join(source)).unwrap().at(0).unwrap();
                 assert_eq!(out.layout(), from.layout(), "{case}");
@@ -214,7 +215,7 @@ fn count_of_targets(dir: &Path) -> usize {
     names.filter(|name| name.to_string_lossy().ends_with(".out.zt")).count()
 }
 
-/// Parts of a sparse tensor, with indices of 64 bits.
+/// Parts of a sparse tensor, with 64-bit indices.
 struct Sparse {
     values: Vec<u8>,
     rows: Vec<u8>,
@@ -223,7 +224,7 @@ struct Sparse {
     dense: Vec<u8>,
 }
 
-/// The tensor in each of its forms. Of five rows one has two entries and one has none.
+/// Writes the tensor in each of its forms. Of every five rows, one has two entries and one has none.
 fn make_sparse(dir: &Path) -> Sparse {
     let row_of = |entry: u64| entry - u64::from(entry % 5 == 4);
     let column_of = |entry: u64| match entry % 5 {
@@ -235,7 +236,8 @@ fn make_sparse(dir: &Path) -> Sparse {
     let rows: Vec<u64> = (0..ENTRIES).map(row_of).collect();
     let columns: Vec<u64> = (0..ENTRIES).map(column_of).collect();
     let values: Vec<u8> = (0..ENTRIES).map(value_of).collect();
-    // The entries of the rows before: all, but for the row that has the last of five, and is before the one without.
+    // The number of entries in earlier rows: the row index, plus one for the row that has two entries and
+    // precedes the empty one.
     let pointers: Vec<u64> =
         (0..=ENTRIES).map(|n| n + u64::from(n % 5 == 4 && n < ENTRIES)).collect();
     let mut dense = vec![0; (ENTRIES * SPARSE_COLUMNS) as usize];
@@ -316,14 +318,14 @@ fn make_sparse(dir: &Path) -> Sparse {
     all
 }
 
-/// Numbers as they are stored. Byte by byte, so many of them take half a minute without optimising.
+/// Returns the numbers as stored. Converting this many byte by byte takes half a minute without optimization.
 fn bytes_of<N: bytemuck::NoUninit>(numbers: &[N]) -> Vec<u8> {
     const { assert!(cfg!(target_endian = "little")) };
     bytemuck::cast_slice(numbers).to_vec()
 }
 
-/// Whether numbers are those of 16 bits that are nearest to what is wanted. Not each is looked at: what casting makes of each number is
-/// tested elsewhere.
+/// Returns `true` if the numbers are the nearest 16-bit ones to those wanted. A sample is compared: casting
+/// of each number is tested elsewhere.
 fn are_rounded(found: &[f32], wanted: &[f32]) -> bool {
     let mut pairs = found.iter().zip(wanted).step_by(101);
     found.len() == wanted.len()
@@ -332,7 +334,7 @@ fn are_rounded(found: &[f32], wanted: &[f32]) -> bool {
 
 fn make(dir: &Path) {
     let count = ROWS * COLUMNS;
-    // Small floats, each of its place.
+    // Small floats, distinct by position.
     let number = |n: u64| (n % 60_013) as f32 / 64.0 - (n / 60_013) as f32 / 512.0;
     let mut numbers: Vec<f32> = (0..count).map(number).collect();
     let little = bytes_of(&numbers);
@@ -352,7 +354,7 @@ fn make(dir: &Path) {
     // Two pieces.
     let few = &little[..FEW as usize * 4];
     write("few.zt", TensorSpec::dense("w", DType::F32, [1, FEW]), &[few]);
-    // One of seven is not zero, and no element of some rows.
+    // One in seven is nonzero, and some rows are empty.
     for (at, number) in numbers.iter_mut().enumerate() {
         if at % 7 != 0 || (at / COLUMNS as usize).is_multiple_of(5) {
             *number = 0.0;
@@ -361,7 +363,7 @@ fn make(dir: &Path) {
     let thin = bytes_of(&numbers);
     write("thin.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[&thin]);
     let of = BlockType::by_name("q4_0").unwrap();
-    // Scales of 1, whatever nibbles.
+    // Scales of 1, any nibbles.
     let blocks: Vec<u8> = (0..count / of.elements)
         .flat_map(|n| [0, 0x3c].into_iter().chain((0..16).map(move |k| (n * 31 + k * 7) as u8)))
         .collect();
@@ -388,7 +390,7 @@ fn make(dir: &Path) {
         let file = pytorch_files::sparse_file(layout, parts, &[ROWS as u32, COLUMNS as u32]);
         std::fs::write(dir.join(name), file).unwrap();
     };
-    // An entry in each column; a block of 3 × 2 in each three rows; some rows as they are.
+    // An entry in each column; a block of 3 × 2 in each three rows; some complete rows.
     let (rows, columns) = (ROWS as u32, COLUMNS as u32);
     let pointers = words(&mut (0..=columns));
     let at = words(&mut (0..columns).map(|column| column * 7 % rows));

@@ -1,5 +1,5 @@
-//! Every file of the corpus that is refused is refused with the code it is named after, and every rule
-//! that bytes can break has such a file.
+//! Every file of the corpus that is refused is refused with the code in its name, and every rule about bytes
+//! has such a file.
 
 mod corpus_files;
 
@@ -9,7 +9,7 @@ use holdall::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of rules that codecs share which have none of their own.
+/// For shared codecs' rules that no format can break.
 const CODEC: &str = "of codecs without rules of their own, in which no format's files are written";
 
 /// Rules that no small file breaks, and why.
@@ -181,27 +181,28 @@ const EXCUSED: &[(&str, &str)] = &[
     ("window/outside", "every decoder checks bounds before it asks for bytes"),
 ];
 
-/// Areas of rules about bytes that are not in files of the corpus: those of models that are read on their own, of the values that a model is called with, and of descriptions of layouts.
+/// Areas of rules about bytes that are not in files of the corpus: models that are read on their own, values
+/// passed to a model, and descriptions of layouts.
 const ELSEWHERE: [&str; 3] = ["layouts/", "onnx/", "signature/"];
-/// A file that is over it is not a small one: [`limits_are_kept`] lowers the limit instead.
+/// A file over the limit would not be small: [`limits_are_kept`] lowers the limit instead.
 const LIMIT: &str = "a limit";
-/// What a format cannot hold is found before a byte is written; tests of the encoders have it.
+/// Models in several files are tested in `shards.rs`.
 const SEVERAL: &str = "of models in several files; `shards.rs` has it";
 const WRITING: &str = "found in writing";
-/// What a server sends is in no file; tests with one have it.
+/// Bytes sent by a server are tested with one.
 const FETCHED: &str = "found in fetching";
 const STORED: &str = "of object stores; `stores.rs` has it";
-/// A warning, where the caller wants it to count; `carton_strict.rs` has it.
+/// A warning that strict verification counts; tested in `carton_strict.rs`.
 const STRICT: &str = "found in verifying strictly";
 const ARCHIVES: &str = "of an archive, which is no file of tensors; `archives.rs` has it";
 const RANKS: &str = "of a folder of files; `checkpoint.rs` has it";
-/// What is missing from a damaged file is another error when it is not salvaged; `salvage.rs` has it.
+/// Missing parts of a damaged file have another error if it is not salvaged; tested in `salvage.rs`.
 const SALVAGED: &str = "found in salvaging";
-/// Pickles are looked for where they are not read; `scan.rs` has it.
+/// Pickles are also scanned in places where they are not read; tested in `scan.rs`.
 const SCANNED: &str = "found in scanning";
-/// Records and schemas that users bring are in no file of ours; tests of reading those have it.
+/// Records and schemas given by users are not in our files; tested where they are read.
 const GIVEN: &str = "found in what is given";
-/// JSON that Holdall keeps in safetensors metadata; what is not as it writes it stays text.
+/// JSON that Holdall stores in safetensors metadata; anything else stays text.
 const RESTORED: &str = "a warning, not an error";
 
 #[test]
@@ -220,7 +221,7 @@ fn corpus_files_are_refused_with_the_code_they_are_named_after() {
     assert!(wrong.is_empty(), "{} files:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What verification finds wrong with stored bytes, loading them finds too, in every way.
+/// Wrong stored bytes that verification finds are also found by every way of loading them.
 #[test]
 fn corpus_files_with_wrong_bytes_do_not_load() {
     let mut wrong = Vec::new();
@@ -236,13 +237,13 @@ fn corpus_files_with_wrong_bytes_do_not_load() {
             let options = OpenOptions::new().with_io(io).with_check(Check::All);
             let file = match options.open(&path) {
                 Ok(file) => file,
-                // A text of a package is decoded on opening it.
+                // A text of a package is decoded on opening.
                 Err(e) => {
                     assert_eq!(e.code(), code, "{e}");
                     break;
                 }
             };
-            // What can be told of a tensor on opening it is its fault: it has no components to read.
+            // An error that is found on opening is the tensor's fault: it has no components to read.
             if let Some(e) = file.faults().next() {
                 assert_eq!(e.code(), code, "{e}");
                 break;
@@ -285,7 +286,7 @@ fn corpus_breaks_every_rule() {
     }
     let excused: BTreeMap<&str, &str> = EXCUSED.iter().copied().collect();
     for (code, rule) in &rules {
-        // What a caller asks for, and what the operating system does, is not in a file.
+        // Rules about requests of the caller and errors of the operating system have no files.
         let of_bytes =
             !matches!(rule.kind, ErrorKind::Misuse | ErrorKind::NotFound | ErrorKind::Io);
         let has = broken.contains(*code);
@@ -298,13 +299,13 @@ fn corpus_breaks_every_rule() {
     }
 }
 
-/// A row of `corpus/limits.json`: a file that a smaller limit refuses.
+/// A row of `corpus/limits.json`: a file that a lower limit refuses.
 struct Lowered {
     code: String,
     file: String,
-    /// The limit that is lowered, and others that must be low as well.
+    /// The lowered limit, and others that must be low as well.
     limits: Limits,
-    /// The limit that the error's remedy names.
+    /// The limit in the error's remedy.
     remedy: String,
     lowered: String,
 }
@@ -345,7 +346,7 @@ fn limits_are_kept() {
     for case in &cases {
         let path = corpus_files::root().join("accept").join(&case.file);
         let opened = OpenOptions::new().with_limits(case.limits.clone()).open(&path);
-        // Verification passes over what is above a limit, and only what is decoded in pieces needs a window.
+        // Verification skips data above a limit, and only decoding in pieces needs a window.
         let read = |file: &File| {
             file.tensors().try_for_each(|t| {
                 t.sound()?
@@ -368,13 +369,13 @@ fn limits_are_kept() {
     for code in excused {
         assert!(cases.iter().any(|case| case.code == code), "{code} is not tested");
     }
-    // Files are fetched in `links.rs`.
+    // Limits of fetching are tested in `links.rs`.
     let untested: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
     let untested = untested.into_iter().filter(|name| cases.iter().all(|c| c.lowered != *name));
     assert_eq!(untested.collect::<Vec<_>>(), ["fetched_len"]);
 }
 
-/// A rule that bounds something by a limit has a remedy that names it, and all remedies name limits that exist.
+/// A rule about a limit has a remedy that names it, and all remedies name existing limits.
 #[test]
 fn rules_about_limits_name_them() {
     for rule in holdall::rules() {
@@ -402,7 +403,7 @@ fn corpus_files_are_accepted() {
     for path in files("accept") {
         for io in [Io::Map, Io::Read, Io::Direct] {
             let found = error_of(&path, io);
-            // A wide sparse tensor is as sound as any, though there is no room for all its zeros.
+            // A wide sparse tensor is sound even if its dense form exceeds the limit.
             let found = found.filter(|e| e.code() != "layout/dense-limit");
             assert!(found.is_none(), "{} ({io:?}): {found:?}", path.display());
         }

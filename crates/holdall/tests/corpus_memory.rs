@@ -1,5 +1,5 @@
-//! No file that is refused makes this process take much memory on the way, touched or not: what is
-//! watched is the address space.
+//! No refused file makes this process reserve much memory, touched or not: the test measures the address
+//! space.
 #![cfg(target_os = "linux")]
 
 mod corpus_files;
@@ -8,8 +8,8 @@ use corpus_files::{error_of, files};
 use holdall::Io;
 use std::process::Command;
 
-/// The most that all files of `corpus/reject`, one after the other, may add to what is set up once, in
-/// KiB. Each of them is below 64 KiB.
+/// Maximum address space in KiB that all files of `corpus/reject`, one after the other, may add to the
+/// initial state. Each of them is below 64 KiB.
 const MOST_KIB: u64 = 64 << 10;
 
 const CHILD: &str = "HOLDALL_CORPUS_MEMORY_CHILD";
@@ -19,8 +19,8 @@ fn refused_files_take_little_memory() {
     if std::env::var_os(CHILD).is_some() {
         return measure();
     }
-    // In a process of its own, where no other test takes memory at the same time, and where the C
-    // library does not set aside 64 MiB for each thread that asks for some.
+    // In a separate process, in which no other test allocates memory, and in which the C library does not
+    // reserve 64 MiB for each thread.
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "refused_files_take_little_memory", "--nocapture"])
         .env(CHILD, "1")
@@ -32,7 +32,7 @@ fn refused_files_take_little_memory() {
 
 fn measure() {
     let reject = files("reject");
-    // Threads, and what is set up once.
+    // Creates threads and other one-time state.
     for path in reject.iter().take(20).chain(&files("accept")) {
         error_of(path, Io::Map);
         error_of(path, Io::Read);
@@ -47,7 +47,7 @@ fn measure() {
     }
 }
 
-/// The most address space that this process has had, in KiB.
+/// Returns the maximum address space of this process so far, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmPeak:")).unwrap();

@@ -1,5 +1,5 @@
-//! `docs/spec/coverage.md` keeps its word: each demand of the published documents has a proof or says `later`, and
-//! what proofs name is there.
+//! `docs/spec/coverage.md` is correct: each demand of the published documents has a proof or says `later`,
+//! and everything that proofs name exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(root().join(path)).ok()
 }
 
-/// The page, cut at the headings of its documents: what stands before them first.
+/// Returns the page, split at the headings of its documents: first the text before them.
 fn page() -> Vec<String> {
     let text = read("docs/spec/coverage.md").unwrap();
     text.split("\n## ").map(str::to_owned).collect()
 }
 
-/// The cells of the rows of a table, without its head.
+/// Returns the cells of the rows of a table, without its header.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines = text.lines().filter(|line| line.starts_with('|'));
     let cells = |line| {
@@ -28,7 +28,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     lines.skip(2).map(cells).collect()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -37,12 +37,12 @@ fn is_later(proof: &str) -> bool {
     proof.strip_prefix("later: ").is_some_and(|missing| !missing.is_empty())
 }
 
-/// Whether the demand is met in another way than the document says.
+/// Returns `true` if the demand is met in another way than the document says.
 fn is_deviation(proof: &str) -> bool {
     proof.strip_prefix("deviation: ").is_some_and(|why| !why.is_empty())
 }
 
-/// Codes of rules, and of warnings, which the specification lists in tables.
+/// Returns the codes of rules, and of warnings, which the specification lists in tables.
 fn codes() -> BTreeSet<String> {
     let mut pages = vec![read("docs/rules.md").unwrap()];
     for entry in std::fs::read_dir(root().join("docs/spec")).unwrap() {
@@ -65,7 +65,7 @@ fn is_code(text: &str) -> bool {
     })
 }
 
-/// Whether `file` has a test of that name, one that is run.
+/// Returns `true` if `file` has a test with that name that is run.
 fn has_test(file: &str, name: &str) -> bool {
     let Some(text) = read(file) else { return false };
     if file.ends_with(".py") {
@@ -79,7 +79,7 @@ fn has_test(file: &str, name: &str) -> bool {
     attributes.is_some_and(|between| !between.contains("fn ") && !between.contains("#[ignore"))
 }
 
-/// Whether there is a file of that path, in which a `*` stands for any characters of the name.
+/// Returns `true` if there is a file with that path, in which `*` matches any characters of the name.
 fn has_file(path: &str) -> bool {
     let Some((start, end)) = path.split_once('*') else { return root().join(path).is_file() };
     let (folder, start) = start.rsplit_once('/').unwrap();
@@ -110,7 +110,7 @@ fn every_row_has_a_proof_that_is_there_or_says_later() {
         let rows = rows(document);
         assert!(rows.len() > 30, "{document}");
         for row in rows {
-            // The last says how a user does it, which `coverage.rs` of the command tries.
+            // The last cell says how a user does it, which `coverage.rs` of the command tests.
             let [section, demand, place, proof, ..] = row[..] else {
                 wrong.push(format!("not four cells: {row:?}"));
                 continue;
@@ -120,7 +120,7 @@ fn every_row_has_a_proof_that_is_there_or_says_later() {
             }
             let unknown = quoted(place).filter(|text| is_code(text) && !codes.contains(*text));
             wrong.extend(unknown.map(|code| format!("{demand}: there is no rule `{code}`")));
-            // What is missing may be told with any words; a proof is one.
+            // A missing demand may be described in any words; a proof must name something.
             let is_named = |text: &&str| {
                 !is_later(proof) || text.starts_with("corpus/") || text.starts_with("crates/")
             };

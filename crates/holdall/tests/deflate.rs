@@ -1,4 +1,4 @@
-//! A component by Deflate is read as any other: at once, in pieces, by ranges, from a map and by reads.
+//! A Deflate component is read like any other: at once, in pieces, by ranges, from a map and by reads.
 
 use crate::carton_files::{Package, noise, tensor};
 use holdall::{
@@ -6,7 +6,7 @@ use holdall::{
     WriteOptions, convert_to, formats, verify,
 };
 
-/// More than one piece, and more than a job of a load.
+/// More than one piece, and more than one job of a load.
 const LEN: usize = 4_300_001;
 
 fn package(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn every_way_gives_the_same_bytes() {
     }
 }
 
-/// No format that is written has Deflate: copies are raw, also where encodings are kept.
+/// No format that is written supports Deflate: copies are raw, even if encodings are kept.
 #[test]
 fn copies_are_decoded() {
     let file = open(&package(|_| {}), Io::Map);
@@ -65,7 +65,7 @@ fn copies_are_decoded() {
 
 #[test]
 fn what_is_wrong_late_is_found_in_every_way() {
-    // The last block says that it is not the last; the stream ends short of its declared length.
+    // The last block is not marked as the last; the stream ends before its declared length.
     let last = LEN / 0xffff * (0xffff + 5);
     type Change = fn(&mut Vec<u8>, usize);
     let cases: [(&str, Change); 3] = [
@@ -87,7 +87,7 @@ fn what_is_wrong_late_is_found_in_every_way() {
             assert_eq!(pieces.map_err(|e| e.code()), Err(code));
             let report = verify(&file, &VerifyOptions::new()).unwrap();
             assert_eq!(report.findings.iter().map(|e| e.code()).collect::<Vec<_>>(), [code]);
-            // The start is not in doubt.
+            // The start is valid.
             assert_eq!(x.bytes_range(&Role::Data, 0..3).unwrap(), noise(3));
         }
     }

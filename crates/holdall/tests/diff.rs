@@ -1,4 +1,4 @@
-//! What `diff` finds between files of any two formats.
+//! Compares files of any two formats.
 
 use crate::make::{self, Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use holdall::diff::TensorDiff;
@@ -117,7 +117,7 @@ fn names_shapes_types_and_attributes() {
 
     let (x, y) = d.changed[1].types.clone().unwrap();
     assert_eq!((x.unwrap().to_string(), y.unwrap().to_string()), ("u8".into(), "i8".into()));
-    // The same numbers all the same.
+    // The numbers are equal all the same.
     assert_eq!(d.changed[1].values, None);
     assert!(d.changed[1].values_agree() && !d.changed[1].is_same());
 
@@ -175,7 +175,7 @@ fn what_is_no_number_and_what_has_no_size() {
     let v = only(&exact(&a, &b)).values.clone().unwrap();
     assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (5, 5, Some(vec![0])));
     assert_eq!((v.max_abs, v.max_rel), (f64::INFINITY, 0.0));
-    // Under a tolerance NaN agrees with NaN and 0 with -0, infinities only with themselves.
+    // Under a tolerance NaN equals NaN and 0 equals -0, infinities equal only themselves.
     let v = only(&near(&a, &b, 1.0, 1e30)).values.clone().unwrap();
     assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (5, 3, Some(vec![2])));
 }
@@ -195,7 +195,7 @@ fn a_tolerance_of_0_is_one_like_any_other() {
     assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (3, 1, Some(vec![2])));
 }
 
-/// What nobody knows the meaning of is the same or not; how near its codes are says nothing.
+/// Elements of unknown meaning are equal or not; the distance of their codes has no meaning.
 #[test]
 fn no_tolerance_is_for_elements_of_an_unknown_type() {
     let of = |values: &[f32]| {
@@ -368,7 +368,7 @@ fn quantized_tensors_by_what_they_stand_for() {
     let v = t.values.clone().unwrap();
     assert_eq!((v.count, v.differing, v.max_abs), (8, 1, 10.0));
     assert_eq!(v.first.unwrap().index, [1, 2]);
-    // Scales of another type that say the same.
+    // The same scales in another type.
     let half = part(Role::Scales, DType::F16, [0x00, 0x3c, 0x00, 0x49]);
     let d = exact(&zt(&[a()]), &zt(&[quantized([0x10, 0x32, 0x54, 0x76], half)]));
     assert_eq!(only(&d).components[0].role, Role::Scales);
@@ -391,7 +391,7 @@ fn complex_and_small_floats() {
     let f4 = |bytes: [u8; 2]| {
         dense("t", &[4], part(Role::Data, DType::U8, bytes).logical(LogicalType::F4E2M1))
     };
-    // 0 and -0 are other bits.
+    // 0 and -0 have different bits.
     let (a, b) = (zt(&[f4([0x10, 0x72])]), zt(&[f4([0x18, 0x62])]));
     let v = only(&exact(&a, &b)).values.clone().unwrap();
     assert_eq!((v.unequal, v.max_abs), (2, 2.0));
@@ -419,7 +419,7 @@ fn unknown_layouts_and_types_by_their_components() {
     assert_eq!((v.count, v.first.unwrap().index), (3, vec![2]));
     assert_eq!((by_role(&role).types.1.clone(), by_role(&role).lens), (None, (Some(1), None)));
     assert!(!d.values_agree());
-    // Next to a known layout there is nothing to compare.
+    // Compared with a known layout, an unknown one cannot be decided.
     let d = exact(&a, &zt(&[dense("t", &[9], part(Role::Data, DType::U8, [0; 9]))]));
     let e = only(&d).incomparable.clone().unwrap();
     assert_eq!((e.kind(), e.tensor()), (ErrorKind::Unsupported, Some("t")));
@@ -434,7 +434,7 @@ fn unknown_layouts_and_types_by_their_components() {
     for b in [strange(b"abc", "q8"), strange(b"abcd", "q7")] {
         let d = exact(&strange(b"abc", "q7"), &b);
         assert_eq!(only(&d).incomparable.as_ref().map(|e| e.kind()), Some(ErrorKind::Unsupported));
-        // Another type, or more bytes, is a difference all the same.
+        // Another type, or more bytes, is still a difference.
         assert!(!d.is_same() && !d.is_undecided(), "{d:?}");
     }
 }
@@ -446,21 +446,21 @@ fn components_are_compared_role_by_role() {
     let first = || part(Role::from_name("a"), DType::Bool, [1, 0, 1]);
     let a = other(vec![first(), of(DType::U16)]);
     assert!(exact(&a, &other(vec![of(DType::U16), first()])).is_identical());
-    // Another type still is one.
+    // Another type is still a difference.
     for parts in [vec![first(), of(DType::I16)], vec![of(DType::I16), first()]] {
         let d = exact(&a, &other(parts));
         let t = only(&d);
         assert_eq!((t.components.len(), &t.components[0].role), (1, &Role::from_name("b")));
         assert!(!d.is_same());
     }
-    // One that is missing does not make the next one another.
+    // A missing component does not affect the comparison of the next one.
     let d = exact(&a, &other(vec![of(DType::U16)]));
     let t = only(&d);
     assert_eq!((&t.types, t.components.len(), t.is_same()), (&None, 1, false));
     assert_eq!((&t.components[0].role, &t.components[0].types.1), (&Role::from_name("a"), &None));
 }
 
-/// Version 1.0 does not say what compressed components of layouts unknown to it decode to.
+/// Version 1.0 does not state the decoded length of compressed components of unknown layouts.
 #[test]
 fn lengths_that_only_decoding_tells() {
     let other = |bytes: &[u8], zstd: bool| {

@@ -1,4 +1,4 @@
-//! The docs speak of rules that there are, and of all of them.
+//! The documentation names only existing rules, and all of them.
 
 use holdall::formats;
 use holdall_formats::ztensor::rules::warnings;
@@ -58,7 +58,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every document: those of the root, and those of `docs`.
+/// Returns every document in the root and in `docs`.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut paths = Vec::new();
     for folder in ["", "docs", "docs/spec"] {
@@ -72,7 +72,7 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// What stands between backticks on one line.
+/// Returns the texts between backticks on one line.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
@@ -90,7 +90,7 @@ fn codes_in_the_docs_are_codes_of_rules() {
         })
     };
     for (path, text) in documents() {
-        // Written from the tables, the command's own rules among them.
+        // Generated from the tables, including the command's own rules.
         if path.ends_with("docs/rules.md") {
             continue;
         }
@@ -105,7 +105,7 @@ fn the_specification_names_every_rule_of_the_formats() {
     let spec: String = documents()
         .into_iter()
         .filter(|(path, _)| path.parent().is_some_and(|p| p.ends_with("docs/spec")))
-        // Which only says where the others speak of them.
+        // It only says where other documents describe them.
         .filter(|(path, _)| !path.ends_with("coverage.md"))
         .map(|(_, text)| text)
         .collect();
@@ -118,7 +118,7 @@ fn the_specification_names_every_rule_of_the_formats() {
     }
 }
 
-/// The bytes of a `hex` block: offset, bytes (or `00 × n` for n of one) and what they are, two spaces
+/// Parses a `hex` block: offset, bytes (or `00 × n` for n equal bytes) and their meaning, with two spaces
 /// between the columns.
 fn hex_block(text: &str) -> Vec<u8> {
     let block =
@@ -155,7 +155,7 @@ fn the_files_in_the_specification_are_sound() {
         let w = file.tensor("w").unwrap().dense().unwrap();
         assert_eq!(w.to_vec::<f32>().unwrap(), [1.0, 2.0]);
 
-        // And they are what is written.
+        // And these bytes are written.
         let format = formats::by_name(format).unwrap();
         let options = holdall::WriteOptions::new().with_format(format);
         let convert = holdall::Convert::new(options);
@@ -224,7 +224,7 @@ fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
     assert!(count > 10, "{count}");
 }
 
-/// Whether the lines of `snippet` stand in `program` one after the other, indented by the same.
+/// Returns `true` if the lines of `snippet` are in `program`, in order and equally indented.
 fn contains(program: &str, snippet: &str) -> bool {
     let (lines, wanted): (Vec<&str>, Vec<&str>) =
         (program.lines().collect(), snippet.lines().collect());

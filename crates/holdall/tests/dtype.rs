@@ -1,4 +1,4 @@
-//! Conversions into other float types: which tensors, what overflows, what stays shared.
+//! Conversions into other float types: which tensors change, what overflows, what stays shared.
 
 use crate::count::Count;
 use holdall::{
@@ -30,7 +30,7 @@ fn dense(name: &str, dtype: DType, bytes: Vec<u8>) -> (TensorSpec, Vec<u8>) {
     (TensorSpec::dense(name, dtype, [bytes.len() as u64 / dtype.width()]), bytes)
 }
 
-/// Weights, a norm of ones, and what is not a number with a fraction.
+/// Returns weights, a norm of ones, and tensors that are not floats.
 fn model() -> File {
     let weights = [0.1, -2.5, 70_000.0, 1e-30, f32::NAN, f32::INFINITY, -0.0, 464.1];
     made(
@@ -140,7 +140,7 @@ fn the_first_pattern_counts_before_the_rule_for_all() {
     assert_eq!(of(&["a.*=bf16", "*.norm=f64"]).unwrap(), is(2, ["bf16", "bf16", "f64"]));
     assert_eq!(of(&["*=f8_e5m2fnuz"]).unwrap(), is(3, ["f8_e5m2fnuz"; 3]));
     assert_eq!(of(&["a.norm=f8_e4m3fnuz"]).unwrap(), is(1, ["f8_e4m3fnuz", "f32", "f64"]));
-    // What is so already is passed on as it is.
+    // Tensors with that type already are copied unchanged.
     assert_eq!(of(&["f32"]).unwrap(), is(1, ["f32"; 3]));
     for (given, code, text) in [
         (&["f16", "bf16"][..], "convert/cast-rule", "`f16` and `bf16` are both given"),
@@ -161,7 +161,7 @@ fn the_first_pattern_counts_before_the_rule_for_all() {
     for rule in ["i8", "a=f33", "", "a=", "[=f32"] {
         assert_eq!(Cast::new(rule).unwrap_err().kind(), ErrorKind::Misuse, "{rule}");
     }
-    // A name may have what patterns are made of, and an `=`.
+    // A name may contain pattern characters and `=`.
     let odd = made(&target("ztensor"), &[dense("a[=*", DType::F32, f32s(&[1.0]))]);
     let options = Convert::new(target("ztensor")).with_dtypes(rules(&["a\\[=\\*=f16"]));
     assert_eq!(cast(&odd, options).unwrap().0.cast, 1);
@@ -170,7 +170,7 @@ fn the_first_pattern_counts_before_the_rule_for_all() {
 #[test]
 fn large_and_compressed_tensors_go_piece_by_piece() {
     let dir = tempfile::tempdir().unwrap();
-    // More than a piece, in frames of their own when it is compressed; no multiple of any of them.
+    // More than one piece, in several frames if compressed; not a multiple of either.
     let values: Vec<f32> = (0..2_500_003u32).map(|i| (i % 4099) as f32 / 7.0 - 200.0).collect();
     let plain = [
         dense("big", DType::F32, f32s(&values)),
@@ -194,7 +194,7 @@ fn large_and_compressed_tensors_go_piece_by_piece() {
         assert_eq!(bytes(&out, "big"), halves);
         assert_eq!(bytes(&out, "small"), halves[..2000]);
         assert_eq!(out.tensor("none").unwrap().dtype(), Some(DType::F16));
-        // Written anew: compressed where that is asked for.
+        // Re-encoded: compressed if requested.
         let options = Convert::new(target("ztensor").with_zstd(1)).with_encoding();
         let (_, again) = cast(&file, options.with_dtype(FloatType::F16)).unwrap();
         assert_eq!(bytes(&again, "big"), halves);
@@ -247,7 +247,7 @@ fn tied_tensors_stay_tied_where_they_become_the_same() {
             }
         }
     }
-    // Found by what they become, too: pieces of both end at different places.
+    // Deduplicated by the converted bytes, too: pieces of both end at different offsets.
     let long = vec![1.0f32; 3 << 20];
     let doubles: Vec<u8> = long.iter().flat_map(|v| f64::from(*v).to_le_bytes()).collect();
     let tensors = [dense("s", DType::F32, f32s(&long)), dense("d", DType::F64, doubles)];
@@ -311,7 +311,7 @@ fn logical_types_are_converted_as_what_they_are() {
                 assert_eq!(after.logical_type(), t.logical_type(), "{}", t.name());
                 let by_name = vec![Cast::new(&format!("{}=f16", t.name())).unwrap()];
                 let done = cast(&file, options.clone().with_dtypes(by_name));
-                // Scales and packed floats are numbers; complex and unknown ones are not.
+                // Scales and packed floats are numbers; complex and unknown types are not.
                 let is_number = matches!(
                     t.logical_type(),
                     Some(
@@ -336,7 +336,7 @@ fn logical_types_are_converted_as_what_they_are() {
             }
         }
     }
-    // Where the target has no such type it is written as bytes if that is asked for, as ever.
+    // If the target has no such type, it is written as bytes on request.
     let old = target("ztensor").with_encode(EncodeOptions::new().with_version("1.0"));
     let eighth = Convert::new(old).with_dtype(FloatType::F8E4M3Fn);
     let e = cast(&model(), eighth.clone()).unwrap_err();
@@ -351,7 +351,7 @@ fn a_schema_that_came_along_must_still_fit() {
     let mt = || Convert::new(target("metatensor"));
     let (specs, _) = holdall::convert::plan(&source, "x.mt", &mt()).unwrap();
     let schema = holdall::convert::schema_of_tensors(&specs).unwrap().to_string();
-    // One that says more than the tensors do, so that it is kept.
+    // A schema with more information than the tensors, so that it is kept.
     let schema = schema.replacen('{', r#"{"title":"mine","#, 1);
     let mut attributes = holdall::Attributes::new();
     attributes.set("metatensor.schema", Value::Text(schema));

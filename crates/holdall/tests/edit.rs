@@ -1,4 +1,4 @@
-//! Editing: what changes, what stays, in place and not, and that a kill leaves the old or the new.
+//! Edits: what changes, what stays, in place and not, and that a kill leaves the old or the new file.
 
 use bytes::Bytes;
 use holdall::{
@@ -11,7 +11,7 @@ fn bytes_of(n: u64) -> Vec<u8> {
     (0..n).map(|i| (i * 7 + n) as u8).collect()
 }
 
-/// A file of three tensors, `len` bytes each.
+/// Writes a file of three tensors, `len` bytes each.
 fn make(path: &Path, format: &str, version: Option<&str>, len: u64) {
     let mut encode = EncodeOptions::new();
     if let Some(version) = version {
@@ -77,7 +77,7 @@ fn all_changes_at_once() {
     }
 }
 
-/// A file of one tensor that states that version, and attributes of text.
+/// Writes a file of one tensor that states that version, and text attributes.
 fn stating(path: &Path, version: &str) {
     let options = WriteOptions::new().with_encode(EncodeOptions::new().with_stated(version));
     let mut options = options.with_overwrite(true);
@@ -112,7 +112,7 @@ fn a_file_keeps_the_version_that_it_states() {
         assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(1000));
         assert_eq!(file.attributes().get("note").unwrap().as_text(), Some("first"));
     }
-    // 1.1 has less than 1.2.
+    // 1.1 has fewer features than 1.2.
     stating(&path, "1.1.0");
     let before = std::fs::read(&path).unwrap();
     let mut edit = Edit::open(&path).unwrap();
@@ -145,7 +145,7 @@ fn what_is_not_known_is_not_lost_in_silence() {
             assert!(e.message().contains(what), "{e}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        // A conversion is another file, and says what is not in it.
+        // A conversion writes another file, and reports what is not in it.
         let file = holdall::open(&path).unwrap();
         let options = holdall::Convert::new(WriteOptions::new().with_overwrite(true));
         let report = holdall::convert(&file, &out, &options).unwrap();
@@ -225,7 +225,7 @@ fn what_stays_keeps_its_encoding_digest_and_alignment() {
         assert!(!edit.commit().unwrap().in_place);
         compact(&path, WriteOptions::new()).unwrap();
         let after = holdall::open(&path).unwrap();
-        // What has no bytes is written anew.
+        // Empty tensors are written anew.
         for old in before.tensors().filter(|t| t.count() > 0) {
             let (old, new) = (
                 old.component(&Role::Data).unwrap(),
@@ -286,7 +286,8 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
     make(&path, "ztensor", Some("1.2"), 2 << 20);
-    /// Ends the edits when the readers end, also by a failed assertion: the test fails then and does not wait for ever.
+    /// Stops the edits when the readers end, also after a failed assertion, so that the test fails instead of
+    /// hanging.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -322,8 +323,8 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
     });
 }
 
-/// Where no tensor moves, what differs of a header in one sector is written in one step; else the file is written anew. Either way it is
-/// the file that would be written from the start.
+/// If no tensor moves, and all changes of a header are in one sector, they are written in one step; otherwise
+/// the file is rewritten. Either way the result equals a newly written file.
 #[test]
 fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
     use std::os::unix::fs::MetadataExt as _;
@@ -350,7 +351,7 @@ fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
         let text = |text: &str| Value::Text(text.to_owned());
         let number = |n| if format == "gguf" { Value::Integer(n) } else { text(&n.to_string()) };
         let first = [("id", number(20000)), ("long", text(&long)), ("template", text("abc"))];
-        // What is set, and whether that is one step.
+        // The attribute to set, and whether that is one step.
         let cases = [
             ("id", number(32007), true),
             ("template", text("xyz"), true),
@@ -377,7 +378,7 @@ fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
             let [found, wanted] = [&path, &wanted].map(|path| std::fs::read(path).unwrap());
             assert!(found == wanted, "{format} {key}");
         }
-        // A tensor that comes or goes is no matter of the header alone; a name of the same length is.
+        // Adding or removing a tensor changes more than the header; a name of the same length does not.
         write(&path, format, &first);
         let mut edit = Edit::open(&path).unwrap();
         edit.remove("a").unwrap();
@@ -390,7 +391,8 @@ fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
     }
 }
 
-/// Names that are read, and that the usual readers of the format refuse, are warned of where they are written.
+/// Names that can be read, but that common readers of the format refuse, cause a warning when they are
+/// written.
 #[test]
 fn long_names_in_gguf_are_warned_of() {
     let dir = tempfile::tempdir().unwrap();
@@ -412,7 +414,7 @@ fn long_names_in_gguf_are_warned_of() {
         let mut edit = Edit::open(&path).unwrap();
         edit.rename("a", &name).unwrap();
         assert_eq!(codes(&edit.commit().unwrap().warnings), wanted, "{len}");
-        // What was so before is not the edit's.
+        // Names that existed before are not reported.
         let mut edit = Edit::open(&path).unwrap();
         edit.rename("b", "c").unwrap();
         assert_eq!(edit.commit().unwrap().warnings, []);
@@ -430,15 +432,15 @@ fn make_f32(path: &Path, format: &str, names: &[&str]) {
     writer.finish().unwrap();
 }
 
-/// No byte of a removed tensor, nor of an old manifest, is left in a file that was edited in place; and what an edit that was
-/// killed left, the next one takes away.
+/// No byte of a removed tensor, nor of an old manifest, is left in a file that was edited in place; and the
+/// next edit removes what a killed one left.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_was_removed_in_place_is_zeros() {
     use std::os::unix::fs::FileExt as _;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");
-    // Bytes that lie between the tensors of a file, but for those of its tensors.
+    // The bytes of a file that belong to none of its tensors.
     let between = |path: &Path| {
         let file = holdall::open(path).unwrap();
         let bytes = std::fs::read(path).unwrap();
@@ -466,7 +468,7 @@ fn what_was_removed_in_place_is_zeros() {
                 assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(n), "{removed:?}");
             }
             assert!(report.dead > 1 << 19, "{removed:?}: {}", report.dead);
-            // As if the edit had been killed before: the next one does it.
+            // As if the edit had been killed before this step: the next edit makes up for it.
             let data = file.index().data_range();
             let used: Vec<_> =
                 file.tensors().flat_map(|t| t.components().collect::<Vec<_>>()).collect();
@@ -488,7 +490,7 @@ fn what_was_removed_in_place_is_zeros() {
     }
 }
 
-/// Components that share their bytes do so in every file that can say it, whatever type each gives them.
+/// Components that share their bytes stay shared in every file that can express it, whatever types they have.
 #[test]
 fn shared_components_of_several_types_stay_shared() {
     use holdall::{ComponentRef, Convert, LogicalType, convert};
@@ -503,7 +505,7 @@ fn shared_components_of_several_types_stay_shared() {
         ("b", DType::U8, Some("int4x"), 64),
         ("c", DType::F32, Some("complex64"), 8),
         ("d", DType::F32, None, 16),
-        // The dtype's own name says nothing.
+        // The dtype's own name adds nothing.
         ("e", DType::F64, Some("f64"), 8),
     ] {
         let mut spec = TensorSpec::dense(name, dtype, [shape]);
@@ -540,8 +542,8 @@ fn shared_components_of_several_types_stay_shared() {
     assert_eq!(ranges(&out), 1);
 }
 
-/// Files as authors of the documents make them: each can be edited and written in its own version, with all that it says; or
-/// an edit says what it would lose, and writing the file in another place names it.
+/// Files as authors of the documents create them: each can be edited and written in its own version, with all
+/// of its contents; otherwise an edit reports what it would lose, and a conversion names it.
 #[test]
 fn what_authors_put_into_a_file_is_kept_or_named() {
     use holdall::{Convert, convert};
@@ -559,7 +561,7 @@ fn what_authors_put_into_a_file_is_kept_or_named() {
     ] {
         let path = dir.path().join("f.zt");
         let from = match name {
-            // No other format's JSON takes as many levels.
+            // No other format's JSON supports this depth.
             "deep61" => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/deep61.zt"),
             name => corpus.join(format!("author-{name}.zt")),
         };

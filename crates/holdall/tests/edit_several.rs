@@ -1,4 +1,4 @@
-//! Edits of models in several files: what they become is what the same edit makes of the model in one file.
+//! Edits of models in several files: the result equals that of the same edit of the model in one file.
 
 use holdall::operations::{self, OPERATIONS, Operation, PlaceKind, Support};
 use holdall::{
@@ -23,7 +23,7 @@ fn write_whole(path: &Path, format: &str) -> File {
     holdall::open(path).unwrap()
 }
 
-/// A model in one file, and the same in several; the path by which the latter is opened.
+/// Writes a model in one file, and the same in several; returns the paths by which they are opened.
 fn models(dir: &Path, kind: &str) -> (PathBuf, PathBuf) {
     let format = if kind == "bin" { "pytorch" } else { kind };
     let folder = dir.join(format!("{kind}-model"));
@@ -66,7 +66,7 @@ fn models(dir: &Path, kind: &str) -> (PathBuf, PathBuf) {
     (whole_path, entry)
 }
 
-/// Tests need not wait for the disk.
+/// Options that do not wait for the disk.
 fn quick() -> WriteOptions {
     WriteOptions::new().with_durability(holdall::Durability::System)
 }
@@ -81,7 +81,7 @@ fn bytes_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     names(folder).into_iter().map(read).collect()
 }
 
-/// Says what differs, of two models that should be the same.
+/// Checks that two models are equal.
 fn check_same(a: &Path, b: &Path, what: &str) {
     let (a, b) = (holdall::open(a).unwrap(), holdall::open(b).unwrap());
     assert_eq!(b.warnings(), [], "{what}");
@@ -91,12 +91,12 @@ fn check_same(a: &Path, b: &Path, what: &str) {
     assert_eq!(all(&a), all(&b), "{what}");
     let found = verify(&b, &Default::default()).unwrap();
     assert!(found.is_sound(), "{what}: {found:?}");
-    // Every file of the folder is one of the model's.
+    // Every file of the folder belongs to the model.
     let parent = b.files()[0].location.as_path().unwrap().parent().unwrap();
     assert_eq!(names(parent).len(), b.files().len(), "{what}");
 }
 
-/// Applies one of many edits, by its number; says what it was.
+/// Applies an edit by its number; returns its description.
 fn apply(edit: &mut Edit, number: usize) -> String {
     let all: Vec<String> = edit.file().names().map(str::to_owned).collect();
     let pick = |n: usize| all[(number / 7 + n) % all.len()].clone();
@@ -175,7 +175,7 @@ fn edits_of_several_files_are_those_of_one() {
                 }
                 Err(e) => {
                     refused += 1;
-                    // Parts of GGUF say how many tensors they have together, and no index commits several.
+                    // Parts of GGUF state the total number of tensors, and no index commits several.
                     assert_eq!((kind, e.code()), ("gguf", "edit/several-files"), "{what}: {e}");
                     assert!(e.hint().unwrap().contains("convert"), "{e}");
                     assert!(before == bytes_of(folder), "{what}");
@@ -229,7 +229,7 @@ fn apply_named(edit: &mut Edit, number: usize, what: &str) -> bool {
     true
 }
 
-/// What changes one file changes only that one.
+/// A change of one file changes only that file.
 #[test]
 fn one_file_that_changes_keeps_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -331,7 +331,7 @@ fn a_shard_by_itself_keeps_the_names_that_an_index_gives() {
     }
 }
 
-/// A shard that another index names too stays.
+/// A shard that another index names too is kept.
 #[test]
 fn what_another_index_names_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -347,7 +347,7 @@ fn what_another_index_names_is_not_removed() {
     assert!(holdall::open(&model).unwrap().index().get("x").is_some());
 }
 
-/// Whoever opens a model while it is edited gets the old one or the new one.
+/// A reader that opens a model during an edit gets the old one or the new one.
 #[test]
 fn who_opens_a_model_while_its_files_are_edited_gets_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -379,7 +379,7 @@ fn every_operation_is_in_the_table_once() {
     }
 }
 
-/// What the table refuses is refused with the rule that it names, and nothing is written.
+/// Operations that the table refuses are refused with its rule, and nothing is written.
 #[test]
 fn what_the_table_refuses_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! One set of rules for what becomes of old files: a comparison of two schemas calls them compatible if and only if
-//! every old file checks under the new one, and migrates to it.
+//! One set of rules for old files: a comparison of two schemas calls them compatible if and only if every old
+//! file is valid under the new one, and migrates to it.
 //!
-//! Schemas are made by chance, each member with values at the ends of what it allows, so that a file shows where
-//! the new schema allows less.
+//! Schemas are generated at random, each member with values at the ends of its range, so that a file shows
+//! where the new schema allows less.
 #![cfg(feature = "validate")]
 
 use holdall::diff::diff_schemas;
@@ -12,7 +12,7 @@ use holdall::{DType, File, OpenOptions, TensorSpec, Work, WriteOptions};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// A generator of numbers: the same ones each time.
+/// A random generator with a fixed sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// What a member was, what it is, and the values that a file has of it.
+/// A member's old and new schema, and its values in a file.
 struct Member {
     old: Value,
     new: Value,
@@ -57,7 +57,7 @@ fn member(dice: &mut Dice, depth: u32) -> Member {
     }
 }
 
-/// A number at one end of what is allowed, moved to here or there, or gone.
+/// Returns a bound moved up or down, or removed.
 fn moved(dice: &mut Dice, bound: Option<i64>, start: i64) -> Option<i64> {
     match (bound, dice.below(8)) {
         (Some(n), 0) => Some(n + 1),
@@ -102,7 +102,7 @@ fn integer(dice: &mut Dice) -> Member {
 fn float(dice: &mut Dice) -> Member {
     let kind = dice.pick(&["Float16", "Float32", "Float64"]);
     let to = if dice.below(3) == 0 { dice.pick(&["Float32", "Float64"]) } else { kind };
-    // 0.1 is a little more or less in each of them.
+    // 0.1 is a little more or less in each type.
     let bounded = dice.below(2) == 0;
     let node = |kind: &str| match bounded {
         true => json!({ format!("TypeDef:{kind}"): true, "minimum": 0.1, "maximum": 0.1 }),
@@ -128,7 +128,7 @@ fn text(dice: &mut Dice) -> Member {
     Member { old: node(low, high), new, values }
 }
 
-/// An enum.
+/// Returns an enum.
 fn names(dice: &mut Dice) -> Member {
     let mut values: Vec<Value> = ["a", "b", "c"].map(Value::from).to_vec();
     let node = |values: &[Value]| json!({"enum": values, "TypeDef:Enum": true});
@@ -143,7 +143,7 @@ fn names(dice: &mut Dice) -> Member {
     Member { old, new: node(&values), values: all }
 }
 
-/// A number that is one of a few.
+/// Returns a number with a list of allowed values.
 fn listed(dice: &mut Dice) -> Member {
     let node = |all: &[i32]| json!({"enum": all, "TypeDef:Int32": true});
     let new = dice.pick(&[&[1, 2, 3][..], &[1, 2, 3, 4], &[3, 1, 2], &[1, 2], &[4]]);
@@ -160,7 +160,7 @@ fn tensor(dice: &mut Dice) -> Member {
     Member { old: node("F32", 1), new, values: vec![json!({"data": [0.5, 1]})] }
 }
 
-/// What says nothing about values.
+/// Returns keywords that do not restrict values.
 fn aside(dice: &mut Dice) -> Member {
     let old = json!({"TypeDef:Bytes": true, "title": "a", "x-unit": "m"});
     let mut new = old.clone();
@@ -190,7 +190,7 @@ fn array(dice: &mut Dice, depth: u32) -> Member {
     let all = |len: i64| {
         let at = |i: usize| values[i % values.len()].clone();
         let len = len as usize;
-        // Enough of them that every value is in one.
+        // Enough arrays that every value is in one.
         (0..values.len()).map(move |from| json!((from..from + len).map(at).collect::<Vec<_>>()))
     };
     let values: Vec<Value> =
@@ -227,7 +227,7 @@ struct Struct {
 }
 
 fn structure(dice: &mut Dice, depth: u32) -> Struct {
-    // Names, names that are required, and properties.
+    // Names, required names, and properties.
     let (mut old, mut new) = <(Side, Side)>::default();
     let mut members = Vec::new();
     for at in 0..1 + dice.below(3) {
@@ -237,7 +237,7 @@ fn structure(dice: &mut Dice, depth: u32) -> Struct {
         let mut is_required = was_required;
         match dice.below(14) {
             0 => is_required = !was_required,
-            // With a default that is a value, and with one that is none.
+            // With a default that is valid, and with an invalid one.
             1 => {
                 is_required = true;
                 if after == before {
@@ -278,7 +278,7 @@ fn structure(dice: &mut Dice, depth: u32) -> Struct {
         }
         Value::Object(record)
     };
-    // One more, of which all that may be absent is.
+    // One more record, without all optional members.
     Struct { old: old.node(), new: new.node(), records: (0..=longest).map(record).collect() }
 }
 
@@ -306,7 +306,7 @@ fn document(json: &Value, reading: Reading) -> Document {
     Document::new(json.clone(), "schema", reading, &SchemaLimits::default()).unwrap()
 }
 
-/// The schema of a file whose one dataset is called `set`.
+/// Returns the schema of a file with one dataset called `set`.
 fn whole(kind: &Value) -> Value {
     json!({"properties": {"set": {"TypeDef:Array": true, "items": kind}}})
 }
@@ -373,7 +373,7 @@ fn compatible_is_what_checks_and_migrates() {
     assert!(compatible > 60 && other > 60, "{compatible} compatible, {other} not");
 }
 
-/// A model's schema before and after, and the tensors that a file has of it: by chance.
+/// Returns a random model: its schema before and after, and the tensors of a file.
 fn model(dice: &mut Dice) -> (Value, Value, Vec<TensorSpec>) {
     let (mut old, mut new) = (Map::new(), Map::new());
     let mut specs = Vec::new();
@@ -394,7 +394,7 @@ fn model(dice: &mut Dice) -> (Value, Value, Vec<TensorSpec>) {
         };
         old.insert(name.clone(), node(dtype, json!([2, 3])));
         let (was_required, is_required) = (dice.below(2) == 0, dice.below(2) == 0);
-        // A file that lacks what it may lack, and one that does not.
+        // A file without its optional tensors, and one with them.
         if was_required || dice.below(2) == 0 {
             specs.push(TensorSpec::dense(name.as_str(), dtype, [2, 3]));
         }
@@ -446,7 +446,7 @@ fn compatible_models_are_what_checks_migrates_and_is_read() {
         let side = |d: &Document| SchemaOrFile::Schema(Box::new(d.clone()));
         let changes = diff_schemas(side(&old), side(&new), None, &limits).unwrap().changes;
         let is_compatible = changes.iter().all(|c| c.verdict == Verdict::Compatible);
-        // What is not compatible shows in some file: in that which has all, or in that which has the least.
+        // An incompatibility shows in some file: in the one with all tensors, or in the one with the fewest.
         let mut outcomes = Vec::new();
         for all in [true, false] {
             if all {

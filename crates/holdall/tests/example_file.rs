@@ -1,4 +1,4 @@
-//! The example file of the repository is what its program writes.
+//! The example file of the repository equals the output of its program.
 
 #[path = "../examples/make_example.rs"]
 mod make_example;

@@ -1,4 +1,4 @@
-//! A server of Holdall's that is far away: round trips over QUIC, counted by a clock that is slow enough for that.
+//! A distant Holdall server: counts round trips over QUIC by the time they take, with an artificial delay.
 #![cfg(feature = "quic")]
 
 mod served;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// Half a round trip.
 const WAY: Duration = Duration::from_millis(150);
 
-/// Passes on what one client and a server say to each other, each datagram after half a round trip. Its threads end with the process.
+/// Forwards the datagrams between one client and a server, each with a delay of half a round trip. Its
+/// threads end with the process.
 fn far(server: SocketAddr) -> SocketAddr {
     let any = "127.0.0.1:0";
     let (near, away) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
@@ -40,7 +41,7 @@ fn far(server: SocketAddr) -> SocketAddr {
     at
 }
 
-/// Hands on what comes, in order, half a round trip later.
+/// Forwards received datagrams in order, half a round trip later.
 fn later(
     mut come: impl FnMut(&mut [u8]) -> std::io::Result<usize> + Send + 'static,
     go: impl Fn(&[u8]) + Send + 'static,
@@ -66,7 +67,7 @@ fn what_is_wanted_first_comes_in_a_round_trip_while_the_rest_loads() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
-    // Those that are waited for are short: a connection that begins carries 14 kB in a round trip.
+    // The tensors that are measured are short: a new connection carries 14 kB in one round trip.
     let len = |n| if n == 7 || n == LAYERS - 1 { 8_000 } else { 200_000 };
     let spec = |n| TensorSpec::dense(format!("layers.{n}"), DType::U8, [len(n) as u64]);
     let all: Vec<TensorSpec> = (0..LAYERS).map(spec).collect();
@@ -76,7 +77,7 @@ fn what_is_wanted_first_comes_in_a_round_trip_while_the_rest_loads() {
     }
     writer.finish().unwrap();
     let trip = 2 * WAY;
-    // The best of three, on a machine that is busy.
+    // The best of three, since the machine may be busy.
     let mut fewest = (u128::MAX, u128::MAX, u128::MAX);
     for _ in 0..3 {
         let served = Served::new([&path]);
@@ -91,7 +92,7 @@ fn what_is_wanted_first_comes_in_a_round_trip_while_the_rest_loads() {
         let one = file.tensor("layers.7").unwrap().bytes(&Role::Data).unwrap();
         assert!(one.len() == 8_000 && one.iter().all(|byte| *byte == 7));
         let read = trips(begun);
-        // The last of the file first, and all others behind it.
+        // The last tensor of the file first, and all others after it.
         let order: Vec<String> = (0..LAYERS).rev().map(|n| format!("layers.{n}")).collect();
         let begun = Instant::now();
         let mut arriving =

@@ -1,4 +1,4 @@
-//! Files in which one tensor cannot be read: what each operation does about it.
+//! Files in which one tensor cannot be read: the behaviour of each operation.
 
 use crate::make::{bytes_of, dense, f32s, part};
 use holdall::convert::{Convert, convert};
@@ -9,7 +9,7 @@ use holdall::{
 };
 use std::path::Path;
 
-/// A file of `a` and `z`, and between them `bad`, of which the file says something that cannot be.
+/// Returns a file of `a` and `z`, and between them `bad`, with an invalid description.
 fn broken(format: &str, from: &str, to: &str) -> Vec<u8> {
     let sound = |name, x: f32| dense(name, &[4], part(Role::Data, DType::F32, f32s(&[x; 4])));
     let bad = dense("bad", &[8], part(Role::Data, DType::I16, vec![7; 16]));
@@ -20,7 +20,7 @@ fn broken(format: &str, from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// Such files, and the code of what is wrong with each.
+/// Returns such files, and the code of each error.
 fn all() -> Vec<(Vec<u8>, &'static str)> {
     vec![
         (broken("ztensor@1.2.0", "ci16", "cx99"), "ztensor/unknown-dtype"),
@@ -90,7 +90,7 @@ fn such_a_file_is_not_sound() {
         let report = verify(&open(&bytes), &VerifyOptions::new()).unwrap();
         assert!(!report.is_sound(), "{code}");
         assert_eq!(report.tensors, 3);
-        // What this version does not know may be sound; what contradicts itself is not.
+        // A tensor that this version does not know may be sound; a contradictory one is not.
         match report.verdict() {
             Verdict::Bad => {
                 let found = report.findings.iter().map(|e| (e.code(), e.tensor()));

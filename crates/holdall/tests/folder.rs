@@ -1,10 +1,10 @@
-//! What a folder says of its model beside the tensors.
+//! Files in a folder that describe its model, next to the tensors.
 
 use holdall::{Limits, ModelFolder, Value};
 use std::fs;
 use std::path::Path;
 
-/// A folder with a file of tensors, and these besides.
+/// Returns a folder with a tensor file and these other files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut model = 2u64.to_le_bytes().to_vec();

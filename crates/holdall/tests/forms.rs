@@ -1,4 +1,4 @@
-//! Dense tensors made sparse or quantized on their way into another file.
+//! Dense tensors converted to sparse or quantized ones.
 
 use crate::make::{Made, bytes_of, dense, f32s, open, part};
 use holdall::{
@@ -39,7 +39,7 @@ impl Folder {
     }
 }
 
-/// A matrix of which one element in seven is not zero; one of them a negative zero.
+/// Returns a matrix in which one element in seven is nonzero; one of them is a negative zero.
 fn few() -> Vec<u8> {
     let one = |at: u32| match at {
         14 => -0.0,
@@ -73,7 +73,7 @@ fn sparse_tensors_come_back_bit_for_bit() {
         let len: u64 = tensor.components().map(|c| c.decoded_len.unwrap()).sum();
         assert_eq!(told.len, len);
     }
-    // From one form into the other.
+    // From one sparse form to the other.
     let (out, _) = dir.convert(&[matrix()], "zt", &["csr"]).unwrap();
     let path = dir.0.path().join("other.zt");
     let options = Convert::new(WriteOptions::new()).with_form(TensorForm::Coo);
@@ -113,7 +113,7 @@ fn elements_of_every_type_become_sparse() {
         assert_eq!(found.layout(), &Layout::SparseCoo);
         assert_eq!(found.to_dense().unwrap(), tensor.dense().unwrap(), "{}", tensor.name());
     }
-    // By rows only matrices do, by a pattern.
+    // A pattern writes only matrices in row form.
     let (out, _) = dir.convert(&all, "zt", &["csr"]).unwrap();
     assert_eq!(out.tensor("long").unwrap().layout(), &Layout::Dense);
     assert_eq!(out.tensor("complex").unwrap().layout(), &Layout::SparseCsr);
@@ -151,11 +151,11 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
         assert_eq!(FormRule::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
     assert_eq!(FormRule::new("group:9:1").unwrap_err().code(), "quantized/bits");
-    // What cannot be held is refused before anything is written.
+    // Forms that the target cannot hold are refused before anything is written.
     assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "convert/cannot-hold");
 }
 
-/// The numbers and sums of the test of `quantize` in `holdall-core`: what `gguf` 0.19 makes of them.
+/// The numbers and sums of the test of `quantize` in `holdall-core`: those of `gguf` 0.19.
 #[test]
 fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
     let text = include_str!("../../holdall-formats/tests/gguf_files/quantize.json");
@@ -200,7 +200,7 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
             let told = &report.reformed[0];
             assert_eq!((told.form.to_string(), told.max_error), (name.clone(), Some(most)));
             assert_eq!((told.from_len, told.len), (4 * 4096, stored.len() as u64));
-            // What has that form already is left as it is.
+            // Tensors with that form already are copied unchanged.
             let again = dir.0.path().join(format!("{name}.again.{to}"));
             assert!(holdall::convert(&out, again, &options).unwrap().reformed.is_empty());
         }
@@ -235,7 +235,7 @@ fn blocks_take_rows_of_whole_ones() {
     for rule in ["q8_k", "q9_0", "gguf.iq4_xs"] {
         assert_eq!(FormRule::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
-    // From one block type into another, by name.
+    // From one block type to another, by name.
     let (blocks, _) = dir.convert(&all, "zt", &["w=q8_0"]).unwrap();
     let path = dir.0.path().join("other.gguf");
     let options = Convert::new(WriteOptions::new()).with_forms([FormRule::new("w=q4_0").unwrap()]);
@@ -243,11 +243,11 @@ fn blocks_take_rows_of_whole_ones() {
     assert_eq!((report.reformed.len(), report.reformed[0].from_len), (1, 4 * 2 * 34));
     let out = holdall::open(path).unwrap();
     assert_eq!(out.tensor("w").unwrap().layout().as_str(), "gguf.q4_0");
-    // What GGUF does not hold is refused.
+    // Forms that GGUF lacks are refused.
     assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "convert/cannot-hold");
 }
 
-/// Blocks whose scales are searched for, of more elements than one thread makes at a time.
+/// Blocks with searched scales, of more elements than one thread quantizes at a time.
 #[test]
 fn a_model_in_blocks_of_256_tells_its_error() {
     let dir = Folder::new();
@@ -313,10 +313,10 @@ fn the_error_that_is_told_is_that_of_what_is_read() {
             let told = &report.reformed[0];
             assert_eq!(told.form.to_string(), form);
             assert_eq!(told.max_error, Some(max), "{form}");
-            // Groups are summed on all cores, so the last digits are those of another order.
+            // Groups are summed on all cores in any order, so the last digits may differ.
             let (rms, told_rms) = ((squares / all.len() as f64).sqrt(), told.rms_error.unwrap());
             assert!((told_rms - rms).abs() <= rms * 1e-12, "{form}: {told_rms} of {rms}");
-            // No further from any than half a step, and the rounding of the scale.
+            // The distance is at most half a step plus the rounding of the scale.
             let step = 10.1 / f64::from((1u32 << bits) - 1);
             assert!(max <= step * 1.01, "{form}: {max} of {step}");
             let len: u64 = w.components().map(|c| c.decoded_len.unwrap()).sum();
@@ -338,7 +338,7 @@ fn groups_of_one_are_near_exact_and_zeros_stay_zeros() {
     assert_eq!(one(&[0.0, 0.0, -0.0], "group:4:128"), (vec![0.0; 3], 0.0));
     assert_eq!(one(&[15.0, 7.0, 0.0], "group:4:128"), (vec![15.0, 7.0, 0.0], 0.0));
     assert_eq!(one(&[-8.0, 7.0, 0.0], "group:4:128"), (vec![-8.0, 7.0, 0.0], 0.0));
-    // What an f32 can just hold.
+    // The largest numbers of an f32.
     let (read, told) = one(&[f32::MAX, f32::MIN], "group:1:2");
     assert!(read.iter().all(|x| x.is_finite()) && told.is_finite(), "{read:?}");
     let tiny = f32::from_bits(1);
@@ -363,11 +363,11 @@ fn patterns_quantize_matrices_of_floats() {
     let big = [1e300f64, 0.0].map(f64::to_le_bytes).concat();
     let big = dense("big", &[1, 2], part(Role::Data, DType::F64, big));
     assert_eq!(dir.fails(&[big], "zt", &["group:4:8"]), "layout/not-finite");
-    // What was quantized is written as it was asked for, and dense again.
+    // Quantized tensors are written as requested, and dense again.
     let path = dir.0.path().join("back.safetensors");
     holdall::convert(&out, &path, &Convert::new(WriteOptions::new()).with_dense()).unwrap();
     assert_eq!(holdall::open(path).unwrap().tensor("norm").unwrap().layout(), &Layout::Dense);
-    // A dry run says which, and no error.
+    // A dry run reports the tensors, but no errors.
     let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
     let options =
         Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
@@ -376,7 +376,7 @@ fn patterns_quantize_matrices_of_floats() {
     assert_eq!(plan.reformed[0].max_error, None);
 }
 
-/// Any matrix of halves is the same after it was sparse.
+/// Any matrix of half-precision numbers survives being sparse.
 #[test]
 fn any_matrix_survives() {
     let dir = Folder::new();
@@ -398,7 +398,7 @@ fn any_matrix_survives() {
     }
 }
 
-/// A view that is not row by row is taken as what it stands for, and says nothing of strides any more.
+/// A view that is not row by row is converted by its elements, and has no strides any more.
 #[test]
 fn views_get_a_form_too() {
     let folder =

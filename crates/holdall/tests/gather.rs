@@ -1,5 +1,5 @@
-//! Members of many records gathered as columns: the same ones however many threads do it, whichever records are chosen and
-//! wherever their bytes are; and told of the first record that is wrong.
+//! Gathers members of many records as columns: the result is the same for any number of threads, any
+//! selection of records and any source of their bytes; and the first wrong record is reported.
 
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;
 
-/// Breaks the bytes of records and of their heap, for the record of that number.
+/// Damages the bytes of records and of their heap, for the record with that index.
 type Breaks<'b> = dyn Fn(&mut Vec<u8>, &mut Vec<u8>, usize) + 'b;
 
 /// More than one block of records, and enough for two threads.
@@ -40,7 +40,7 @@ fn gathered(records: &Records, chosen: &RowSelection<'_, '_>, threads: usize) ->
     found
 }
 
-/// Each value of a column, as text.
+/// Returns each value of a column, as text.
 fn rows(column: &Gathered) -> Vec<String> {
     let len = column.len;
     let bit = |bits: &[u8], at: usize| bits[at / 8] >> (at % 8) & 1 == 1;
@@ -89,7 +89,7 @@ fn rows(column: &Gathered) -> Vec<String> {
     out
 }
 
-/// What a view is of.
+/// Returns the text of a view.
 fn text(view: &[u8; 16], buffers: &[Bytes]) -> Vec<u8> {
     let [len, head, index, offset] =
         [0, 4, 8, 12].map(|at| u32::from_le_bytes(*view[at..].first_chunk().unwrap()) as usize);
@@ -233,13 +233,13 @@ fn views_point_into_the_heap_where_most_of_it_is_theirs() {
                     assert!(is_near || buffers[0].len() == long(&texts));
                 }
             }
-            // Few of many.
+            // A few of many.
             let (found, buffers) = gather(records, &[3, 8_999, 15]);
             assert_eq!(found, [3, 8_999, 15].map(|at| &*texts[at]));
             assert!(!is_mapped || !in_heap(records, &buffers) && buffers[0].len() < 100);
         }
     }
-    // Short ones are in their views.
+    // Short texts are stored in their views.
     let texts: Vec<String> = (0..3000).map(|n| format!("n{n}")).collect();
     let [mapped, _] = opened(&texts, "AAAA");
     assert_eq!(gather(&mapped, &all[..3000]), (texts, vec![]));

@@ -1,4 +1,4 @@
-//! Big-endian GGUF, as `gguf` 0.19 wrote it: read whole, by ranges, and written anew.
+//! Big-endian GGUF, as `gguf` 0.19 wrote it: read whole, by ranges, and rewritten.
 
 use holdall::{Convert, Layout, Role, VerifyOptions, WriteOptions, convert, verify};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn big_endian_files_are_read_as_little_endian_ones_and_written_so() {
             let also = loaded.iter().find(|t| t.info().name() == name).unwrap();
             assert_eq!(also.bytes(&Role::Data).unwrap(), &bytes, "{name}");
             let len = bytes.len() as u64;
-            // Inside of a block, over the end of one, and the last byte.
+            // Inside of a block, across the end of one, and the last byte.
             for range in [0..1, 1..len.min(3), len / 2..len / 2 + 9, len - 1..len, 3..len] {
                 let range = range.start..range.end.min(len);
                 let part = tensor.bytes_range(&Role::Data, range.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! HDF5: what h5py wrote is read as it is, in files of every generation.
+//! HDF5: files that h5py wrote are read unchanged, in every generation.
 
 use crate::described::{self, code, compare, folder, open};
 use crate::hdf5_files::{
@@ -83,7 +83,7 @@ fn compounds_are_records() {
             Some("mm")
         );
         assert_eq!(all.len(), 4);
-        // Numbers of every width, in either order, with and without bytes between them.
+        // Numbers of every width, in either byte order, with and without padding.
         let nested = records("nested");
         assert_eq!(nested.extent().size, 8 + (16 + 1) + 5);
         let [when, name, q] = ["when", "name", "at.q"].map(|path| nested.accessor(path).unwrap());
@@ -97,7 +97,7 @@ fn compounds_are_records() {
                 assert_eq!(record.to_value().unwrap(), alone.to_value().unwrap());
             }
         }
-        // What was not written is the fill value.
+        // Unwritten elements have the fill value.
         let sparse = records("table/sparse");
         let (b, c) = (sparse.typed::<f64>("b").unwrap(), sparse.typed::<i16>("c[2]").unwrap());
         assert_eq!((sparse.get(0, &b).unwrap(), sparse.get(39, &c).unwrap()), (Some(0.5), Some(3)));
@@ -111,7 +111,7 @@ fn compounds_are_records() {
     }
 }
 
-/// Texts of one length, opaque bytes and h5py's times say which type of NumPy's they are, and are written as they were.
+/// Texts of one length, opaque bytes and h5py's times name their NumPy type, and are written unchanged.
 #[test]
 fn texts_and_times_are_arrays_of_numpys_types() {
     let dir = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn attributes_are_values() {
     assert_eq!(names.to_json(), "[\"dense/kernel:0\",\"dense/bias:0\"]");
 }
 
-/// Keras looks for the group of each layer, of those without weights too.
+/// Keras looks for the group of each layer, even of those without weights.
 #[test]
 fn layers_without_weights_have_groups() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,12 +190,13 @@ fn layers_without_weights_have_groups() {
     assert!(verify(&file, &Default::default()).unwrap().is_sound());
     let bytes = std::fs::read(&path).unwrap();
     let has = |name: &str| bytes.windows(name.len()).any(|own| own == name.as_bytes());
-    // A group has its attribute under that one's own name; what can be no group's is its parent's.
+    // A group's attribute is stored under its own name; an attribute whose prefix is not a valid group name
+    // belongs to the parent group.
     assert!(!has("flatten/weight_names") && has("flatten\0"));
     assert!(has("w/weight_names") && has("x/./weight_names"));
 }
 
-/// What is written is read as it was: elements, names in groups, attributes of every kind.
+/// Written files have the same contents when read: elements, names in groups, attributes of every kind.
 #[test]
 fn what_is_written_reads_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -263,7 +264,7 @@ fn what_is_written_reads_as_it_was() {
         spec.attributes.set("dtype", Value::Text("its own".to_owned()));
         specs.push(spec);
     }
-    // Which Keras reads as bytes, and no other way.
+    // Keras reads this type only as bytes.
     specs.push(holdall::TensorSpec::dense("layers/dense/vars/0", holdall::DType::Bf16, [2]));
     specs.push(holdall::TensorSpec::dense("scalar", holdall::DType::Bool, []));
     specs.push(holdall::TensorSpec::dense("empty", holdall::DType::F32, [0, 4]));
@@ -286,7 +287,7 @@ fn what_is_written_reads_as_it_was() {
     }
     writer.finish().unwrap();
     let written = std::fs::read(path("a.h5")).unwrap();
-    // A type of two bytes without a meaning: its class, and how many.
+    // An opaque type of two bytes: its class and its length.
     assert!(written.windows(8).any(|at| at == [0x15, 0, 0, 0, 2, 0, 0, 0]));
     let back = holdall::open(path("a.h5")).unwrap();
     let sorted = |all: &holdall::Attributes| {
@@ -309,7 +310,7 @@ fn what_is_written_reads_as_it_was() {
     assert!(verify(&back, &Default::default()).unwrap().is_sound());
 }
 
-/// What HDF5 does not have is refused before a file is there.
+/// Contents that HDF5 lacks are refused before a file is created.
 #[test]
 fn what_cannot_be_written_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -335,7 +336,7 @@ fn what_cannot_be_written_is_refused() {
     let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
     assert!(format!("{e} {cause}").contains("hdf5/form"), "{e}: {cause}");
     convert(&source, &path, &Convert::new(over()).with_dense()).unwrap();
-    // Of a model, which a `.keras` file has, weights know nothing.
+    // Weights do not contain the model that a `.keras` file needs.
     let e = convert(&source, dir.path().join("a.keras"), &Convert::new(over())).unwrap_err();
     assert_eq!(e.code(), "write/extension");
 }
@@ -344,7 +345,7 @@ fn over() -> WriteOptions {
     WriteOptions::new().with_overwrite(true)
 }
 
-/// One dataset under three names, the third by way of the second; of another type it cannot be.
+/// One dataset under three names, the third through the second; with another type they cannot be tied.
 #[test]
 fn tied_tensors_are_links_of_one_dataset() {
     let dir = tempfile::tempdir().unwrap();
@@ -376,7 +377,7 @@ fn tied_tensors_are_links_of_one_dataset() {
     assert_eq!(writer.declare(&specs).unwrap_err().code(), "hdf5/fit");
 }
 
-/// What links share is stored once.
+/// Bytes shared by links are stored once.
 #[test]
 fn links_are_tied_tensors() {
     for version in ["earliest", "v110"] {
@@ -426,7 +427,7 @@ fn links_go_through_links() {
 fn every_reject_fails_with_its_code() {
     described::all_fail(rejects());
     assert_eq!(code(with_root(&[])), "");
-    // What is wrong with one dataset leaves the others readable.
+    // An error in one dataset leaves the others readable.
     let of = [message(3, 0, &[0x17, 0, 0, 0, 8, 0, 0, 0]), shape(&[1]), contiguous(DATA, 8)];
     let mut bytes = with_root(&[link(b"t", EXTRA)]);
     let header = hdf5_files::header(&of);
@@ -436,12 +437,13 @@ fn every_reject_fails_with_its_code() {
     assert_eq!(file.tensor("t").unwrap().dense().unwrap_err().code(), "hdf5/dtype");
 }
 
-/// What nobody knows of an attribute leaves it out, and the file is read; what is wrong with one is an error that names it.
+/// Attributes of unknown kinds are left out, and the file can be read; a damaged attribute is an error that
+/// names it.
 #[test]
 fn attributes_of_unknown_kinds_are_passed_over() {
     let unknown_class = attribute(&[0x1c, 0, 0, 0, 4, 0, 0, 0], &[0; 4]);
     let unknown_version = attribute(&[0x71, 0, 0, 0, 4, 0, 0, 0], &[0; 4]);
-    // A run of records with something of an unknown class in them.
+    // A list of records with a member of an unknown class.
     let pair =
         [&[0x36, 1, 0, 0, 4, 0, 0, 0, b'x', 0, 0][..], &[0x3c, 0, 0, 0, 4, 0, 0, 0]].concat();
     let inside = attribute(&[&[0x39, 0, 0, 0, 16, 0, 0, 0][..], &pair].concat(), &[0; 16]);
@@ -462,7 +464,7 @@ fn attributes_of_unknown_kinds_are_passed_over() {
     assert!(e.message().contains("the attribute `a`: a value is not in the heap"), "{e}");
 }
 
-/// Memory and time are taken for what is there, not for what is said.
+/// Memory and time depend on the actual contents, not on declared sizes.
 #[test]
 fn lies_about_sizes_cost_nothing() {
     let never = |dims: &[u64]| code(dataset(&[shape(dims), contiguous(u64::MAX, 0)], &[]));
@@ -470,7 +472,7 @@ fn lies_about_sizes_cost_nothing() {
     assert_eq!(never(&[1 << 20, 1 << 20]), "zstd/decoded-len");
     assert_eq!(never(&[1 << 40, 1 << 40]), "index/shape-overflow");
     assert_eq!(never(&[1 << 40, 1 << 40, 0]), "");
-    // A chunk of 16 GiB that is not stored takes nothing.
+    // A chunk of 16 GiB that is not stored takes no memory.
     let none = dataset(&[shape(&[4]), chunked(&[u32::MAX, 4], EXTRA)], &leaf(&[]));
     assert_eq!(code(none), "");
     let wide = dataset(
@@ -490,7 +492,7 @@ fn files_may_be_cut_anywhere() {
             let of = ["hdf5/", "format/", "zip/"].iter().any(|area| code.starts_with(area));
             assert!(of, "{name} {len}: {code}");
         }
-        // What is there of a cut one is read where that is asked for.
+        // The available part of a cut file is read on request.
         let mut limits = holdall::Limits::default();
         limits.salvage = true;
         let cut = whole[..whole.len() - 100].to_vec();
@@ -498,7 +500,8 @@ fn files_may_be_cut_anywhere() {
     }
 }
 
-/// Members of compounds count as values, and those of a dataset once for each of its paths, as its attributes do.
+/// Members of compounds count as values, and those of a dataset once for each of its paths, as its attributes
+/// do.
 #[test]
 fn what_paths_share_counts_for_each() {
     let names: Vec<String> = (0..9).map(|n| format!("m{n}")).collect();

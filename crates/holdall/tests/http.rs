@@ -18,7 +18,7 @@ fn refused(server: &Server) -> Error {
     open(server).map(|_| ()).unwrap_err()
 }
 
-/// Bytes of which no two stretches are alike.
+/// Returns bytes without repetitions.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -42,7 +42,7 @@ fn the_end_comes_first_and_tells_the_length() {
     let seen = server.seen();
     assert_eq!(seen[0].header("range"), Some("bytes=-524288"));
     assert_eq!(seen[0].header("accept-encoding"), Some("identity"));
-    // What is at hand is not asked for again.
+    // Bytes that were received are not requested again.
     let tail = source.read_range((1 << 20) - 100..1 << 20).unwrap();
     assert_eq!(tail, bytes[(1 << 20) - 100..]);
     assert!(source.read_range(77..77).unwrap().is_empty());
@@ -107,14 +107,14 @@ fn a_server_without_ranges_is_named_and_nothing_is_downloaded() {
     assert_eq!(e.code(), "http/ranges");
     assert!(e.hint().unwrap().contains("download"), "{e}");
     assert_eq!(server.seen().len(), 1);
-    // One that says it has them, and does not.
+    // A server that claims to support ranges, but does not.
     let server = Server::new(|_| Reply::new(200, noise(1 << 20)).with("accept-ranges", "bytes"));
     assert_eq!(refused(&server).code(), "http/ranges");
     assert_eq!(server.seen().len(), 2);
-    // A short file is all that was asked for.
+    // A short file is received completely.
     let server = Server::new(|_| Reply::new(200, "short"));
     assert_eq!(open(&server).unwrap().read_range(0..5).unwrap(), "short");
-    // A part that is called the whole file: what stands in the rest of it would be hidden.
+    // A part that is declared as the whole file: the rest would be hidden.
     let server = Server::new(|_| {
         Reply::new(200, "short").with("accept-ranges", "bytes").with("content-range", "bytes 3-7/8")
     });
@@ -152,9 +152,9 @@ fn another_version_midway_is_an_error() {
         reply
     };
     let changes: [(Change, &str); 5] = [
-        // The condition does not hold, so all of it comes.
+        // The condition fails, so the whole file is sent.
         (|b, r| Reply::file(b, "\"v2\"", r), "http/changed"),
-        // The server does not look at the condition.
+        // The server ignores the condition.
         (
             |b, r| {
                 let mut r = r.clone();
@@ -198,7 +198,7 @@ fn a_date_pins_a_file_that_has_no_strong_tag() {
     assert_eq!(source.read_range(200 * KIB..201 * KIB).unwrap_err().code(), "http/changed");
 }
 
-/// A reply whose `ETag` and `Last-Modified` are these alone, whatever was asked for.
+/// Returns a reply whose `ETag` and `Last-Modified` are as given, for any request.
 fn marked(bytes: &[u8], r: &server::Request, tag: &str, date: &str, now: &str) -> Reply {
     let mut plain = r.clone();
     plain.headers.retain(|(name, _)| name != "if-range");
@@ -238,7 +238,7 @@ fn every_answer_has_the_validator_of_the_first() {
             });
             let source = open(&server).unwrap();
             let read = source.read_range(0..100);
-            // With a strong tag the time says nothing more.
+            // With a strong tag the time is not needed.
             let is_strong = first.0.starts_with('"');
             let same = first == later || is_strong && first.0 == later.0;
             match read {
@@ -276,10 +276,10 @@ fn a_server_that_cannot_tell_versions_apart_gets_a_warning() {
             assert_eq!(warning.code, "http/validator");
             assert!(warning.message.contains(says), "{warning}");
         }
-        // The same version for all that can be told.
+        // As far as can be determined, the same version.
         assert_eq!(source.read_range(0..100).unwrap(), bytes[..100]);
     }
-    // What came whole with one answer is of one version.
+    // A file received in one answer has one version.
     let server = Server::new(|_| Reply::new(200, "short"));
     assert!(open(&server).unwrap().warnings().is_empty());
 }
@@ -334,7 +334,7 @@ fn headers_that_say_which_bytes_come_come_once() {
     let bytes = noise(1 << 20);
     let part = "bytes 524288-1048575/1048576";
     for (name, value) in [
-        // The same one twice, too: which of two a program on the way looks at is not known.
+        // The same header twice is refused, too: it is not known which of two a proxy reads.
         ("content-range", part),
         ("content-range", "bytes 0-524287/1048576"),
         ("etag", "\"v1\""),
@@ -512,7 +512,7 @@ fn redirects_are_followed_under_the_policy() {
     });
     let source = open(&server).unwrap();
     assert_eq!(server.seen().len(), 3);
-    // The way is known now.
+    // The redirect is known now.
     assert_eq!(source.read_range(0..9).unwrap(), bytes[..9]);
     assert_eq!(server.seen().len(), 4);
     for (path, code, requests) in [
@@ -597,7 +597,7 @@ fn tensor_files_open_in_place_in_few_requests() {
     assert_eq!(file.name(), format!("{}?…", server.url("/tiny.zt")));
     let local = holdall::open(root.join("examples/tiny.zt")).unwrap();
     assert_eq!(file.load_all().unwrap().len(), local.load_all().unwrap().len());
-    // Its end, which tells what is in it, and at the same time what says what it is.
+    // The end of the file, which has its index, and at the same time the start, which identifies it.
     let mut asked: Vec<_> =
         server.seen().iter().map(|r| r.header("range").unwrap().to_owned()).collect();
     asked.sort();
@@ -613,7 +613,7 @@ fn long_bodies_leave_the_connection_where_the_next_answer_begins() {
     let source = open(&server).unwrap();
     let mut at = 1;
     for number in 0..80 {
-        // Shorter and longer than what is received past the HTTP library.
+        // Lengths below and above the threshold for receiving bytes without the HTTP library.
         let len = number * 37_123 % 900_000 + 1;
         at = at * 48_271 % (bytes.len() - len);
         let mut out = vec![0; len];

@@ -1,7 +1,8 @@
-//! What we write, the published packages of the same version read, bit for bit; what they write, we do.
+//! The published packages of the same version can read files that we write, bit for bit, and we can read
+//! theirs.
 //!
-//! The packages are pinned, and called as programs: see `interop/README.md`. `cargo xtask interop`
-//! builds them, says where they are and runs these tests; without it they are ignored.
+//! The packages are pinned, and called as programs: see `interop/README.md`. `cargo xtask interop` builds
+//! them, sets their paths and runs these tests; without it they are ignored.
 
 use crate::corpus_files;
 use holdall::{
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A component by tensor and role: shape, layout, dtype, logical type and decoded bytes.
+/// Components by tensor and role: shape, layout, dtype, logical type and decoded bytes.
 type Contents = BTreeMap<(String, String), (Vec<u64>, String, String, String, Vec<u8>)>;
 
 /// A program that reads and writes files with a published package.
@@ -52,7 +53,7 @@ impl Peer {
         }
     }
 
-    /// What the peer finds in a file, or what it says when it cannot read it.
+    /// Returns the contents of a file as the peer reads it, or its error.
     fn read(self, path: &Path) -> Result<Contents, String> {
         let folder = tempfile::tempdir().unwrap();
         let out = self.command().arg("read").arg(path).arg(folder.path()).output().unwrap();
@@ -73,7 +74,7 @@ impl Peer {
         Ok(String::from_utf8(out.stdout).unwrap().lines().map(line).collect())
     }
 
-    /// The files that the peer writes.
+    /// Returns the files that the peer writes.
     fn write(self, folder: &Path) -> Vec<PathBuf> {
         let out = self.command().arg("write").arg(folder).output().unwrap();
         assert!(out.status.success(), "{self:?}: {}", String::from_utf8_lossy(&out.stderr));
@@ -90,7 +91,7 @@ fn of_hex(text: &str) -> String {
     String::from_utf8((0..text.len()).step_by(2).map(byte).collect()).unwrap()
 }
 
-/// What we call a dtype that goes by its long name in 0.1 and 1.0, or by safetensors' names.
+/// Returns our names for a dtype with its long name in 0.1 and 1.0, or with its safetensors name.
 fn our_names(dtype: &str, logical: &str) -> (String, String) {
     let dtype = dtype.to_lowercase();
     let (dtype, logical) = match dtype.as_str() {
@@ -110,7 +111,7 @@ fn our_names(dtype: &str, logical: &str) -> (String, String) {
     (short, logical.to_owned())
 }
 
-/// What we find in a file.
+/// Returns the contents of a file as we read it.
 fn ours(path: &Path) -> Contents {
     let file = holdall::open(path).unwrap_or_else(|e| panic!("{e}"));
     let loaded = file.load_all().unwrap_or_else(|e| panic!("{e}"));
@@ -119,7 +120,7 @@ fn ours(path: &Path) -> Contents {
         for c in tensor.components() {
             let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap().to_vec();
             let logical = c.logical_type.as_ref().map_or("-", |t| t.as_str());
-            // Of an odd number of elements.
+            // With an odd number of elements.
             let logical = logical.strip_prefix("zt.").unwrap_or(logical).to_owned();
             let (shape, layout) = (tensor.shape().to_vec(), tensor.layout().to_string());
             let entry = (shape, layout, c.dtype.to_string(), logical, bytes);
@@ -134,13 +135,13 @@ fn compare(peer: Peer, path: &Path) {
     let mut theirs = peer.read(path).unwrap_or_else(|e| panic!("{peer:?} {}: {e}", path.display()));
     let mut ours = ours(path);
     for (_, _, dtype, logical, _) in theirs.values_mut() {
-        // A type that is the name of the dtype says nothing more.
+        // A type with the name of the dtype adds nothing.
         if logical == dtype {
             *logical = "-".into();
         }
     }
     if peer == Peer::Python {
-        // It takes the shape of a complex tensor for that of the stored elements.
+        // The peer takes the shape of a complex tensor for that of the stored elements.
         let is_complex = |logical: &str| logical.starts_with("complex");
         let is_zt = path.extension().is_some_and(|e| e == "zt");
         ours.retain(|_, (_, layout, _, logical, _)| {
@@ -148,7 +149,7 @@ fn compare(peer: Peer, path: &Path) {
         });
     }
     if peer == Peer::Python2 {
-        // It has names of its own for groups and MX blocks.
+        // The peer has its own names for groups and MX blocks.
         let is_theirs = |layout: &str| matches!(layout, "zt.quant_group/1" | "zt.mx/1");
         ours = std::mem::take(&mut ours)
             .into_iter()
@@ -164,7 +165,7 @@ fn compare(peer: Peer, path: &Path) {
             .collect();
     }
     if path.extension().is_some_and(|e| e == "safetensors") {
-        // Tensors that share the bytes of another are text in the metadata to other readers.
+        // For other readers, tensors that share the bytes of another are a text in the metadata.
         let is_alias = |all: &Contents, name: &(String, String)| {
             !theirs.contains_key(name)
                 && all.keys().any(|other| other != name && all[other] == all[name])
@@ -205,7 +206,7 @@ fn python2_writes_what_we_read_and_convert_both_ways() {
     let folder = tempfile::tempdir().unwrap();
     for path in Peer::Python2.write(folder.path()) {
         compare(Peer::Python2, &path);
-        // Into 1.2 and back nothing changes.
+        // Conversion to 1.2 and back changes nothing.
         let (file, before) = (holdall::open(&path).unwrap(), ours(&path));
         let [old, new] = ["old.zt", "new.zt"].map(|name| folder.path().join(name));
         let write = |format| {
@@ -231,7 +232,7 @@ fn python2_writes_what_we_read_and_convert_both_ways() {
 #[ignore = "needs the peers: cargo xtask interop"]
 fn python2_reads_what_we_write() {
     with_every_option("ztensor2", "2", |path| compare(Peer::Python2, path));
-    // A model in shards, which the package finds by their names and verifies as a whole.
+    // A sharded model, which the package finds by the names of its files and verifies as a whole.
     let folder = tempfile::tempdir().unwrap();
     let source = corpus_files::files("accept")
         .into_iter()
@@ -242,7 +243,7 @@ fn python2_reads_what_we_write() {
     let model = folder.path().join("model");
     convert(&holdall::open(source).unwrap(), &model, &options).unwrap();
     compare(Peer::Python2, &model.join("model.zt"));
-    // Files of every format, with blocks, sparse tensors, and types over other dtypes too.
+    // Files of every format, including blocks, sparse tensors, and types stored in other dtypes.
     let folder = tempfile::tempdir().unwrap();
     let mut written = BTreeMap::<String, u32>::new();
     for path in corpus_files::files("accept") {
@@ -262,9 +263,9 @@ fn python2_reads_what_we_write() {
     assert!(written.values().filter(|count| **count > 0).count() >= 10, "{written:?}");
 }
 
-/// What peers cannot read of the odd files in the corpus, though it is sound, and why.
+/// Sound files of the corpus that peers cannot read, and why.
 const BEYOND_PEERS: [(&str, &str); 9] = [
-    // The document's spelling, other layouts than those it knows.
+    // The document's spelling, layouts unknown to the peer.
     ("made-0.1-sparse.zt", "unknown variant"),
     ("made-0.1-sparse_stated.zt", "unknown variant"),
     ("made-0.1-unaligned.zt", "InvalidAlignment"),
@@ -276,14 +277,14 @@ const BEYOND_PEERS: [(&str, &str); 9] = [
     ("made-0.1-custom_fields.zt", "CborDeserialize"),
 ];
 
-/// Every accepted file, by the crate of its version.
+/// Every accepted file is read by the crate of its version.
 #[test]
 #[ignore = "needs the peers: cargo xtask interop"]
 fn crates_read_the_corpus() {
     let (mut read, mut wrong) = (0, Vec::new());
     for path in corpus_files::files("accept") {
         let name = path.file_name().unwrap().to_str().unwrap();
-        // The version of its format is in the name, and of zTensor 2 that of its package, which is 2.1.2.
+        // The name has the version of the format; for zTensor 2 it is that of the package, 2.1.2.
         if path.parent().is_some_and(|folder| folder.ends_with("ztensor2")) {
             continue;
         }
@@ -319,7 +320,7 @@ fn has_sparse(path: &Path) -> bool {
     holdall::open(path).unwrap().tensors().any(|t| t.layout().as_str().starts_with("sparse"))
 }
 
-/// A file with tensors of every dtype and of lengths around those that are treated differently.
+/// Returns a file with tensors of every dtype and of lengths around thresholds.
 fn source(folder: &Path) -> File {
     let path = folder.join("source.zt");
     let mut attributes = holdall::Attributes::new();
@@ -346,7 +347,7 @@ fn source(folder: &Path) -> File {
     holdall::open(path).unwrap()
 }
 
-/// Bytes that look like nothing, but compress a little.
+/// Returns pseudorandom bytes that compress a little.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -358,7 +359,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Writes the source as this version with every option; each file goes to `check`.
+/// Writes the source as this version with every option; each file is passed to `check`.
 fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     let source = source(folder.path());
@@ -368,7 +369,7 @@ fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) 
         let aligns = if format == "ztensor2" { [4096, 65536] } else { [64, 4096] };
         for digest in [None, Some(quick), Some(Algorithm::Sha256)] {
             for align in aligns {
-                // It has neither: asking for them is refused.
+                // This version has neither: requesting them is refused.
                 let plain = level.is_none() && digest.is_none();
                 let is_slow = level == Some(19) && (align != aligns[0] || format == "ztensor2");
                 if is_slow || (format == "safetensors" && !plain) {
@@ -388,7 +389,7 @@ fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) 
                 }
                 let extension = formats::by_name(format).unwrap().extensions[0];
                 let path = folder.path().join(format!("written.{extension}"));
-                // Level 19 takes its time; the long ones are no different with it.
+                // Level 19 is slow; long tensors test nothing more with it.
                 let exclude: &[&str] = if level == Some(19) { &["long.*"] } else { &[] };
                 let options = Convert::new(options)
                     .with_encoding()

@@ -1,4 +1,4 @@
-//! Meaning beyond numbers: it comes along through conversions and edits, or is named.
+//! Meaning beyond numbers: conversions and edits keep it, or report that it is lost.
 
 use crate::described::{self, compare};
 use holdall::verify::Reason;
@@ -12,7 +12,7 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept_files").join(name)
 }
 
-/// Converts a file to one of that name.
+/// Converts a file to one with that name.
 fn converted(file: &File, target: &Path) -> File {
     let write = WriteOptions::new().with_overwrite(true);
     convert(file, target, &Convert::new(write)).unwrap();
@@ -63,14 +63,14 @@ fn quantizers_of_channels_survive_conversions_and_edits() {
     rename(&edited, "plain", "p").unwrap();
     rename(&edited, "p", "plain").unwrap();
     are_same(&file, &holdall::open(&edited).unwrap());
-    // What torch needs to make the same of it.
+    // The data that torch needs to rebuild the object.
     let text = std::fs::read(&edited).unwrap();
     for needed in ["_rebuild_qtensor", "QInt8Storage", "QInt32Storage", "per_channel_affine"] {
         assert!(text.windows(needed.len()).any(|w| w == needed.as_bytes()), "{needed}");
     }
 }
 
-/// Every quantizer that attributes can say, written and read again.
+/// Every quantizer that attributes can express, written and read again.
 #[test]
 fn made_quantizers_come_back() {
     let file = holdall::open(case("per_channel.pt")).unwrap();
@@ -98,7 +98,7 @@ fn made_quantizers_come_back() {
             are_same(&made, &converted(&made, &dir.path().join("q.pt")));
         }
     }
-    // What torch has no quantizer for is refused, not written as plain integers.
+    // Quantizers that torch lacks are refused, not written as plain integers.
     for (key, value) in [
         ("torch.qscheme", Value::Text("torch.other".into())),
         ("axis", Value::Integer(2)),
@@ -128,7 +128,7 @@ fn python_attributes_of_tensors_survive_or_are_named() {
     assert_eq!(file.tensor("p.tag").unwrap().shape(), [2]);
     let edited = dir.path().join("a.pt");
     std::fs::copy(case("attributes.pt"), &edited).unwrap();
-    // One that is a tensor itself cannot be written again.
+    // A tensor subclass cannot be written again.
     let e = rename(&edited, "p", "q").unwrap_err();
     assert!(e.code() == "edit/unkept" && e.to_string().contains("`p.tag`"), "{e}");
     let zt = converted(&file, &dir.path().join("a.zt"));
@@ -171,11 +171,12 @@ fn tensors_of_unknown_types_of_gguf_are_kept_as_they_lie() {
     rename(&dir.path().join("b.gguf"), name, "x").unwrap();
     let edited = holdall::open(dir.path().join("b.gguf")).unwrap();
     assert_eq!(edited.tensor("x").unwrap().bytes(&Role::Data).unwrap(), bytes);
-    // Nothing knows its numbers.
+    // The meaning of its numbers is unknown.
     tensor.to_dense().unwrap_err();
 }
 
-/// A state dict has the versions of its modules as a Python attribute: what writes the file again says that it is left behind.
+/// A state dict stores the versions of its modules in a Python attribute: rewriting the file reports it as
+/// left behind.
 #[test]
 fn attributes_of_dicts_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +221,7 @@ fn attributes_of_dicts_are_named() {
     }
 }
 
-/// The same zip, its entries compressed by Deflate.
+/// Returns the same zip, with its entries compressed by Deflate.
 fn deflated(path: &Path) -> Vec<u8> {
     let options = OpenOptions::new();
     let listed = holdall::archive::contents(
@@ -266,7 +267,7 @@ fn deflated(path: &Path) -> Vec<u8> {
     out
 }
 
-/// Every file of torch that is a zip has torch's elements when its entries are compressed.
+/// Every zip file of torch has torch's elements when its entries are compressed.
 #[test]
 fn deflated_files_of_torch_have_its_elements() {
     let mut seen = 0;
@@ -287,7 +288,7 @@ fn deflated_files_of_torch_have_its_elements() {
     assert!(seen > 10, "{seen}");
 }
 
-/// The CRC-32 that a zip has of a storage is compared wherever the storage is decoded, alone or for a part of it.
+/// A storage's CRC-32 in the zip is compared wherever the storage is decoded, alone or for a part of it.
 #[test]
 fn deflated_storages_of_torch_are_held_to_their_checksums() {
     let mut tried = 0;
@@ -312,11 +313,11 @@ fn deflated_storages_of_torch_are_held_to_their_checksums() {
             let mut changed = zip.clone();
             changed[entry + 16] ^= 1;
             changed[number(entry + 42) as usize + 14] ^= 1;
-            // Of what is read to open the file, the sum is compared then.
+            // For bytes that are read on opening, the sum is compared then.
             let Ok(file) = described::open(changed) else { continue };
             let report = verify(&file, &VerifyOptions::new()).unwrap();
             let place = format!("{} {name}", path.display());
-            // Some storages are of no tensor.
+            // Some storages belong to no tensor.
             for e in &report.findings {
                 let tensor = file.tensor(e.tensor().unwrap()).unwrap();
                 assert_eq!(
@@ -331,7 +332,7 @@ fn deflated_storages_of_torch_are_held_to_their_checksums() {
     assert!(tried > 100, "{tried}");
 }
 
-/// A weight of 8 bits is not cast without its scales.
+/// An 8-bit weight is not cast without its scales.
 #[test]
 fn a_weight_whose_scale_lies_beside_it_is_not_cast() {
     let dir = tempfile::tempdir().unwrap();

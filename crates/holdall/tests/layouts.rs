@@ -1,4 +1,4 @@
-//! Layouts that descriptions teach: read, checked, compared, converted.
+//! Layouts that are defined by descriptions: read, checked, compared, converted.
 
 use crate::make::{self, Made, bytes_of, dense, f32s, part, tensor};
 use holdall::{
@@ -6,7 +6,7 @@ use holdall::{
     Role, StatsOptions, Value, VerifyOptions, WriteOptions, diff, formats, stats, verify,
 };
 
-/// The layout that the document of zTensor 1.0 prints, of whose bytes it says no more than their lengths.
+/// The layout printed in the document of zTensor 1.0, which gives only the lengths of its bytes.
 const QUANTIZED_4BIT: &str = r#"
 [layouts.quantized_4bit]
 about = "two elements in a byte, a scale and a zero point for each row"
@@ -35,7 +35,7 @@ fn role(name: &str) -> Role {
     Role::from_name(name)
 }
 
-/// The nibbles of element `at`.
+/// Returns the nibbles of element `at`.
 fn q(at: u64) -> u8 {
     (at * 7 % 16) as u8
 }
@@ -43,7 +43,7 @@ fn q(at: u64) -> u8 {
 const SCALES: [f32; 4] = [0.5, 0.1, -3.25, 1e-20];
 const ZEROS: [f32; 4] = [8.0, 7.3, 0.0, 15.0];
 
-/// A tensor of that layout as the text prints it: 1.0 has one dtype for all components.
+/// Returns a tensor of that layout as printed in the document: 1.0 has one dtype for all components.
 fn printed() -> Made {
     let data: Vec<u8> = (0..ROWS * COLUMNS / 2).map(|at| q(2 * at) | q(2 * at + 1) << 4).collect();
     let parts = vec![
@@ -78,7 +78,7 @@ fn the_documents_own_layout_has_values() {
         let dense = w.to_dense().unwrap();
         assert_eq!((dense.dtype(), dense.shape()), (DType::F32, &[ROWS, COLUMNS][..]));
         assert_eq!(dense.to_vec::<f32>().unwrap(), values(), "{version}");
-        // Any range of them is the same.
+        // Any range of it is the same.
         let view = w.described().unwrap();
         for range in [0..1, 4095..4097, 5999..6001, 7..20000, 23999..24000, 24000..24000] {
             let mut out = Vec::new();
@@ -127,10 +127,10 @@ fn it_becomes_dense_on_its_way_into_another_file() {
     let w = out.tensor("w").unwrap();
     assert_eq!((w.layout(), w.shape()), (&Layout::Dense, &[ROWS, COLUMNS][..]));
     assert_eq!(w.dense().unwrap().to_vec::<f32>().unwrap(), values());
-    // It is what it stands for, and other bytes of the same values are those values.
+    // It equals its dense elements, and other bytes with the same values are equal, too.
     let found = diff(&file, &out, &DiffOptions::new()).unwrap();
     assert!(found.values_agree(), "{found:?}");
-    // As it is, where it can be kept.
+    // Unchanged, if the target can hold it.
     let kept = dir.path().join("kept.zt");
     let keep = Convert::new(WriteOptions::new().with_format(formats::by_name("ztensor").unwrap()));
     holdall::convert(&file, &kept, &keep).unwrap();
@@ -157,7 +157,7 @@ fn files_of_one_layout_are_compared_by_what_they_stand_for() {
     assert!(!others.values_agree());
 }
 
-/// What a description has beside: tables, attributes, defaults, bits in the other order, other types.
+/// The other features of descriptions: tables, attributes, defaults, bits in the other order, other types.
 #[test]
 fn everything_that_a_description_can_say() {
     let text = r#"
@@ -189,7 +189,7 @@ exponent = { read_as = "i8", shape = [2] }
     assert_eq!(dense.to_f32().unwrap(), [-1.5, 0.5, 1.5, 4.5, 2.5]);
 }
 
-/// What is wrong with a tensor is found when it is read, and by verification, with its place.
+/// Errors in a tensor are found when it is read, and by verification, with their position.
 #[test]
 fn tensors_that_are_not_as_described() {
     let text = r#"
@@ -261,11 +261,11 @@ one = { shape = ["n - 3"] }
             code
         );
     }
-    // A dense copy beyond the limits is not begun, however little the file has.
+    // A dense copy beyond the limits is not started, even if the file is small.
     let vast = made(&[1 << 40], vec![data(), one(1)]);
     let e = opened(&[vast], "ztensor@1.2.0", text).tensor("w").unwrap().described().unwrap_err();
     assert_eq!(e.code(), "layout/dense-limit");
-    // One that has a fault keeps it.
+    // A tensor with a fault keeps it.
     let none = tensor("w", &[0], other("x"), vec![part(role("data"), DType::U8, vec![]), one(1)]);
     assert!(opened(&[none], "ztensor@1.2.0", text).tensor("w").unwrap().to_dense().is_err());
 }
@@ -370,7 +370,7 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
     assert_eq!(e.code(), "io/failed");
 }
 
-/// A file that is dense is what it is, whatever is described.
+/// A dense tensor is read as dense, whatever the descriptions.
 #[test]
 fn descriptions_are_of_layouts_that_have_no_meaning_alone() {
     let made = dense("d", &[2], part(Role::Data, DType::F32, f32s(&[1.0, 2.0])));

@@ -1,5 +1,5 @@
-//! Nothing is lost without a word: what an encoder drops is found before anything is published, and what a conversion leaves
-//! behind is named.
+//! Nothing is lost silently: data that an encoder drops is detected before anything is published, and data
+//! that a conversion leaves behind is reported.
 
 use crate::corpus_files::files;
 use holdall::ledger::{Expected, Side, TieRule, compare};
@@ -12,7 +12,7 @@ use holdall::{
 use std::cell::Cell;
 use std::path::Path;
 
-/// What the encoder drops.
+/// The item that the encoder drops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Drops {
     Nothing,
@@ -53,7 +53,8 @@ impl Dropping {
         spec
     }
 
-    /// The tensor and the number of the component as the encoder gets them; `None` for the component that it does not get.
+    /// Returns the tensor and the index of the component for the inner encoder; `None` for the dropped
+    /// component.
     fn part(&self, tensor: &TensorSpec, component: usize) -> Option<(TensorSpec, usize)> {
         let (spec, role) = (self.without_lost(tensor), &tensor.components[component].role);
         let at = spec.components.iter().position(|c| c.role == *role)?;
@@ -131,7 +132,7 @@ impl Encode for Dropping {
         match self.1 {
             Drops::Tensor if spec.name == "b" => return Ok(()),
             Drops::Digest => stored.digest = None,
-            // It shares the bytes of another tensor than it was to.
+            // It shares the bytes of another tensor than it should.
             Drops::Tie if spec.name == "b" => {
                 spec.components[at].shares = None;
                 stored = self.2.clone().unwrap_or(stored);
@@ -152,7 +153,7 @@ impl Encode for Dropping {
     }
 }
 
-/// A file with attributes, tied tensors, and a quantized one with all of its components.
+/// Writes a file with attributes, tied tensors, and a quantized tensor with all of its components.
 fn write_source(path: &Path, options: WriteOptions) -> Result<()> {
     let note = Attributes::from_iter([("note".to_owned(), Value::Text("kept".into()))]);
     let mut a = TensorSpec::dense("a", DType::F32, [2, 300]);
@@ -198,7 +199,7 @@ const ALL: [Drops; 9] = [
     Drops::Tie,
 ];
 
-/// An operation: what it is called, whether it changes the source itself, and what it does.
+/// An operation: its name, whether it changes the source itself, and its function.
 type Operation = (&'static str, bool, fn(&Path, &Path, WriteOptions) -> Result<()>);
 
 const OPERATIONS: [Operation; 6] = [
@@ -268,7 +269,7 @@ fn shards_appear_together_or_not_at_all() {
     }
 }
 
-/// A migration reads values, makes others of them, and copies what has no place in its schema.
+/// A migration reads values, converts them, and copies data that its schema does not contain.
 #[test]
 fn a_migration_publishes_nothing_that_lacks_an_item() {
     use holdall::records::{Build, Migration};
@@ -316,7 +317,7 @@ fn a_migration_publishes_nothing_that_lacks_an_item() {
     assert_eq!(holdall::open(&to).unwrap().len(), 3);
 }
 
-/// Edits of large files, and of headers, which are made in place where the file system can.
+/// Edits of large files, and of headers, which are made in place if the file system supports it.
 #[test]
 fn edits_in_place_are_looked_at_before_the_step_that_publishes() {
     let dir = tempfile::tempdir().unwrap();
@@ -348,7 +349,7 @@ fn edits_in_place_are_looked_at_before_the_step_that_publishes() {
     }
 }
 
-/// Ways to convert, each of which changes what it was asked to.
+/// Returns ways to convert, each of which changes what was requested.
 fn ways(write: &WriteOptions) -> Vec<(&'static str, Convert)> {
     let plain = || Convert::new(write.clone());
     let float = |name: &str| Cast::new(name).unwrap();
@@ -363,12 +364,12 @@ fn ways(write: &WriteOptions) -> Vec<(&'static str, Convert)> {
     ]
 }
 
-/// Whether a conversion was refused for a reason that is not ours.
+/// Returns `true` if a conversion was refused for a legitimate reason.
 fn is_refusal(e: &Error) -> bool {
     e.code() != "internal/ledger"
 }
 
-/// Each accepted file in each format that is written: what the target lacks is named.
+/// Each accepted file in each format that can be written: everything that the target lacks is reported.
 #[test]
 fn conversions_of_the_corpus_lose_nothing_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
@@ -381,7 +382,7 @@ fn conversions_of_the_corpus_lose_nothing_without_a_word() {
             let mut write = WriteOptions::new().with_overwrite(true).with_format(format);
             write.durability = Durability::System;
             let ways = ways(&write);
-            // The plain way, and in turn one of the others.
+            // The default options, and one of the others in turn.
             turn = turn % (ways.len() - 1) + 1;
             for (way, options) in [&ways[0], &ways[turn]] {
                 let way = *way;
@@ -398,7 +399,7 @@ fn conversions_of_the_corpus_lose_nothing_without_a_word() {
                 if way != "plain" {
                     continue;
                 }
-                // Compared with what a reader finds, without what the conversion knew.
+                // Compared with the contents that a reader finds, without the conversion's own records.
                 let target = holdall::open(&to).unwrap();
                 let mut expected = Expected::new();
                 expected.set_ties(TieRule::Leave);
@@ -423,7 +424,7 @@ fn is_digest(lost: &holdall::ledger::LossKind) -> bool {
     matches!(lost, holdall::ledger::LossKind::Digest(_))
 }
 
-/// Edits and rewrites of each accepted file that can be written in its own format.
+/// Edits and rewrites of each accepted file whose format can be written.
 #[test]
 fn edits_of_the_corpus_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -453,7 +454,7 @@ fn edits_of_the_corpus_lose_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file of dense tensors and attributes.
+/// Writes a file of dense tensors and attributes.
 fn write_dense(
     path: &Path,
     tensors: &[(&str, DType, Option<holdall::LogicalType>)],
@@ -492,7 +493,7 @@ fn values_beside_tensors_go_with_the_tensors_that_are_chosen() {
         let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_select(select);
         let report = convert(&file, &to, &options).unwrap();
         let written = holdall::open(&to).unwrap();
-        // Which libraries refuse files without.
+        // Some libraries refuse files without this attribute.
         let framework = written.attributes().get("format").and_then(Value::as_text);
         assert_eq!(framework, Some("pt"));
         let keys: Vec<&str> = written.attributes().iter().map(|(key, _)| key).collect();
@@ -531,7 +532,7 @@ fn a_weight_is_not_converted_without_the_scale_beside_it() {
         let e = run(&["bf16"]).unwrap_err();
         assert_eq!((e.code(), e.tensor()), ("convert/scaled-weight", Some(weight)), "{e}");
         assert!(e.message().contains(scale) && !to.exists(), "{e}");
-        // Others become what was asked for, and a copy is no conversion.
+        // Others are cast as requested, and a copy is not a cast.
         let keep = format!("{weight}=keep");
         assert_eq!(run(&[&keep, "bf16"]).unwrap().cast, 3);
         assert_eq!(run(&["norm=bf16"]).unwrap().cast, 1);
@@ -583,7 +584,7 @@ fn digests_that_the_target_has_no_place_for_are_named() {
         let found = left(format, |options| options);
         assert!(found.iter().any(|what| what.contains("sha256")), "{format}: {found:?}");
     }
-    // What was asked for is not left behind.
+    // Requested changes are not left behind.
     assert!(
         !left("ztensor", |_| {
             Convert::new(

@@ -1,6 +1,6 @@
-//! Most tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall --test library
-//! views::` runs those of one file. Programs of their own are those that measure memory or time, start themselves, are run
-//! in other builds too, or need what takes long to build.
+//! Most tests of this crate in one program, which builds faster than one program per file: `cargo test -p
+//! holdall --test library views::` runs those of one file. Separate programs are those that measure memory or
+//! time, start themselves, also run in other builds, or need slow dependencies.
 
 mod aio;
 mod archives;
@@ -81,7 +81,7 @@ mod views;
 mod write;
 mod ztensor2;
 
-// What they share.
+// Shared modules.
 #[path = "../../holdall-formats/tests/carton_files/mod.rs"]
 mod carton_files;
 mod corpus_files;

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What tests may do: http, loopback, and no waiting.
+/// Returns the tests' policy: http, loopback, and no waiting.
 fn policy() -> Policy {
     let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
@@ -26,7 +26,7 @@ fn policy() -> Policy {
     Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
 }
 
-/// Bytes of which no two stretches are alike.
+/// Returns bytes without repetitions.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -47,7 +47,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     }
 }
 
-/// A store in a folder of its own, and a fetcher into it.
+/// A store in its own folder, and a fetcher into it.
 struct Cache {
     folder: tempfile::TempDir,
     fetcher: LinkFetcher,
@@ -64,7 +64,7 @@ impl Cache {
         Cache { folder, fetcher }
     }
 
-    /// Fetches, and holds the file against what it should be.
+    /// Fetches a file, and compares it with the expected bytes.
     #[track_caller]
     fn gets(&self, bytes: &[u8], urls: &[String]) {
         let path = self.fetcher.fetch(sha256(bytes), urls, u64::MAX).unwrap();
@@ -80,7 +80,7 @@ impl Cache {
         e
     }
 
-    /// Every file in the store.
+    /// Returns the names of all files in the store.
     fn names(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -167,7 +167,7 @@ fn every_address_is_tried_and_told() {
     });
     let cache = Cache::new();
     let dead = {
-        // A port where nobody listens.
+        // A port without a listener.
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://127.0.0.1:{}/f", taken.local_addr().unwrap().port())
     };
@@ -189,7 +189,7 @@ fn every_address_is_tried_and_told() {
     let mut urls = bad;
     urls.push(server.url("/good"));
     cache.gets(&bytes, &urls);
-    // What all of them do wrong has its own code.
+    // If all addresses fail under the same rule, the error has its code.
     let cache = Cache::new();
     assert_eq!(cache.fails(sha256(&bytes), &[wrong.clone(), wrong]).code(), "links/digest");
     assert_eq!(cache.fails(sha256(&bytes), &[dead]).code(), "http/failed");
@@ -271,12 +271,12 @@ fn deflate(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// Brotli without compression: RFC 7932, section 9.2.
+/// Encodes brotli without compression: RFC 7932, section 9.2.
 fn brotli(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for (n, part) in bytes.chunks(1 << 16).enumerate() {
-        // From the lowest bit: a window of 16 bits (only at the start), not the last, 4 digits of
-        // length, the length less one, uncompressed.
+        // From the lowest bit: a window of 16 bits (only at the start), not the last, 4 digits of length, the
+        // length minus one, uncompressed.
         let (mut bits, mut at) = (0u32, usize::from(n == 0));
         for (value, width) in [(0, 1), (0, 2), (part.len() as u32 - 1, 16), (1, 1)] {
             bits |= value << at;
@@ -307,7 +307,7 @@ fn content_encodings_are_undone_by_the_headers_word() {
         let server =
             Server::new(move |_| Reply::new(200, &sent[..]).with("content-encoding", name));
         Cache::new().gets(&bytes, &[server.url("/f")]);
-        // Without that word the file is what it is.
+        // Without that header the bytes are not decoded.
         let sent = body.clone();
         let server = Server::new(move |_| Reply::new(200, &sent[..]));
         Cache::new().gets(&body, &[server.url("/f.gz")]);
@@ -342,7 +342,7 @@ fn encodings_that_are_not_what_they_say_are_refused() {
 
 #[test]
 fn bombs_are_stopped() {
-    // What decodes to a megabyte of zeros in 14 bytes, by another writer.
+    // Made by another encoder: 14 bytes that decode to a megabyte of zeros.
     let brotli = [91, 255, 255, 143, 127, 2, 32, 30, 11, 4, 114, 239, 31, 0];
     let zeros = vec![0; 1 << 20];
     let mut limits = Limits::default();
@@ -370,7 +370,7 @@ fn bombs_are_stopped() {
             .sum();
         assert!(left <= 400_000, "{name}: {left}");
     }
-    // A file that is too long as it is: said before, and found on the way.
+    // A file without encoding that is too long: by its stated length, and while fetching.
     limits.fetched_len = 1000;
     for declared in [true, false] {
         let bytes = noise(5000);
@@ -414,7 +414,7 @@ fn no_more_comes_than_what_is_declared() {
     }
 }
 
-/// Cuts off the first answers after so many bytes each.
+/// Cuts off each of the first answers after the given number of bytes.
 fn cutting(bytes: Vec<u8>, cuts: &'static [usize]) -> impl Fn(&Request) -> Reply {
     move |r| {
         let mut reply = Reply::file(&bytes, "\"v1\"", r);
@@ -460,17 +460,17 @@ fn a_part_of_another_version_or_address_is_not_gone_on_with() {
     let other = noise(400_001)[1..].to_vec();
     type Change = fn(&[u8], &Request) -> Reply;
     let changes: [Change; 4] = [
-        // The condition says so.
+        // The condition fails.
         |b, r| Reply::file(b, "\"v2\"", r),
-        // The server does not look at it.
+        // The server ignores the condition.
         |b, r| {
             let mut r = r.clone();
             r.headers.retain(|(name, _)| name != "if-range");
             Reply::file(b, "\"v2\"", &r)
         },
-        // It lies about the version: the hash tells.
+        // The server claims the wrong version: the hash differs.
         |b, r| Reply::file(b, "\"v1\"", r),
-        // It does not know ranges.
+        // The server does not support ranges.
         |b, _| Reply::new(200, b),
     ];
     for change in changes {
@@ -485,7 +485,7 @@ fn a_part_of_another_version_or_address_is_not_gone_on_with() {
         });
         Cache::new().gets(&bytes, &[server.url("/f")]);
     }
-    // From another address it begins anew.
+    // From another address the download starts anew.
     let cache = Cache::new();
     let server = Server::new(cutting(bytes.clone(), &[100_000, 0, 0, 0]));
     cache.fails(sha256(&bytes), &[server.url("/f")]);
@@ -575,7 +575,7 @@ fn several_files_come_at_once_and_progress_is_told() {
     let urls: Vec<Vec<String>> = (0..6).map(|n| vec![server.url(&format!("/{n}"))]).collect();
     let mut wanted: Vec<([u8; 32], &[String], u64)> =
         files.iter().zip(&urls).map(|(f, u)| (sha256(f), u.as_slice(), f.len() as u64)).collect();
-    // The same for a use in which it would be too long.
+    // The same file for a use for which it would be too long.
     wanted.push((wanted[0].0, wanted[0].1, 10));
     fetcher.fetch_all(&wanted).unwrap();
     assert_eq!(cache.names().len(), 6);
@@ -586,7 +586,7 @@ fn several_files_come_at_once_and_progress_is_told() {
     assert_eq!(count.done.load(Ordering::SeqCst), all);
 }
 
-/// Not a test of its own: what the tests below run in other processes.
+/// Not a test itself: run by the tests below in other processes.
 #[test]
 #[ignore = "run by other tests"]
 fn child() {
@@ -639,7 +639,7 @@ fn a_killed_fetch_leaves_no_name_and_the_next_goes_on() {
     let part = cache.fetcher.store().path(&sha256(&bytes));
     let part = part.with_file_name(format!(".{}.part", hex(&sha256(&bytes))));
     wait_for(&part, 300_000);
-    // Another one waits for it, and takes over.
+    // Another process waits for it, and takes over.
     let mut second = child_of(cache.folder.path(), bytes.len(), server.url("/f"));
     std::thread::sleep(Duration::from_millis(100));
     first.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Models in several files are the same wherever they lie, and what is only a part of one is not taken for the whole.
+//! Models in several files are equal in every kind of place, and a part of one is not taken for the whole.
 
 use crate::archives::{member, tar, zip};
 use crate::onnx_files;
@@ -26,7 +26,7 @@ fn whole(dir: &Path) -> File {
     holdall::open(path).unwrap()
 }
 
-/// What a file contains: names and values.
+/// Returns the contents of a file: names and values.
 fn contents(file: &File) -> Vec<(String, Vec<f32>)> {
     let mut all: Vec<_> = file
         .tensors()
@@ -36,7 +36,7 @@ fn contents(file: &File) -> Vec<(String, Vec<f32>)> {
     all
 }
 
-/// A model in several files: its folder, and the names in it that open it.
+/// A model in several files: its folder, and the names in it by which it can be opened.
 struct Model {
     folder: PathBuf,
     entries: Vec<&'static str>,
@@ -46,7 +46,7 @@ fn by_id(id: &str) -> &'static Format {
     FORMATS.iter().copied().find(|format| format.id == id).unwrap()
 }
 
-/// A model of each kind, each with the same tensors.
+/// Returns a model of each kind, each with the same tensors.
 fn models(dir: &Path) -> Vec<Model> {
     let file = whole(dir);
     let divided = |name: &str, format: &str| {
@@ -88,7 +88,7 @@ fn models(dir: &Path) -> Vec<Model> {
     ]
 }
 
-/// The files in and below a folder, by their paths in it.
+/// Returns the files in and below a folder, by their relative paths.
 fn files_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let (mut found, mut folders) = (Vec::new(), vec![(folder.to_owned(), String::new())]);
     while let Some((folder, prefix)) = folders.pop() {
@@ -104,7 +104,7 @@ fn files_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Puts a model into everything that can hold one; returns the folders in these, as they are named.
+/// Puts a model into each kind of container; returns the addresses of the folders in these.
 fn places(folder: &Path, dir: &Path) -> Vec<String> {
     let files = files_in(folder);
     let in_folder: Vec<(String, &[u8])> =
@@ -129,7 +129,7 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
     let package = dir.join("m.carton");
     let unpacked = dir.join("unpacked");
     let _ = std::fs::remove_dir_all(&unpacked);
-    // A model that is not whole is not packed.
+    // An incomplete model is not packed.
     let packed = recipe.prepare(folder).map(|found| {
         found.packer.write(&package, true).unwrap();
         Package::open(&package).unwrap().unpack(&unpacked).unwrap();
@@ -174,7 +174,7 @@ fn a_model_is_the_same_in_every_place() {
                     let first = first.get_or_insert_with(|| roles(&file));
                     assert_eq!(&roles(&file), first, "{path}");
                     for own in file.files() {
-                        // Each file is where the model says that it is.
+                        // Each file is at the location that the model gives.
                         let again = Location::new(own.location.to_path_buf());
                         assert_eq!(again, own.location, "{path}");
                         let len = own.source.map(|at| file.all_sources()[at].len());
@@ -187,13 +187,13 @@ fn a_model_is_the_same_in_every_place() {
     }
 }
 
-/// The code of an error, and what it says.
+/// Returns the code and the text of an error.
 fn refusal(path: impl AsRef<Path>) -> (&'static str, String) {
     let e = holdall::open(path).map(drop).unwrap_err();
     (e.code(), e.to_string())
 }
 
-/// Without one of its files no model opens as if it were whole, and the error names the file.
+/// If a file of a model is missing, it does not open as if it were whole, and the error names the file.
 #[test]
 fn a_missing_file_is_named_in_every_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ fn a_missing_file_is_named_in_every_place() {
                     let path = joined(&place, entry);
                     let told = match holdall::open(&path) {
                         Err(e) => e.to_string(),
-                        // Tensors with external data are faults then.
+                        // Then tensors with external data are faults.
                         Ok(file) => {
                             let faults: Vec<_> = file.faults().collect();
                             assert!(!faults.is_empty(), "{path} without {missing}");
@@ -240,7 +240,7 @@ fn a_folder_of_shards_without_an_index_is_one_model() {
     assert_eq!((file.len(), file.warnings()), (6, &[][..]));
     let roles: Vec<_> = file.files().iter().map(|file| file.role).collect();
     assert_eq!(roles, [FileRole::Shard(0), FileRole::Shard(1), FileRole::Shard(2)]);
-    // One that is named is itself, and says so.
+    // A file that is opened by its own name is opened alone, with a warning.
     let shard = case("noidx").join("diffusion_pytorch_model-00002-of-00003.safetensors");
     let file = holdall::open(shard).unwrap();
     let codes: Vec<_> = file.warnings().iter().map(|w| w.code).collect();
@@ -260,7 +260,7 @@ fn a_folder_with_several_variants_asks_which() {
     // A shard that an index names needs no warning.
     let shard = case("var").join("diffusion_pytorch_model.fp16-00001-of-00003.safetensors");
     assert_eq!(holdall::open(shard).unwrap().warnings(), []);
-    // Whole files, too.
+    // Nor do whole files.
     let dir = tempfile::tempdir().unwrap();
     let file = whole(dir.path());
     std::fs::remove_file(dir.path().join("whole.safetensors")).unwrap();
@@ -286,11 +286,11 @@ fn what_is_missing_or_stale_is_said() {
         assert_eq!(code, "shards/missing");
         assert!(said.contains("`m-00002-of-00003.gguf`"), "{said}");
     }
-    // The files themselves, without the index.
+    // The files alone, without the index.
     let name = |no| case("stale").join(holdall_io::part_name("model", no, 2, "safetensors"));
     let file = OpenOptions::new().open_all(&[name(1), name(2)]).unwrap();
     assert_eq!((file.len(), file.files().len()), (4, 2));
-    // An index of as many files that says another division.
+    // An index of as many files with another division.
     let dir = tempfile::tempdir().unwrap();
     for (name, bytes) in files_in(&case("stale")).iter().filter(|(name, _)| !name.ends_with("json"))
     {
@@ -316,7 +316,7 @@ fn external_data_in_a_package_is_found() {
     assert!(values("enc.b").is_some_and(|all| all.iter().all(|x| *x == 1.0)));
 }
 
-/// Bytes have no files beside them: a part is known to be one.
+/// Bytes in memory have no sibling files: a part is recognised as one.
 #[test]
 fn a_part_alone_is_known_as_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -335,7 +335,8 @@ fn a_part_alone_is_known_as_one() {
     assert_eq!(second.warnings()[0].code, "shards/part");
 }
 
-/// A link that leaves the folder is refused for every kind of model; caches whose files are all links into one folder open.
+/// A link out of the folder is refused for every kind of model; caches whose files are all links into one
+/// folder can be opened.
 #[cfg(unix)]
 #[test]
 fn links_out_of_the_folder_are_refused() {
@@ -343,10 +344,10 @@ fn links_out_of_the_folder_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let wanted = contents(&whole(dir.path()));
     for Model { folder, entries } in models(dir.path()) {
-        // `bare` has no file that names the others: who names the folder names them.
+        // `bare` has no file that lists the others: it is opened by its folder.
         let Some(entry) = entries.get(1) else { continue };
         let files = files_in(&folder);
-        // As the hub's cache has it.
+        // As in the hub's cache.
         let cache = TempDir::new().unwrap();
         let (blobs, snapshot) = (cache.path().join("blobs"), cache.path().join("snapshots/1"));
         std::fs::create_dir_all(&blobs).unwrap();
@@ -360,7 +361,7 @@ fn links_out_of_the_folder_are_refused() {
         for path in [snapshot.clone(), snapshot.join(entry)] {
             assert_eq!(contents(&holdall::open(path).unwrap()), wanted);
         }
-        // The file that names the others is in the folder, and one of these is not.
+        // The file that lists the others is in the folder, and one of the others is not.
         let (out, outside) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         for (at, (name, bytes)) in files.iter().enumerate() {
             let path = out.path().join(name);

@@ -1,5 +1,5 @@
-//! Any format to any: each sound file of the corpus, and each checkpoint of TensorFlow, in whatever format, is written in every format that can be
-//! written, bit for bit, or refused beforehand with what can be done about it.
+//! Any format to any: each sound file of the corpus, and each TensorFlow checkpoint, is written in every
+//! format that can be written, bit for bit, or refused beforehand with remedies.
 
 use crate::corpus_files;
 use holdall::{
@@ -9,10 +9,10 @@ use holdall::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Files above this many bytes say nothing that smaller ones do not.
+/// Larger files test nothing that smaller ones do not.
 const MOST_LEN: u64 = 200_000;
 
-/// Each version that a format is written in.
+/// Returns each version in which a format can be written.
 fn targets() -> Vec<(&'static Format, Option<&'static str>)> {
     let writable = FORMATS.iter().filter(|format| format.encode.is_some());
     let versions = |format: &'static Format| match format.versions {
@@ -22,7 +22,7 @@ fn targets() -> Vec<(&'static Format, Option<&'static str>)> {
     writable.flat_map(|format| versions(format)).collect()
 }
 
-/// Nothing that counts differs: names, shapes, types, every bit of every element.
+/// Returns an error if anything relevant differs: names, shapes, types, any bit of any element.
 fn is_the_same(source: &File, target: &Path) -> Result<(), String> {
     let written = holdall::open(target).map_err(|e| e.to_string())?;
     let found = diff(source, &written, &DiffOptions::new()).map_err(|e| e.to_string())?;
@@ -37,7 +37,7 @@ fn is_the_same(source: &File, target: &Path) -> Result<(), String> {
     }
 }
 
-/// Checkpoints of TensorFlow, which are several files each.
+/// Returns TensorFlow checkpoints, each in several files.
 fn checkpoints() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensorflow");
     let files = folder.read_dir().unwrap().map(|file| file.unwrap().path());
@@ -68,7 +68,7 @@ fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
                 write = write.with_encode(EncodeOptions::new().with_version(version));
             }
             let place = format!("{} to {} {version:?}", path.display(), format.id);
-            // As it is; else with all that remedies say.
+            // As it is, otherwise with all remedies applied.
             let plain = Convert::new(write);
             let eager = plain.clone().with_dense().with_raw_types().with_drop_attributes();
             let refused = match convert(&source, &target, &plain) {
@@ -87,7 +87,7 @@ fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
                     wrong.push(format!("{place}: no remedy: {e}"));
                 }
             }
-            // What alone can be written is.
+            // Otherwise the tensors that can be written alone are written.
             if !target.exists() {
                 let names: Vec<&str> = source.names().collect();
                 for name in &names {
@@ -106,7 +106,7 @@ fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
         }
     }
     assert!(wrong.is_empty(), "{} of {wrong:#?}", wrong.len());
-    // From every format that is read something gets into every one that is written.
+    // Every format that can be read is converted at least partly into every format that can be written.
     for from in FORMATS {
         for (to, _) in targets() {
             let pair = (from.id.to_owned(), to.id);

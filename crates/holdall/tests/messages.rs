@@ -1,4 +1,4 @@
-//! What errors and warnings print of a file is bounded, whatever the file declares.
+//! The length of errors and warnings about a file is limited, whatever the file declares.
 #![cfg(all(
     feature = "carton",
     feature = "metatensor",
@@ -12,10 +12,10 @@ use holdall::{
 };
 use std::path::Path;
 
-/// The most characters of a message, a hint or a warning.
+/// Maximum number of characters of a message, a hint or a warning.
 const MOST: usize = 1000;
 
-/// Holds an error's texts against the bound. Printed, a message has names and a place before it.
+/// Compares an error's texts with the limit. When printed, a message is preceded by names and a position.
 #[track_caller]
 fn bounded(e: &Error) {
     let len = |text: &str| text.chars().count();
@@ -49,12 +49,12 @@ fn messages_about_the_corpus_are_short() {
     }
 }
 
-/// A million characters, some of which take more when they are printed.
+/// Returns a million characters, some of which take more when they are printed.
 fn long() -> String {
     "n\u{202e}me".repeat(250_000)
 }
 
-/// The bytes of a file of one tensor with the name `name`.
+/// Returns the bytes of a file of one tensor with the name `name`.
 fn file_of(format: &str, name: &str) -> Vec<u8> {
     let options = WriteOptions::new().with_format(formats::by_name(format).unwrap());
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
@@ -84,7 +84,7 @@ fn long_names_are_cut_in_every_format() {
         let tensor = file.tensor(&name).unwrap();
         bounded(&tensor.bytes(&holdall::Role::from_name(&name)).unwrap_err());
         assert!(holdall::verify(&file, &VerifyOptions::new()).unwrap().is_sound());
-        // Things that may be wrong about it.
+        // Possible errors in the tensor.
         for (from, to) in [("F32", "F99"), ("f32", "f99"), ("float32", "float99"), ("[2]", "[3]")] {
             let mut bytes = bytes.clone();
             if swap(&mut bytes, from, to) {
@@ -130,7 +130,7 @@ fn long_values_are_cut_in_headers() {
     }
 }
 
-/// An unpacked package with these texts.
+/// Opens an unpacked package with these texts.
 fn opened(folder: &Path, toml: &str, index: Option<&str>, links: Option<&str>) -> Vec<String> {
     std::fs::write(folder.join("carton.toml"), toml).unwrap();
     for (name, text) in [("tensor_data/index.toml", index), ("LINKS", links)] {
@@ -206,7 +206,7 @@ fn long_values_are_cut_in_packages() {
     }
 }
 
-/// Elements that do not fill whole bytes are called what they are, not what they are stored as.
+/// Elements that do not fill whole bytes are called by their logical type, not by their storage type.
 #[test]
 fn elements_are_called_what_they_are() {
     let header = br#"{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#;

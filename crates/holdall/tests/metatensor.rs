@@ -1,5 +1,4 @@
-//! Metatensor through everything that files go through: conversion there and back, verification,
-//! comparison, edits.
+//! Metatensor with all operations: conversion there and back, verification, comparison, edits.
 
 use crate::corpus_files::{self, files};
 use holdall::{
@@ -24,7 +23,7 @@ fn converted(file: &File, format: &str) -> holdall::Result<File> {
     convert_to(file, Vec::new(), &Convert::new(options)).map(|(_, bytes)| open(bytes))
 }
 
-/// Whether two files say the same, and hold the same values.
+/// Returns `true` if two files have the same contents and values.
 fn same(a: &File, b: &File) -> bool {
     let diff = diff(a, b, &DiffOptions::new()).unwrap();
     diff.is_same()
@@ -62,7 +61,7 @@ fn dense_tensors_come_back_from_safetensors() {
         }
     }
     assert!(dense > 10, "{dense}");
-    // And the other way: what safetensors holds has the same names, values and attributes there.
+    // The other direction: contents of safetensors keep their names, values and attributes.
     for path in files("accept") {
         if path.extension().is_some_and(|e| e == "safetensors") {
             let file = holdall::open(&path).unwrap();
@@ -109,7 +108,7 @@ fn edits_change_nothing_else() {
             }
         }
     }
-    // Without a schema of its own, tensors come and go.
+    // Without a schema of its own, tensors can be added and removed.
     let target = folder.path().join("made-written_raw.mt");
     let mut edit = Edit::open(&target).unwrap();
     edit.remove("head").unwrap();
@@ -117,7 +116,7 @@ fn edits_change_nothing_else() {
     edit.commit().unwrap();
     let file = holdall::open(&target).unwrap();
     assert!(file.tensor("model.embed").unwrap().bytes(&Role::Data).is_ok());
-    // With one, it says what there must be.
+    // With a schema, it determines the tensors.
     let target = folder.path().join("made-nested.mt");
     let mut edit = Edit::open(&target).unwrap();
     edit.remove("head").unwrap();

@@ -1,4 +1,4 @@
-//! Models and datasets under another schema: written anew, read as they are, and planned.
+//! Models and datasets under another schema: rewritten, read through a view, and planned.
 
 use holdall::convert::{Convert, convert};
 use holdall::records::{Build, Conversion, Migration, MigrationPlan, check_file};
@@ -24,7 +24,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// A model of four tensors, two of them in an object.
+/// Returns a model of four tensors, two of them in an object.
 fn model(extension: &str) -> (TempDir, File) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("old.{extension}"));
@@ -41,7 +41,7 @@ fn model(extension: &str) -> (TempDir, File) {
     (folder, OpenOptions::new().open(path).unwrap())
 }
 
-/// What the model becomes: renamed, reshaped, rounded, scaled, with a default, and without one tensor.
+/// Returns the new schema: renamed, reshaped, rounded, scaled, with a default, and without one tensor.
 fn new_model() -> Document {
     let object = |properties: Value, required: &[&str]| json!({"properties": properties, "required": required, "additionalProperties": false});
     let mut scale = tensor("F32", &[3]);
@@ -73,7 +73,7 @@ fn check_model(file: &File) {
     assert_eq!(names, ["enc.b", "enc.w", "head.bias", "head.scale", "up"]);
     assert_eq!(file.tensor("up").unwrap().shape(), [6]);
     assert_eq!(data(file, "up"), bytes(&[2.0, 4.0, 6.0, 8.0, 10.0, 12.0]));
-    // Ties go to the even one: 1 and 1.015625.
+    // Ties go to even: 1 and 1.015625.
     let rounded: Vec<u8> = [0x3f80u16, 0x3f82, 0xbdcd, 0x7f80].map(u16::to_le_bytes).concat();
     assert_eq!(data(file, "enc.w"), rounded);
     assert_eq!(data(file, "enc.b"), [0.25f64, 0.5].map(f64::to_le_bytes).concat());
@@ -240,7 +240,7 @@ fn strings() -> Value {
     json!({"TypeDef:Array": true, "items": kind("String")})
 }
 
-/// A dataset with texts and lists, next to a tensor.
+/// Writes a dataset with texts and lists, next to a tensor.
 fn dataset(path: &Path) -> File {
     let label = json!({"enum": NAMES, "TypeDef:Enum": true});
     let old = structure(&[
@@ -262,7 +262,7 @@ fn dataset(path: &Path) -> File {
     OpenOptions::new().open(path).unwrap()
 }
 
-/// What it becomes; texts stay where they are where `sizes` are not made.
+/// Returns its new kind; texts are not copied unless `sizes` are converted.
 fn new_kind(sizes: bool) -> Document {
     let stars = json!({"TypeDef:Uint8": true, "default": 3});
     let note = json!({"TypeDef:String": true, "default": "nothing"});
@@ -308,7 +308,7 @@ fn new_record(at: u64, sizes: bool) -> Value {
     record
 }
 
-/// With the exact value of a float of 16 bits, whose text has fewer digits.
+/// Returns the value with the exact numbers of 16-bit floats, whose text has fewer digits.
 fn numbers(value: &Value) -> Value {
     let mut value = value.clone();
     let score = half::bf16::from_f64(value["score"].as_f64().unwrap());
@@ -351,7 +351,7 @@ fn records_are_migrated_and_read_under_a_new_schema_alike() {
             convert(&old, &packed, &options).unwrap();
             let packed = OpenOptions::new().open(&packed).unwrap();
             check_records(&of_records(sizes).view(&packed).unwrap(), sizes);
-            // The whole view may be written, as any file.
+            // The whole view can be written, like any file.
             let loaded = view.tensor("set").unwrap().records().unwrap().loaded().unwrap();
             let last = loaded.record(99).unwrap().to_value().unwrap();
             assert_eq!(numbers(&last), numbers(&new_record(99, sizes)));
@@ -384,7 +384,7 @@ fn a_plan_names_members() {
     assert_eq!(error.plan(&old).unwrap_err().code(), "schema/unknown-path");
 }
 
-/// A keyword of the caller's holds for what is migrated, though the schema says nothing new.
+/// The caller's keywords apply to migrated records, even if the schema is otherwise unchanged.
 #[test]
 fn keywords_of_ones_own_hold_for_new_records() {
     use holdall::schema::Vocabulary;
@@ -410,7 +410,7 @@ fn keywords_of_ones_own_hold_for_new_records() {
     assert_eq!(less.run(&old, &new, &replacing()).unwrap().records, 2);
 }
 
-/// Paths into arrays of a record need not name the dataset; of several datasets they have to.
+/// Paths into arrays of a record need not name the dataset if there is only one.
 #[test]
 fn members_of_arrays_are_named_with_their_dataset_or_without() {
     let folder = tempfile::tempdir().unwrap();
@@ -443,7 +443,7 @@ fn members_of_arrays_are_named_with_their_dataset_or_without() {
         let wanted = json!({"items": [{"cents": 150}, {"cents": 200}]});
         assert_eq!(records.record(0).unwrap().to_value().unwrap(), wanted);
     }
-    // In a file's schema with both of them the name is needed.
+    // In the schema of a file with both of them the name is needed.
     let both = |record: &Value| {
         let set = json!({"type": "array", "TypeDef:Array": true, "items": record});
         let properties = json!({"one": set, "other": set});

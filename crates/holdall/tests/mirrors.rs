@@ -1,4 +1,4 @@
-//! Rust code that is made from schemas compiles, and mirrors them: that of every vector of the specification.
+//! Generated Rust code for every vector of the specification compiles, and mirrors its schema.
 #![cfg(feature = "derive")]
 
 use holdall::records::Build;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Which vector it is, and its records as the struct that mirrors them, printed.
+/// The name of a vector, and a function that prints its records as the struct that mirrors them.
 type Mirror = (&'static str, fn(&Records) -> Result<Vec<String>>);
 
-/// What the library makes of the vectors, as it is in the file, which `HOLDALL_BLESS=1` writes.
+/// The generated code for the vectors, which `HOLDALL_BLESS=1` writes.
 #[allow(dead_code, unreachable_pub, missing_docs, clippy::all, clippy::pedantic)]
 mod made {
     include!("made/mirrors.rs");

@@ -1,4 +1,4 @@
-//! Files on a real web server, nginx, where one is installed: ranges, versions, encodings, redirects, TLS.
+//! Files on a real web server, nginx, if it is installed: ranges, versions, encodings, redirects, TLS.
 #![cfg(all(feature = "http", feature = "carton", unix))]
 
 use holdall::carton::Fetcher;
@@ -11,14 +11,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server of a folder that lives as long as this.
+/// A server of a folder; it stops when this is dropped.
 struct Nginx {
     child: Child,
     port: u16,
 }
 
 impl Nginx {
-    /// Starts one; `None` where none is installed. `secure` is a further server for its configuration.
+    /// Starts a server; `None` if nginx is not installed. `secure` returns a further server for its
+    /// configuration.
     fn start(folder: &Path, secure: &dyn Fn(u16) -> String) -> Option<Nginx> {
         let found =
             ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"].into_iter().find(|name| {
@@ -26,7 +27,7 @@ impl Nginx {
                 asked.is_ok_and(|status| status.success())
             });
         let Some(program) = found else {
-            // Past the harness, which swallows what passing tests print.
+            // Written directly, since the test harness captures the output of passing tests.
             let _ = std::io::stderr().write_all(b"skipped: nginx is not installed\n");
             return None;
         };
@@ -103,7 +104,7 @@ fn nginx_is_understood() {
     std::fs::copy(&tiny, www.join("tiny.zt")).unwrap();
     let Some(server) = Nginx::start(dir.path(), &|_| String::new()) else { return };
 
-    // In place, also behind a redirect.
+    // In place, also through a redirect.
     for path in ["/f.bin", "/moved/f.bin"] {
         let source = HttpSource::open(&server.url(path), &policy()).unwrap();
         assert_eq!(source.len(), bytes.len() as u64);
@@ -121,7 +122,7 @@ fn nginx_is_understood() {
     assert_eq!(code("/round/"), "http/redirect");
     assert_eq!(code("/whole/f.bin"), "http/ranges");
 
-    // As links: as they are, squeezed on the way, squeezed before.
+    // As links: unencoded, compressed by the server, and precompressed.
     for path in ["/f.bin", "/squeezed/f.bin", "/zstd/f.bin", "/moved/f.bin"] {
         let store = Store::new(dir.path().join("cache").join(&path[1..2]));
         let fetcher = LinkFetcher::new(store, &policy());
@@ -137,7 +138,7 @@ fn nginx_is_understood() {
     assert_eq!(source.read_range(0..10).unwrap_err().code(), "http/changed");
 }
 
-/// Makes a certificate for `localhost` that vouches for itself; whether that could be done.
+/// Creates a self-signed certificate for `localhost`; returns `false` if that failed.
 fn certify(folder: &Path) -> bool {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
@@ -182,21 +183,21 @@ fn certificates_are_held_against_the_authorities() {
         assert!(!e.message().is_empty());
         e.code()
     };
-    // Nobody vouches for it, as far as we know.
+    // The certificate is not trusted.
     assert_eq!(code(&url("/f.bin"), &policy()), "http/failed");
     let pem = std::fs::read(dir.path().join("cert")).unwrap();
     let trusting = policy().with_certificates(&pem).unwrap();
     let source = HttpSource::open(&url("/f.bin"), &trusting).unwrap();
     assert_eq!(source.read_range(7..300_000).unwrap(), bytes[7..300_000]);
-    // It is for another name than this.
+    // The certificate is for another name.
     let by_number = format!("https://127.0.0.1:{port}/f.bin");
     assert_eq!(code(&by_number, &trusting), "http/failed");
-    // Down to http, which may be used by itself.
+    // A redirect down to http, which is allowed by itself.
     assert!(HttpSource::open(&server.url("/f.bin"), &trusting).is_ok());
     assert_eq!(code(&url("/down/"), &trusting), "http/downgrade");
-    // By default the host is refused, whoever vouches for it.
+    // By default the host is refused, even with a trusted certificate.
     let strict = Policy::new().with_certificates(&pem).unwrap();
     assert_eq!(code(&url("/f.bin"), &strict), "http/private-host");
-    // TLS is not spoken here.
+    // This port has no TLS.
     assert_eq!(code(&server.url("/f.bin").replace("http:", "https:"), &trusting), "http/failed");
 }

@@ -1,4 +1,4 @@
-//! NumPy's files: what NumPy wrote is read as it is, and what is written it reads.
+//! NumPy's files: read as NumPy wrote them, and written so that NumPy reads them.
 
 use crate::described::{self, compare};
 use crate::numpy_files::{array, deflated, rejects};
@@ -8,7 +8,8 @@ use holdall::{
     TensorSpec, Value, WriteOptions, Writer, convert, npy, verify,
 };
 
-/// Every tensor of every file that NumPy wrote has NumPy's elements, in all ways of reading, and after conversions.
+/// Every tensor of every file that NumPy wrote has NumPy's elements, in all ways of reading, and after
+/// conversions.
 #[test]
 fn files_of_numpy_have_its_elements() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,8 +53,8 @@ fn files_of_numpy_have_its_elements() {
     assert_eq!(files.len(), 8);
 }
 
-/// Structured arrays are datasets: their bytes those of NumPy's fields one after the other, little-endian, as a whole, by ranges and record by
-/// record; and the schema says where each lies.
+/// Structured arrays are datasets: their bytes are those of NumPy's fields one after the other,
+/// little-endian, read whole, by ranges and record by record; and the schema gives the offsets.
 fn are_records(file: &holdall::File, name: &str, count: u64, sum: &serde_json::Value) {
     let place = format!("{} {name}", file.name());
     let tensor = file.tensor(name).unwrap();
@@ -70,8 +71,8 @@ fn are_records(file: &holdall::File, name: &str, count: u64, sum: &serde_json::V
     }
 }
 
-/// Datasets are written as structured arrays, which say all of their schemas that NumPy can; where it cannot, that is beside. What has
-/// entries is refused before a byte is written.
+/// Datasets are written as structured arrays, which express the schema as far as NumPy can; the rest is
+/// stored in a separate entry. Datasets with heap entries are refused before a byte is written.
 #[test]
 fn datasets_become_structured_arrays() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,7 +95,7 @@ fn datasets_become_structured_arrays() {
         spec
     };
     let path = dir.path().join("a.npz");
-    // tag, 7 of padding, at, é, px, kind, 3 of padding.
+    // tag, 7 bytes of padding, at, é, px, kind, 3 bytes of padding.
     let mut bytes = vec![0; 64];
     for (at, record) in bytes.chunks_mut(32).enumerate() {
         record[0] = 7;
@@ -128,7 +129,7 @@ fn datasets_become_structured_arrays() {
     assert_eq!(refused(one(serde_json::json!({"TypeDef:Uint8": true}), true), 3), "npz/declared");
 }
 
-/// Records that are put together come from chunks: many of them, and any ranges, are the same as all.
+/// Converted records come from chunks: any ranges of them equal those of the whole.
 #[test]
 fn long_structured_arrays_are_read_by_ranges() {
     let count = 400_000u32;
@@ -149,7 +150,8 @@ fn long_structured_arrays_are_read_by_ranges() {
     assert_eq!(json, "{\"n\":399999,\"b\":127}");
 }
 
-/// `np.savez` without arrays writes a zip without entries, and a file of attributes alone has no array either.
+/// `np.savez` without arrays writes a zip without entries, and a file with only attributes has no array
+/// either.
 #[test]
 fn files_without_arrays_are_files() {
     let mut nothing = b"PK\x05\x06".to_vec();
@@ -166,7 +168,7 @@ fn files_without_arrays_are_files() {
     assert_eq!((file.len(), file.attributes()), (0, &attributes));
 }
 
-/// What NumPy has no place for is kept beside, and comes back.
+/// Contents that NumPy cannot express are stored in separate entries, and restored.
 #[test]
 fn what_is_written_is_read_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +211,7 @@ fn what_is_written_is_read_back() {
         assert_eq!(c.stored.start % 64, 0);
     }
     assert!(verify(&file, &Default::default()).unwrap().is_sound());
-    // The same bytes once more.
+    // The same bytes again.
     let again = dir.path().join("b.npz");
     convert(&file, &again, &Convert::new(WriteOptions::new())).unwrap();
     assert!(std::fs::read(&again).unwrap() == text);
@@ -235,7 +237,7 @@ fn what_cannot_be_written_is_said() {
     let options = WriteOptions::new().with_digest(Some(holdall::Algorithm::Sha256));
     let e = Writer::create(dir.path().join("b.npz"), &options).map(drop).unwrap_err();
     assert_eq!(e.code(), "write/not-in-format");
-    // Whatever was asked for, NumPy wants its CRC-32.
+    // NumPy needs its CRC-32, whatever was requested.
     let path = dir.path().join("c.npz");
     let mut writer = Writer::create(&path, &WriteOptions::new().with_digest(None)).unwrap();
     writer.add(TensorSpec::dense("w", DType::U8, [1]), &[&[1]]).unwrap();
@@ -243,7 +245,8 @@ fn what_cannot_be_written_is_said() {
     assert!(verify(&holdall::open(&path).unwrap(), &Default::default()).unwrap().is_sound());
 }
 
-/// One array that cannot be read leaves the others, and ranges of compressed ones are read alone.
+/// An array that cannot be read leaves the others readable, and ranges of compressed arrays are read
+/// independently.
 #[test]
 fn arrays_are_read_one_by_one() {
     let whole: Vec<u8> = (0..=255).cycle().take(60_000).collect();
@@ -258,7 +261,7 @@ fn arrays_are_read_one_by_one() {
     let pieces: Vec<u8> =
         a.pieces(&Role::Data).unwrap().flat_map(|piece| piece.unwrap().to_vec()).collect();
     assert_eq!(pieces, whole);
-    // A zip with something else in it, and one without arrays.
+    // A zip with another kind of file in it, and one without arrays.
     let u8s = npy::header(DType::U8, None, &[]).unwrap();
     let mixed = zip(&[("x.npy", &[&u8s[..], &[3]].concat()), ("notes.txt", b"hello")]);
     let file = OpenOptions::new().open_bytes(mixed, "file").unwrap();
@@ -270,10 +273,12 @@ fn arrays_are_read_one_by_one() {
     assert!(e.code().starts_with("carton/") || e.code().starts_with("toml/"), "{e}");
 }
 
-/// Structured arrays whose first dimension varies fastest have their records row by row, as NumPy gives them.
+/// Structured arrays whose first dimension varies fastest have their records in row-major order, as NumPy
+/// returns them.
 #[test]
 fn records_by_columns_are_put_in_rows() {
-    // Of the shape (2, 3), stored as (3, 2): a big-endian number, which is that of the record in rows, and its negative.
+    // Shape (2, 3), stored as (3, 2): a big-endian number that is the index of the record in row-major order,
+    // and its negative.
     let record = |n: u8| [0, n, n.wrapping_neg()];
     let stored: Vec<u8> = [0, 3, 1, 4, 2, 5].into_iter().flat_map(record).collect();
     let rows: Vec<u8> = (0..6u8).flat_map(|n| [n, 0, n.wrapping_neg()]).collect();
@@ -296,7 +301,7 @@ fn records_by_columns_are_put_in_rows() {
         let written = holdall::open(&out).unwrap();
         assert_eq!(written.tensor("data").unwrap().bytes(&Role::Data).unwrap(), rows);
     }
-    // Bytes that need no turning, and dimensions that change nothing.
+    // Bytes that need no swapping, and dimensions that change nothing.
     for (shape, wanted) in [("(2, 3)", [0, 1, 2, 3, 4, 5]), ("(1, 6, 1)", [0, 3, 1, 4, 2, 5])] {
         let file = of("[('a', '|i1'), ('b', '|i1'), ('c', '|i1')]", shape);
         let file = OpenOptions::new().open_bytes(file, "file").unwrap();
@@ -305,7 +310,7 @@ fn records_by_columns_are_put_in_rows() {
     }
 }
 
-/// What all fields of a file say is held to a limit: small headers, compressed, may say much.
+/// The total of all fields in a file is limited: small compressed headers may declare many.
 #[test]
 fn fields_of_all_arrays_are_counted() {
     let pair = array("[('a', '|i1'), ('b', '|i1')]", false, "(1,)", &[1, 2]);
@@ -318,7 +323,7 @@ fn fields_of_all_arrays_are_counted() {
     assert_eq!(fault.code(), "schema/too-large");
 }
 
-/// No prefix and no changed byte of a file does more harm than an error.
+/// No prefix and no changed byte of a file causes more than an error.
 #[test]
 fn damaged_files_are_survived() {
     for (name, file) in rejects() {

@@ -1,4 +1,4 @@
-//! Weights written back into graphs: by name, everything else as it was.
+//! Weights written back into graphs: by name, with everything else unchanged.
 #![cfg(feature = "http")]
 
 use crate::described::folder;
@@ -22,7 +22,7 @@ fn open(bytes: &[u8]) -> File {
     OpenOptions::new().open_bytes(bytes.to_vec(), "model.onnx").unwrap()
 }
 
-/// A file with these tensors.
+/// Returns a file with these tensors.
 fn weights(dir: &Path, tensors: &[(&str, DType, &[u64], &[u8])]) -> File {
     let path = dir.join("weights.zt");
     let mut writer = Writer::create(&path, &over()).unwrap();
@@ -46,7 +46,7 @@ fn refused(e: Error, code: &str) {
 
 const SOME: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/// A model with fields that nobody knows, a branch and a constant.
+/// Returns a model with unknown fields, a branch and a constant.
 fn graph() -> Vec<u8> {
     let branch = [raw("w", 1, &[1], &[9; 4]), field(2, b"then")].concat();
     let constant = field(
@@ -74,13 +74,13 @@ fn graph() -> Vec<u8> {
     ])
 }
 
-/// What is written differs in the elements and nothing else.
+/// The written model differs only in its elements.
 #[test]
 fn elements_change_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.onnx");
     let model = open(&graph());
-    // Its own: the same file.
+    // Its own weights: the same file.
     convert(&model, &out, &Convert::new(over())).unwrap();
     assert_eq!(std::fs::read(&out).unwrap(), graph());
     for name in ["onnx_all.onnx", "onnx_external.onnx"] {
@@ -92,7 +92,7 @@ fn elements_change_and_nothing_else() {
             );
         }
     }
-    // Those of another file.
+    // The weights of another file.
     let file = weights(
         dir.path(),
         &[
@@ -106,13 +106,13 @@ fn elements_change_and_nothing_else() {
     assert!(report.files.is_empty());
     let mut wanted = graph();
     for (from, to) in [(&[0u8; 8][..], &SOME[..]), (&[9; 4], &SOME[..4]), (&[3; 8], &SOME)] {
-        // The tag and the length of a field of bytes before it.
+        // With the tag and the length of a bytes field before it.
         let with = |bytes: &[u8]| field(9, bytes);
         let at = wanted.windows(from.len() + 2).position(|found| found == with(from)).unwrap();
         wanted[at..at + from.len() + 2].copy_from_slice(&with(to));
     }
     assert_eq!(std::fs::read(&out).unwrap(), wanted);
-    // Numbers in a field of their own become bytes; to a stream too.
+    // Numbers in a field of their own become bytes; also in a stream.
     let file = weights(dir.path(), &[("n", DType::I64, &[2], &[5; 16])]);
     let into = Convert::new(to_stream()).with_graph(model.clone());
     let (_, streamed) = holdall::convert_to(&file, Vec::new(), &into).unwrap();
@@ -122,7 +122,7 @@ fn elements_change_and_nothing_else() {
     assert_eq!(streamed.len(), model.len());
 }
 
-/// Types change where that is asked for, and the graph makes of them what it had.
+/// Types change on request, and the graph casts them back.
 #[test]
 fn other_types_are_cast_where_that_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,11 +132,11 @@ fn other_types_are_cast_where_that_is_asked_for() {
     let into = Convert::new(over()).with_graph(model.clone());
     refused(convert(&halves, &out, &into).unwrap_err(), "onnx-file/type");
     assert!(!out.exists());
-    // Into the type that the graph has.
+    // To the type of the graph.
     let plain = into.clone().with_dtypes([Cast::new("f32").unwrap()]);
     convert(&halves, &out, &plain).unwrap();
     assert_eq!(holdall::open(&out).unwrap().tensor("w").unwrap().dtype(), Some(DType::F32));
-    // Into another.
+    // To another type.
     let floats = weights(dir.path(), &[("w", DType::F32, &[2], &[0, 0, 128, 63, 0, 0, 0, 64])]);
     let short = into.with_dtypes([Cast::new("bf16").unwrap()]);
     assert_eq!(convert(&floats, &out, &short).unwrap().cast, 1);
@@ -154,7 +154,7 @@ fn other_types_are_cast_where_that_is_asked_for() {
     ];
     let cast = field(1, &cast.concat());
     assert!(all.windows(cast.len()).any(|found| found == cast));
-    // What is not an initializer cannot be, nor what is an input, nor in old versions.
+    // Tensors that are not initializers cannot be cast, nor those that are inputs, nor any in old versions.
     let own = |bytes: &[u8]| {
         let all = Convert::new(over()).with_dtypes([Cast::new("f16").unwrap()]);
         convert(&open(bytes), &out, &all)
@@ -171,7 +171,7 @@ fn other_types_are_cast_where_that_is_asked_for() {
     own(&onnx_files::model(&[w(), field(11, &field(1, b"x"))])).unwrap();
 }
 
-/// External data goes beside the model, and back.
+/// External data is written next to the model, and back into it.
 #[test]
 fn elements_are_beside_the_model_or_in_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,18 +195,18 @@ fn elements_are_beside_the_model_or_in_it() {
         assert_eq!(stored.source == 1, is_beside, "{name}");
         assert!(!is_beside || stored.start.is_multiple_of(4096));
     }
-    // What was beside stays so, in a file of its own until the new model is there.
+    // External tensors stay external, in a new file until the new model exists.
     let file = weights(dir.path(), &[("v", DType::F32, &[2], &SOME)]);
     convert(&file, &out, &Convert::new(over()).with_graph(written)).unwrap();
     assert_eq!((bytes(&out, "v"), bytes(&out, "w")), (SOME.to_vec(), vec![0; 8]));
     assert!(!beside("").exists() && beside(".2").exists());
-    // And back into the model, by the bytes it had but for the form.
+    // Back in the model, with the original bytes except for the encoding.
     let written = holdall::open(&out).unwrap();
     let inside = Convert::new(over()).with_external(ExternalData::None);
     assert!(convert(&written, &out, &inside).unwrap().files.is_empty());
     assert_eq!(bytes(&out, "v"), SOME);
     assert!(!beside("").exists() && !beside(".2").exists());
-    // A stream has no room for it, and what is missing is missed.
+    // A stream cannot have an external file, and a missing one is reported.
     let large = Convert::new(to_stream()).with_external(ExternalData::AtLeast(8));
     refused(holdall::convert_to(&model, Vec::new(), &large).unwrap_err(), "onnx-file/beside");
     let gone = onnx_files::model(&[external("x", &[2], &[("location", "gone.data")])]);
@@ -239,7 +239,7 @@ fn what_does_not_fit_the_graph_is_refused() {
     let long = OpenOptions::new().with_limits(limits).open_bytes(graph(), "model").unwrap();
     let into_long = Convert::new(over()).with_graph(long);
     refused(convert(&other, &out, &into_long).unwrap_err(), "onnx-file/graph-len");
-    // Without a graph, with one that is none, and for another format.
+    // Without a graph, with a graph that is not ONNX, and for another format.
     refused(convert(&shape, &out, &Convert::new(over())).unwrap_err(), "onnx-file/no-graph");
     let none = Convert::new(over()).with_graph(shape.clone());
     assert_eq!(convert(&shape, &out, &none).unwrap_err().code(), "onnx-file/no-graph");
@@ -250,7 +250,7 @@ fn what_does_not_fit_the_graph_is_refused() {
     assert!(!out.exists() && !zt.exists());
 }
 
-/// Over the web, too, what is missing beside a model is named.
+/// Missing external data is named on the web, too.
 #[test]
 fn missing_data_on_the_web_is_named() {
     let whole = onnx_files::model(&[

@@ -1,4 +1,5 @@
-//! ONNX models: what the package `onnx` wrote is read as it is, wherever in the graph, and beside it.
+//! ONNX models: files that the package `onnx` wrote are read unchanged, with tensors anywhere in the graph,
+//! and external data.
 
 use crate::described::{self, dtype, folder, hex};
 use crate::onnx_files::{external, field, int, model, node, raw, rejects, tensor};
@@ -64,7 +65,7 @@ fn what_a_model_says_of_itself_is_attributes() {
     is("inputs", r#"[{"name":"x","dtype":"f32","shape":["N",3]}]"#);
 }
 
-/// Numbers in fields of their own, packed or not, in one run or several.
+/// Numbers in typed fields, packed or not, in one run or several.
 #[test]
 fn numbers_come_in_every_form() {
     let x = |of, shape: &[u64], rest: &[Vec<u8>]| {
@@ -87,15 +88,15 @@ fn numbers_come_in_every_form() {
     let alone = [&[0x25][..], &floats[..4], &[0x25], &floats[4..]].concat();
     assert_eq!(x(1, &[2], &[alone]).unwrap(), floats);
     assert_eq!(x(14, &[1], &[field(4, &floats)]).unwrap(), floats);
-    // Six bits: four in three bytes, and one in each number.
+    // Six bits: four elements in three bytes, or one in each number.
     assert_eq!(x(27, &[4], &[field(5, &[8, 4, 16, 0])]).unwrap(), [0x08, 0x01, 0x01]);
     assert_eq!(x(28, &[4], &[field(9, &[0x0c, 0x02, 0x01])]).unwrap(), [0x0c, 0x02, 0x01]);
-    // Four bits: two to a byte, the last half empty.
+    // Four bits: two elements per byte, the last half empty.
     assert_eq!(x(22, &[3], &[field(9, &[0x21, 0x03])]).unwrap(), [0x21, 0x03]);
     assert_eq!(x(22, &[3], &[field(5, &[0x21, 0x03])]).unwrap(), [0x21, 0x03]);
 }
 
-/// A count of elements that does not fill whole bytes has bytes of a type by ONNX's name.
+/// If the elements do not fill whole bytes, the tensor has the bytes, with ONNX's name of the type.
 #[test]
 fn elements_that_do_not_fill_bytes_are_bytes() {
     for (of, count, bytes, name) in [
@@ -140,7 +141,7 @@ fn names_stay_apart() {
     assert_eq!(codes, ["onnx-file/renamed"]);
 }
 
-/// What is beside the model, and nowhere else.
+/// External data is read from next to the model, and from nowhere else.
 #[test]
 fn external_data_is_read_where_it_may_be() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +181,7 @@ fn external_data_is_read_where_it_may_be() {
     let made = holdall::open(&out).unwrap();
     assert_eq!(made.tensor("a").unwrap().dtype(), Some(DType::F32));
     assert_eq!(made.tensor("a").unwrap().bytes(&Role::Data).unwrap(), bytes[4..20]);
-    // In memory there is nothing beside it.
+    // A model in memory has no external files.
     let alone = open(model(&graph[..4]));
     assert_eq!(alone.tensor("a").unwrap().info().fault().unwrap().code(), "onnx-file/external");
     #[cfg(unix)]
@@ -189,7 +190,7 @@ fn external_data_is_read_where_it_may_be() {
         let graph = [external("x", &[2], &[("location", "link")])];
         std::fs::write(&path, model(&graph)).unwrap();
         assert_eq!(holdall::open(&path).unwrap_err().code(), "onnx-file/location");
-        // As caches have models: links to files of one folder.
+        // As in caches: links to files of one folder.
         let links = dir.path().join("links");
         std::fs::create_dir(&links).unwrap();
         std::fs::write(&path, model(&[external("x", &[2], &[("location", "w.data")])])).unwrap();
@@ -219,7 +220,7 @@ fn every_tensor_may_have_a_file() {
     }
 }
 
-/// Whatever is at hand of a long graph, and of elements between the fields.
+/// Long graphs are read in ranges, with elements between the fields.
 #[test]
 fn long_models_are_read_in_ranges() {
     let dir = tempfile::tempdir().unwrap();
@@ -266,7 +267,7 @@ fn damaged_files_are_survived() {
     }
 }
 
-/// Where a model has other files, its graph is one of the things beside.
+/// If a model has other files, its graph is one of its additional files.
 #[test]
 fn a_folder_with_a_graph_is_a_model() {
     let dir = tempfile::tempdir().unwrap();

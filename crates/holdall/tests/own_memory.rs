@@ -1,11 +1,11 @@
-//! Memory of loads that is the caller's to write to, and operations that are no longer wanted.
+//! Loads into memory that the caller may write to, and cancelled operations.
 
 use holdall::{
     Cancel, Convert, DType, ErrorKind, LoadOptions, OpenOptions, Role, TensorSpec, VerifyOptions,
     Work, WriteOptions, Writer, formats,
 };
 
-/// A file with a raw tensor, a tied one, an empty one; compressed if asked for.
+/// Returns a file with a raw tensor, a tied one, and an empty one; compressed on request.
 fn file(zstd: bool) -> holdall::File {
     let options = WriteOptions::new().with_format(formats::by_name("zt").unwrap());
     let options = if zstd { options.with_zstd(3) } else { options };
@@ -55,7 +55,7 @@ fn tensors_have_numbers() {
     assert_eq!((e.kind(), e.code()), (ErrorKind::NotFound, "file/no-tensor"));
 }
 
-/// Work that is cancelled after its first bytes.
+/// Returns work that is cancelled after its first bytes.
 fn fickle() -> Work {
     let cancel = Cancel::new();
     let lost = cancel.clone();

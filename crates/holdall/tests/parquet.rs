@@ -1,5 +1,5 @@
-//! Parquet and Arrow files: records into them and back, bit for bit; whatever bytes come, no panic gets out and no memory is
-//! taken by a number alone.
+//! Parquet and Arrow files: records into them and back, bit for bit; for any bytes, panics are caught, and no
+//! memory is allocated because of a declared number alone.
 #![cfg(feature = "parquet")]
 
 mod records_files;
@@ -27,7 +27,7 @@ fn table() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("name", names, true)]).unwrap()
 }
 
-/// The bytes of a file of a batch.
+/// Returns the bytes of a file of a batch.
 fn bytes(form: RecordForm, batch: &RecordBatch) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -44,7 +44,7 @@ fn rows(bytes: Vec<u8>, form: RecordForm) -> Result<Rows> {
     RowsOptions::new().with_form(form).read(Cursor::new(bytes), "rows")
 }
 
-/// What a dataset of that kind is when `fill` has filled it.
+/// Returns a dataset of that kind, filled by `fill`.
 fn filled(kind: &Value, fill: impl FnOnce(&mut DatasetWriter) -> Result<()>) -> Result<Records> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
@@ -60,7 +60,7 @@ fn values(records: &Records) -> Vec<Value> {
     records.iter(0..records.len()).unwrap().map(|r| r.unwrap().to_value().unwrap()).collect()
 }
 
-/// Every row of a file as a record of its own kind.
+/// Returns every row of a file as a record of its own kind.
 fn read(bytes: Vec<u8>, form: RecordForm, limits: &Limits) -> Result<Records> {
     let options = RowsOptions::new().with_form(form).with_limits(limits.clone());
     let rows = options.read(Cursor::new(bytes), "rows")?;
@@ -81,17 +81,17 @@ fn records_of_every_kind_come_back() {
         let all = records.iter(0..records.len()).unwrap();
         assert_eq!(writer.records(&columns, all).unwrap(), records.len());
         writer.finish().unwrap();
-        // Under the kind that they had, all is as it was.
+        // Under the original kind, the records are equal.
         let kind = sample();
         let rows = Rows::open(&path).unwrap();
         let again = filled(&kind, |set| set.fill(rows, &FillOptions::new()).map(drop)).unwrap();
         assert_eq!(values(&again), values(&records), "{form:?}");
-        // The file says a kind itself, which is the one that is inferred.
+        // The file contains a kind, which is equal to the inferred one.
         let kind = Rows::open(&path).unwrap().kind().unwrap().unwrap();
         let rows = Rows::open(&path).unwrap();
         let found = infer(rows, Some(1), &InferOptions::new(), &SchemaLimits::default()).unwrap();
         assert_eq!(found, kind);
-        // Not by its name, but by its first bytes.
+        // Recognised not by its name, but by its first bytes.
         let other = folder.path().join("rows.json");
         std::fs::rename(&path, &other).unwrap();
         assert_eq!(RecordForm::of_file(&other), Some(form));
@@ -152,7 +152,7 @@ fn a_file_appears_whole_or_not_at_all() {
         &WriteOptions::new(),
     );
     assert_eq!(e.unwrap_err().code(), "records/arrow");
-    // No rows at all are a dataset of none.
+    // A file without rows is an empty dataset.
     let empty = std::fs::read(&path).unwrap();
     assert!(read(empty, RecordForm::Parquet, &Limits::default()).unwrap().is_empty());
 }
@@ -163,7 +163,7 @@ fn damage_is_told() {
         let sound = bytes(form, &table());
         let whole = values(&read(sound.clone(), form, &Limits::default()).unwrap());
         assert_eq!(whole[1], json!({"id": 1, "name": "n1"}));
-        // Nothing is written: the build is given up.
+        // Nothing is written: the build is abandoned.
         let folder = tempfile::tempdir().unwrap();
         let build = Build::create(folder.path().join("set.zt"), &WriteOptions::new()).unwrap();
         let tried = |bytes: Vec<u8>| -> Result<u64> {
@@ -181,7 +181,7 @@ fn damage_is_told() {
         for at in 0..sound.len() {
             let mut bytes = sound.clone();
             bytes[at] ^= [0xff, 0x80, 0x01][at % 3];
-            // Bytes of values, and names, have no sum: others are read as what they are.
+            // Values and names have no checksum: damaged ones are read as they are.
             let Err(e) = tried(bytes) else { continue };
             assert!(!e.message().is_empty(), "{at}");
             assert_ne!(e.kind(), ErrorKind::Io, "{at}: {e}");
@@ -196,7 +196,7 @@ fn numbers_of_a_file_take_no_memory() {
         (limits.decoded_len, limits.expansion) = (decoded_len, 1);
         limits
     };
-    // Texts that are all the same take a few bytes in the file.
+    // Equal texts take a few bytes in the file.
     let same = StringArray::from_iter_values(std::iter::repeat_n("x".repeat(100), 4000));
     let batch = RecordBatch::try_from_iter([("text", Arc::new(same) as ArrayRef)]).unwrap();
     let parquet = bytes(RecordForm::Parquet, &batch);
@@ -204,7 +204,7 @@ fn numbers_of_a_file_take_no_memory() {
     assert_eq!(read(parquet.clone(), RecordForm::Parquet, &limits(1 << 20)).unwrap().len(), 4000);
     let e = read(parquet, RecordForm::Parquet, &limits(100)).unwrap_err();
     assert_eq!((e.code(), e.kind()), ("input/columns-limit", ErrorKind::Limit));
-    // A footer that nests, or is long.
+    // A footer that is nested, or long.
     let mut few = Limits::default();
     few.depth = 1;
     let e = read(bytes(RecordForm::Parquet, &table()), RecordForm::Parquet, &few).unwrap_err();
@@ -215,7 +215,7 @@ fn numbers_of_a_file_take_no_memory() {
         let e = read(bytes(form, &table()), form, &short).unwrap_err();
         assert_eq!(e.code(), "input/columns-limit");
     }
-    // What is not read here.
+    // Unsupported files.
     let mut encrypted = bytes(RecordForm::Parquet, &table());
     let end = encrypted.len() - 4;
     encrypted[end..].copy_from_slice(b"PARE");

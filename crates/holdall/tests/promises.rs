@@ -1,11 +1,12 @@
-//! What the guide promises and no other test is about.
+//! Promises of the guide that no other test covers.
 
 use holdall::{
     DType, Edit, Io, OpenOptions, Result, Role, TensorSpec, Value, Work, WriteOptions, Writer,
 };
 use std::path::Path;
 
-/// Two tensors, one of them big enough that the file can be edited in place where the system lets us.
+/// Writes two tensors, one of them large enough that the file can be edited in place if the system supports
+/// it.
 fn write(path: &Path, options: &WriteOptions) {
     let mut writer = Writer::create(path, options).unwrap();
     let big: Vec<u8> = (0..3u32 << 20).flat_map(|i| (i / 100).to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! PyTorch's files: what torch wrote is read as it is, and nothing that a pickle asks for is run.
+//! PyTorch's files: read as torch wrote them, and no code that a pickle requests is executed.
 
 use crate::described::{self, code, compare, folder, open};
 use crate::pytorch_files::{file_of, rejects, storage, tensor, zip};
@@ -59,7 +59,7 @@ fn other_values_are_attributes() {
     assert_eq!(q.attributes().get("zero_point"), Some(&Value::Integer(3)));
 }
 
-/// Scalars of NumPy that are texts, and types of times and texts.
+/// NumPy scalars that are texts, and types of times and texts.
 #[test]
 fn times_and_texts_of_numpy_are_named() {
     let file = holdall::open(folder("pytorch").join("numpy_texts-p4.pkl")).unwrap();
@@ -80,7 +80,7 @@ fn times_and_texts_of_numpy_are_named() {
     }
 }
 
-/// Tensors that torch has in other sparse forms are listed with the layout they have, and nothing is made of them before it is asked for.
+/// Tensors in other sparse forms of torch are listed with their layout, and converted only on request.
 #[test]
 fn sparse_tensors_have_their_layouts() {
     let file = holdall::open(folder("pytorch").join("torch_layouts.pt")).unwrap();
@@ -101,7 +101,7 @@ fn sparse_tensors_have_their_layouts() {
     assert_eq!(json, wanted.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
 
-/// Whether a gradient is wanted is said of a tensor, and survives being written.
+/// Whether a tensor requires a gradient is an attribute, and survives being written.
 #[test]
 fn gradients_that_are_wanted_are_wanted_afterwards() {
     let wants = |file: &holdall::File, name: &str| {
@@ -118,13 +118,13 @@ fn gradients_that_are_wanted_are_wanted_afterwards() {
     }
     let bytes = std::fs::read(&out).unwrap();
     assert!(!bytes.windows(13).any(|w| w == b"requires_grad"), "torch has a place for it");
-    // Weights of one name share their bytes, and example inputs are no weights.
+    // Weights of one name share their bytes, and example inputs are not weights.
     let place = |name: &str| exported.tensor(name).unwrap().components().next().unwrap().stored;
     assert_eq!(place("lin.weight"), place("tied"));
     assert_eq!(exported.len(), 9);
 }
 
-/// Tensors that share a storage take its bytes once.
+/// The bytes of a shared storage are stored once.
 #[test]
 fn tied_tensors_are_tied() {
     let file = holdall::open(folder("pytorch").join("torch_state.pt")).unwrap();
@@ -134,7 +134,8 @@ fn tied_tensors_are_tied() {
     assert_eq!(file.tensor("row").unwrap().layout().as_str(), "dense");
 }
 
-/// What is written is read as it was, and has the form that torch maps: stored entries, aligned, of known names.
+/// Written files have the same contents when read, and the form that torch maps: stored entries, aligned,
+/// with known names.
 #[test]
 fn what_is_written_reads_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,7 +147,7 @@ fn what_is_written_reads_as_it_was() {
     assert_eq!(written.format(), "pytorch");
     let found = holdall::diff(&source, &written, &Default::default()).unwrap();
     assert!(found.added.is_empty() && found.removed.is_empty(), "{found:?}");
-    // Views with strides are dense by then.
+    // Strided views have become dense.
     let is_view = |t: &holdall::diff::TensorDiff| t.layouts.is_some() && t.values.is_none();
     assert!(found.changed.iter().all(is_view), "{found:?}");
     let place = |file: &holdall::File, name: &str| {
@@ -155,12 +156,12 @@ fn what_is_written_reads_as_it_was() {
     assert_eq!(place(&written, "lin.weight"), place(&written, "tied"));
     assert!(place(&written, "lin.weight").start.is_multiple_of(64));
     assert!(verify(&written, &Default::default()).unwrap().is_sound());
-    // A dict of tensors and nothing else loses nothing when it is written again; other values have no such place.
+    // A dict with only tensors loses nothing when it is rewritten; other values cannot be kept.
     assert!(written.index().unkept().is_empty());
     let nested = holdall::open(folder("pytorch").join("torch_checkpoint.pt")).unwrap();
     assert!(!nested.index().unkept().is_empty());
 
-    // Attributes of files and tensors are in entries of their own.
+    // Attributes of files and tensors are stored in separate entries.
     let tensor = holdall::TensorSpec::dense("w", holdall::DType::F32, [2]);
     let tensor = holdall::TensorSpec {
         attributes: [("unit".to_owned(), Value::Text("m".into()))].into_iter().collect(),
@@ -171,7 +172,7 @@ fn what_is_written_reads_as_it_was() {
     let with_attributes = write.clone().with_attributes(attributes.clone());
     let mut writer = holdall::Writer::create(path("a.pt"), &with_attributes).unwrap();
     writer.add(tensor, &[&[1; 8]]).unwrap();
-    // A view keeps its strides, which lie inside of its bytes.
+    // A view keeps its strides, which must lie inside of its bytes.
     let view = |strides: [i128; 2]| holdall::TensorSpec {
         layout: holdall::Layout::Strided,
         attributes: [("strides".to_owned(), Value::Array(strides.map(Value::Integer).into()))]
@@ -190,7 +191,7 @@ fn what_is_written_reads_as_it_was() {
     assert_eq!(view.layout().as_str(), "strided");
     assert_eq!(view.to_dense().unwrap().bytes()[..], [1, 2, 3, 4, 5, 6]);
 
-    // What torch does not have is refused before a file is there.
+    // Types that torch lacks are refused before a file is created.
     for (file, code) in [
         ("torch_sparse.pt", "pytorch/layout"),
         ("../gguf/gguf_quant_legacy.gguf", "pytorch/layout"),
@@ -240,7 +241,7 @@ fn views_stay_inside_their_storages() {
     assert_eq!(of("OddStorage", "0", 3), "pytorch/dtype");
 }
 
-/// Every way to name something that would run.
+/// All ways to name an object that would be executed.
 #[test]
 fn nothing_is_run() {
     let marker = tempfile::tempdir().unwrap().path().join("ran");
@@ -273,7 +274,7 @@ fn nothing_is_run() {
         assert_eq!(code(file_of(pickle)), "pytorch/global", "{}", pickle.escape_ascii());
         let e = open(file_of(pickle)).unwrap_err();
         assert!(e.to_string().contains("would import"), "{e}");
-        // Left out where that is asked for, and said.
+        // Left out on request, and reported.
         let mut limits = Limits::default();
         limits.skip_unknown = true;
         let file =
@@ -305,14 +306,14 @@ fn broken_pickles_are_refused() {
     for (pickle, wanted) in cases {
         assert_eq!(code(file_of(pickle)), wanted, "{}", pickle.escape_ascii());
     }
-    // Lists of two of the list before: 2^60 paths, in a few bytes.
+    // Lists that contain the previous list twice: 2^60 paths, in a few bytes.
     let mut bomb = b"\x80\x02]q\0".to_vec();
     for i in 0..60u8 {
         bomb.extend([b'(', b'h', i, b'h', i, b'l', b'q', i + 1]);
     }
     bomb.push(b'.');
     assert_eq!(code(file_of(&bomb)), "pytorch/too-many-values");
-    // Sets, and counts, of the items of one list or dict, again and again.
+    // Sets, and counters, of the items of one list or dict, again and again.
     let list = [b"(".to_vec(), vec![b'N'; 10_000], b"lq\0".to_vec()].concat();
     let dict = [b"(".to_vec(), vec![b'N'; 20_000], b"dq\0".to_vec()].concat();
     let set = (b"c__builtin__\nset\nq\x01".as_slice(), list);
@@ -351,7 +352,8 @@ fn zips_that_do_not_fit_are_refused() {
     assert_eq!(code(zip(&[("data.pkl", &float)])), "format/unknown", "not in a folder");
     assert_eq!(code(zip(&[("a/b/data.pkl", &float)])), "format/unknown");
     let mut deflated = std::fs::read(folder("pytorch").join("torch_alone.pt")).unwrap();
-    // The method of every entry in the directory and before it: zstd, which torch does not read.
+    // Changes the method of every entry, in the directory and the local header, to zstd, which torch does not
+    // read.
     for at in 0..deflated.len() - 12 {
         if deflated[at..].starts_with(b"PK\x03\x04")
             && deflated[at + 30..].starts_with(b"torch_alone/data/0")
@@ -367,7 +369,7 @@ fn zips_that_do_not_fit_are_refused() {
     assert_eq!(code(deflated), "pytorch/compressed");
 }
 
-/// Files of before 1.6, cut at every byte.
+/// Files from before 1.6, cut at every byte.
 #[test]
 fn old_files_may_be_cut_anywhere() {
     let whole = std::fs::read(folder("pytorch").join("torch_state-legacy.pt")).unwrap();
@@ -393,7 +395,7 @@ fn old_files_may_be_cut_anywhere() {
     assert_eq!(code(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.M\xe9\x03.}.}.].".to_vec()), "");
 }
 
-/// Files of before 1.6 have pickles of any protocol: none is taken for a pickle that stands alone.
+/// Files from before 1.6 have pickles of any protocol: none is taken for a stand-alone pickle.
 #[test]
 fn old_files_of_every_protocol_are_read() {
     let sound = std::fs::read(folder("pytorch").join("torch_state-legacy.pt")).unwrap();
@@ -410,7 +412,7 @@ fn old_files_of_every_protocol_are_read() {
     }
 }
 
-/// Counts, and dicts with a default, as protocol 2 names their types.
+/// Counters, and dicts with a default, as protocol 2 names their types.
 #[test]
 fn counts_and_defaults_are_maps() {
     let pickle = b"\x80\x02}(X\x01\0\0\0cccollections\nCounter\n}X\x01\0\0\0aK\x02s\x85R\
@@ -421,7 +423,7 @@ fn counts_and_defaults_are_maps() {
     assert_eq!(get("d").as_deref(), Some("{\"n\":3}"));
 }
 
-/// A type of elements that is not known does not hide the other tensors.
+/// An unknown element type does not hide the other tensors.
 #[test]
 fn elements_of_an_unknown_type_are_the_fault_of_their_tensor() {
     let (_, bytes) =
@@ -431,7 +433,7 @@ fn elements_of_an_unknown_type_are_the_fault_of_their_tensor() {
     assert_eq!(faults, ["pytorch/dtype"]);
 }
 
-/// An array that stands in several places is whole in each of them, though it gets its elements after it was remembered.
+/// An array used in several places is complete in each, although it gets its elements after it was memoized.
 #[test]
 fn arrays_that_are_shared_are_whole() {
     let array = b"cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87Rq\x01(K\x01K\x02\x85\
@@ -443,7 +445,8 @@ fn arrays_that_are_shared_are_whole() {
     }
 }
 
-/// Types of NumPy and of `ml_dtypes`: of arrays, of scalars, and as values. A scalar that no attribute can be is left out.
+/// Types of NumPy and of `ml_dtypes`: of arrays, of scalars, and as values. A scalar that no attribute can
+/// express is left out.
 #[test]
 fn types_of_numpy_are_read() {
     let dtype = |name: &[u8], order: u8| {
@@ -481,7 +484,7 @@ fn types_of_numpy_are_read() {
     assert!(warned.len() == 1 && warned[0].contains("`<M8`"), "{warned:?}");
 }
 
-/// A storage that stands alone is a tensor of all its elements.
+/// A stand-alone storage is a tensor of all its elements.
 #[test]
 fn storages_alone_are_tensors() {
     for (class, len, dtype) in
@@ -497,7 +500,7 @@ fn storages_alone_are_tensors() {
     assert_eq!(code(file_of(&long)), "pytorch/storage");
 }
 
-/// torch writes 0 for every CRC-32 where it is asked not to sum. One that is wrong among others that are right is damage.
+/// torch writes 0 for every CRC-32 if checksums are disabled. A single wrong one is damage.
 #[test]
 fn zips_without_sums_are_read() {
     let bare = |bytes: &mut [u8], name: &[u8]| {
@@ -516,7 +519,8 @@ fn zips_without_sums_are_read() {
     assert_eq!(file.tensor("w").unwrap().to_dense().unwrap().bytes()[..], [1; 16]);
 }
 
-/// What is shared is copied as often as it is named, and a name is made of all the keys on the way: both are counted in bytes.
+/// Shared texts are copied for each use, and names consist of all keys on the path: both are counted in
+/// bytes.
 #[test]
 fn texts_that_are_shared_count_each_time() {
     let long =
@@ -542,7 +546,8 @@ fn texts_that_are_shared_count_each_time() {
     assert_eq!(code(file_of(&named)), "pytorch/too-many-values");
 }
 
-/// Python 2 has one type for texts and bytes: arrays keep their elements in it, whether those are a text or not, and dicts their keys.
+/// Python 2 has one type for texts and bytes: arrays keep their elements in it, whether text or not, and
+/// dicts their keys.
 #[test]
 fn pickles_of_python_2_are_read() {
     let array = |bytes: &[u8]| {
@@ -579,7 +584,7 @@ fn pickles_of_python_2_are_read() {
     assert_eq!(get("v"), Some(Value::Bytes(vec![0xff])));
 }
 
-/// Arrays whose dimensions are stored in an order that is neither the first nor the last one first: the order MUST be of all of them.
+/// Arrays with permuted dimensions: the order must name each dimension once.
 #[test]
 fn turned_arrays_name_each_dimension_once() {
     let of = |axes: &[u8]| {
@@ -600,7 +605,7 @@ fn turned_arrays_name_each_dimension_once() {
     }
 }
 
-/// Integers of any length, as a state of NumPy's generators has them, and as keys.
+/// Integers of any length, as in the state of NumPy's generators, and as keys.
 #[test]
 fn integers_have_any_length() {
     let long = |bytes: &[u8]| [&[0x8a, bytes.len() as u8][..], bytes].concat();
@@ -618,7 +623,7 @@ fn integers_have_any_length() {
     convert(&file, dir.path().join("out.zt"), &Convert::new(WriteOptions::new())).unwrap();
 }
 
-/// Keys that are no texts are named by their JSON, above tensors and beside them.
+/// Keys that are not texts are named by their JSON, in the names of tensors and of attributes.
 #[test]
 fn keys_of_any_plain_value_have_names() {
     let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -634,7 +639,7 @@ fn keys_of_any_plain_value_have_names() {
     assert_eq!(file.index().attributes().get("7"), Some(&wanted));
 }
 
-/// A text that is the JSON of another key of its dict is named by its own: in quotes.
+/// A text that equals the JSON of another key of its dict is named by its own JSON: in quotes.
 #[test]
 fn keys_alike_but_for_their_type_have_names_of_their_own() {
     let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -652,13 +657,13 @@ fn keys_alike_but_for_their_type_have_names_of_their_own() {
     assert_eq!(file.names().collect::<Vec<_>>(), ["1", "\"1\"", "2"]);
     let attributes: Vec<(&str, &Value)> = file.index().attributes().iter().collect();
     assert_eq!(attributes, [("3", &Value::Null), ("\"3\"", &Value::Bool(true))]);
-    // Where there are no tensors, too.
+    // Also if there are no tensors.
     let file = open(file_of(b"}(K\x01K\x02X\x01\0\0\x001K\x03u.")).unwrap();
     let attributes: Vec<(&str, &Value)> = file.index().attributes().iter().collect();
     assert_eq!(attributes, [("1", &Value::Integer(2)), ("\"1\"", &Value::Integer(3))]);
 }
 
-/// What is wrong with a key says of which dict.
+/// An error about a key names its dict.
 #[test]
 fn errors_of_keys_say_where() {
     let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -674,13 +679,13 @@ fn errors_of_keys_say_where() {
     assert!(e.message().contains("in the dict `m.n`: the pickle would import"), "{}", e.message());
     let e = open(file_of(&[b"}}", inner, b"s."].concat())).unwrap_err();
     assert!(e.message().starts_with("in the outermost dict: "), "{}", e.message());
-    // A plain value under such a key is left out, and that is said.
+    // A plain value under such a key is left out, and that is reported.
     let file = open(of(b"}", b"N")).unwrap();
     let warned: Vec<String> = file.index().warnings().iter().map(|w| w.to_string()).collect();
     assert!(warned.len() == 1 && warned[0].contains("`m.n.?` is left out"), "{warned:?}");
 }
 
-/// Files of before 1.6 whose pickles say no protocol, as torch writes them with `pickle_protocol=1`.
+/// Files from before 1.6 whose pickles state no protocol, as torch writes them with `pickle_protocol=1`.
 #[test]
 fn old_files_of_protocol_1_are_read() {
     let value = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -695,7 +700,7 @@ fn old_files_of_protocol_1_are_read() {
     assert_eq!(file.tensor("w").unwrap().to_dense().unwrap().bytes()[..], [1; 16]);
 }
 
-/// Values as the lines of protocol 0 spell them, objects of classes among them.
+/// Values as the lines of protocol 0 spell them, including objects of classes.
 #[test]
 fn values_of_protocol_0_are_those_of_others() {
     let lines = b"(dVa\\u0062\np0\nF-1e+300\nsS'it\\'s'\nL-170141183460469231731687303715884105729L\nsS'x'\n\
@@ -715,7 +720,7 @@ fn values_of_protocol_0_are_those_of_others() {
     assert!(left.len() == 1 && left[0].contains(all), "{left:?}");
 }
 
-/// What torch saves of a device through the memory of the processor is what it is there.
+/// A tensor that torch saved from a device through the processor's memory has its elements.
 #[test]
 fn tensors_of_devices_are_what_was_copied() {
     let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -731,7 +736,7 @@ fn tensors_of_devices_are_what_was_copied() {
     assert_eq!(found.attributes().get("torch.requires_grad"), Some(&Value::Bool(true)));
 }
 
-/// torch counts two floats of 4 bits as one element; here they are two.
+/// torch counts two 4-bit floats as one element; here they are two.
 #[test]
 fn pairs_of_small_floats_are_two_elements() {
     let pairs = |shape: &[u8], strides: &[u8]| {

@@ -1,4 +1,4 @@
-//! Records by place, by condition and by chance, and their members as columns.
+//! Records by index, by condition and at random, and their members as columns.
 
 use crate::records_files::{self, dataset, open, value, write};
 use holdall::records::Sample;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const COUNT: u64 = 500;
 
-/// The records of a file, mapped and read.
+/// Runs a test on the records of a file, mapped and read.
 fn everywhere(test: impl Fn(&Records)) {
     let file = write(&dataset(COUNT), &WriteOptions::new());
     for io in [Io::Map, Io::Read] {
@@ -27,7 +27,7 @@ fn all_conditions_hold_of_what_is_found() {
         let absent = records.query().with_condition("!flag").unwrap().run().unwrap().count();
         assert_eq!(flagged + absent, COUNT as usize);
         assert!(flagged > 0 && absent > 0);
-        // A Boolean by itself is its value, not whether it is there.
+        // A Boolean member as a condition means its value, not its presence.
         let is_true = |at: &u64| value(*at).get("flag") == Some(&Value::Bool(true));
         assert_eq!(flagged, (0..COUNT).filter(is_true).count());
         let there = records.query().with_condition("flag in (true, false)").unwrap();
@@ -51,7 +51,7 @@ fn a_sample_is_the_same_each_time() {
         assert_eq!(places(1), places(1));
         assert_ne!(places(1), places(2));
         assert_eq!(places(1), Sample { count: 10, seed: 1 }.draw(0..COUNT));
-        // Of those for which a condition holds.
+        // A sample of the records that match a condition.
         let query = records.query().with_condition("id<50").unwrap().with_sample(10, 1);
         let some: Vec<u64> = query.run().unwrap().map(|r| r.unwrap().index()).collect();
         assert!(some.len() == 10 && some.is_sorted() && some.iter().all(|at| *at < 50));
@@ -116,7 +116,7 @@ fn conditions_are_put_together() {
         assert_eq!(ids("mask contains 3"), wanted(&|i| i % 5 == 4));
         assert_eq!(ids("box contains 39"), [39]);
         assert!(ids("box not contains 2").is_empty());
-        // What is not there is equal to nothing and contains nothing.
+        // A missing member equals nothing and contains nothing.
         assert_eq!(ids("flag not in (true)"), wanted(&|i| i % 8 != 0));
         assert_eq!(ids("shape.named.name contains n"), wanted(&|i| i % 2 == 1));
         assert_eq!(ids("text=\"record 11 — ünïcode\""), [11]);
@@ -165,7 +165,7 @@ fn records_come_in_the_order_of_members() {
         };
         assert_eq!(places(&["-id"]), (0..12).rev().collect::<Vec<_>>());
         assert_eq!(places(&["label", "-x"]), [9, 6, 3, 0, 11, 10, 8, 7, 5, 4, 2, 1]);
-        // Those without it come last both ways, as they came.
+        // Records without it come last in both orders, in their original order.
         assert_eq!(places(&["flag"])[..4], [4, 0, 8, 1]);
         assert_eq!(places(&["-flag"])[..4], [0, 8, 4, 1]);
         assert_eq!(places(&["shape", "id"])[..3], [0, 2, 4]);
@@ -221,7 +221,7 @@ fn members_become_files() {
         let mut wanted = value(7);
         wanted["text"] = "007.txt".into();
         assert_eq!(json, wanted);
-        // Twice in one run, and over what is there.
+        // Twice in one run, and over an existing file.
         assert_eq!(export.add(&record).unwrap_err().code(), "build/file-name");
         let mut again = records.export("text", &folder).unwrap();
         assert_eq!(again.add(&record).unwrap_err().code(), "write/exists");
@@ -241,7 +241,7 @@ fn members_become_files() {
     });
 }
 
-/// Names come from files, and files from anywhere.
+/// Names come from files, which may come from anyone.
 #[test]
 fn names_that_lead_out_of_the_folder_are_refused() {
     let kind = serde_json::json!({"TypeDef:Struct": ["n", "b"], "required": ["n", "b"], "properties": {

@@ -1,4 +1,4 @@
-//! Ranges of compressed components, read from the frames that hold them.
+//! Ranges of compressed components, read from the frames that contain them.
 
 use crate::make::{copied, dense, file, noise, part};
 use holdall::{DType, File, Role};
@@ -6,7 +6,7 @@ use holdall_core::codec::{FRAME_LEN, SINGLE_FRAME_MAX};
 
 const LEN: u64 = SINGLE_FRAME_MAX + 2 * FRAME_LEN + 1234;
 
-/// Bytes that compress, but not to nothing: runs of noise that repeat.
+/// Returns bytes that compress, but not to nothing: repeated runs of noise.
 fn bytes() -> Vec<u8> {
     let unit = noise(3000, 5);
     (0..LEN as usize).map(|i| unit[(i * 7 + i / 4096) % unit.len()]).collect()
@@ -42,7 +42,7 @@ fn a_range_is_what_the_whole_has_there() {
     }
 }
 
-/// The file, with the component's stored bytes changed from its `at`th frame on.
+/// Returns the file with the component's stored bytes changed from frame `at` on.
 fn damaged(at: usize, damage: impl Fn(&mut [u8])) -> [File; 2] {
     let mut data = part(Role::Data, DType::U8, bytes()).zstd();
     let len = data.stored.len() as u64;
@@ -64,20 +64,20 @@ fn a_frame_that_is_decoded_to_its_end_is_held_against_its_checksum() {
         assert_eq!(read(start + 5..end), Err("zstd/broken"));
         assert_eq!(read(start + 5..end + 5), Err("zstd/broken"));
         assert_eq!(read(5..LEN), Err("zstd/broken"));
-        // Of all bytes the digest is compared, which is right here, and vouches for the frames.
+        // For all bytes the digest is compared, which is right here, and covers the frames.
         assert!(read(0..LEN).is_ok());
-        // Only its start is wanted: right, and its checksum not reached.
+        // Only the start of the frame is read: right, and its checksum is not reached.
         let whole = bytes();
         assert!(read(start + 5..start + 9).unwrap()[..] == whole[start as usize + 5..][..4]);
-        // Other frames are what they were.
+        // Other frames are unchanged.
         assert!(read(end..end + 7).unwrap()[..] == whole[end as usize..][..7]);
     }
 }
 
 #[test]
 fn frames_of_another_length_than_the_table_says_are_refused() {
-    // In place of frame 2 one that is as long as stored, and decodes to less: a raw block of what
-    // room there is.
+    // Replaces frame 2 by one of the same stored length that decodes to less: a raw block with the remaining
+    // bytes.
     let shorter = |frame: &mut [u8]| {
         let body = frame.len() - 12;
         frame[..4].copy_from_slice(&0xfd2f_b528u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Datasets of records: by place, by member, by column, in every way that bytes come.
+//! Datasets of records: by index, by member, by column, with every kind of source.
 
 use crate::records_files::{Made, dataset, made, open, sample, value, write};
 use holdall::schema::Entry;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: u64 = 24_000;
 
-/// The records of a file in each way that it may be opened and written.
+/// Runs a test on the records of a file, for each way of opening and writing it.
 fn everywhere(made: &Made, test: impl Fn(&Records)) {
     for options in [WriteOptions::new(), WriteOptions::new().with_zstd(1)] {
         let file = write(made, &options);
@@ -199,10 +199,10 @@ fn values_are_a_column_where_it_lies() {
                 assert_eq!(values.get(outside), None);
             }
         }
-        // The last member of the array, and so the last bytes that a value may have.
+        // The last element of the array, and so the last bytes that a value may have.
         let last = records.column::<i16>("box[3]").unwrap();
         assert_eq!(last.values().map(|v| v.iter().all(|b| b == 3)), is_at_hand.then_some(true));
-        // Not there in every record, a boolean, narrower than what it is read as.
+        // Absent in some records, a boolean, and narrower than the type it is read as.
         assert!(records.column::<bool>("flag").unwrap().values().is_none());
         assert!(records.column::<f64>("shape.circle.r").unwrap().values().is_none());
         assert!(records.column::<f32>("half").unwrap().values().is_none());
@@ -247,7 +247,7 @@ fn nothing_is_a_dataset_too() {
     });
 }
 
-/// Changes the parts of a sound dataset.
+/// Returns a sound dataset with changed parts.
 fn changed(change: impl Fn(&mut Made)) -> Made {
     let mut made = dataset(4);
     change(&mut made);
@@ -328,7 +328,7 @@ fn hostile_records_are_errors_and_never_bytes_of_something_else() {
         ("record/union-tag", "shape", byte(at("shape").offset(), 9)),
         ("record/json", "meta", entry("meta", 1, 0, 1)),
         ("record/utf8", "text", {
-            // The last byte of a letter of two alone.
+            // The last byte of a two-byte letter alone.
             let text = at("text").offset();
             changed(move |m| {
                 let found: [u8; 16] =
@@ -349,7 +349,7 @@ fn hostile_records_are_errors_and_never_bytes_of_something_else() {
                 let e = record.to_value().unwrap_err();
                 assert_eq!((e.code(), e.tensor()), (code, Some("set")), "{what}: {e}");
                 assert!(e.message().contains("record 1"), "{e}");
-                // The others are as they were.
+                // The other records are unchanged.
                 assert_eq!(records.record(2).unwrap().to_value().unwrap(), value(2), "{what}");
                 let part = records.accessor(path).unwrap();
                 let found = match (code, path) {
@@ -391,14 +391,14 @@ fn entries_that_share_bytes_do_not_multiply_without_end() {
         let e = records.record(0).unwrap().to_value().unwrap_err();
         assert_eq!(e.code(), "record/too-large", "{e}");
     }
-    // However much may be asked for: no more than some times what the file has.
+    // Whatever the limit, the total is at most a multiple of the file's bytes.
     let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
     let (len, most) = (parts_len(&records), records.limits().decoded_len);
     assert!(most >= len && most <= 64 * len, "{most} of {len}");
     assert_eq!(records.record(0).unwrap().check().unwrap_err().code(), "record/too-large");
 }
 
-/// Bytes of all components.
+/// Returns the bytes of all components.
 fn parts_len(records: &Records) -> u64 {
     records.tensor().components().map(|c| c.stored_len()).sum()
 }

@@ -1,4 +1,4 @@
-//! How many requests an operation makes over HTTP, how many of them at once, and for how many bytes.
+//! Counts the requests of an operation over HTTP, how many run at once, and their bytes.
 #![cfg(all(feature = "http", feature = "carton", feature = "ztensor"))]
 
 use crate::make::{self, dense, noise, part};
@@ -17,18 +17,18 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// How long a request waits for others that are to be under way at the same time: less than its client waits for the answer. A first
-/// one that stands alone waits in vain.
+/// How long a request waits for others that should run at the same time: less than its client waits for the
+/// answer. A first request that is alone waits in vain.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A server of one file that counts.
+/// A server of one file that counts requests.
 struct Counted {
     server: Server,
     waiting: Arc<Waiting>,
     len: usize,
 }
 
-/// Requests that are under way.
+/// The requests that are running.
 #[derive(Default)]
 struct Waiting {
     counts: Mutex<Counts>,
@@ -38,14 +38,14 @@ struct Waiting {
 #[derive(Default)]
 struct Counts {
     now: usize,
-    /// The most at once.
+    /// The maximum at once.
     most: usize,
-    /// Answers wait until so many were under way at once.
+    /// Answers wait until this many were running at once.
     due: usize,
 }
 
 impl Waiting {
-    /// A request is under way, until others have met it.
+    /// Registers a request, and waits until enough others are running.
     fn meet(&self) {
         let mut counts = self.counts.lock().unwrap();
         counts.now += 1;
@@ -84,12 +84,12 @@ impl Counted {
         OpenOptions::new().with_policy(policy()).open(url).unwrap()
     }
 
-    /// Requests and bytes of `run`.
+    /// Returns the requests and bytes of `run`.
     fn count<T>(&self, run: impl FnOnce() -> T) -> (T, usize, usize) {
         self.count_meeting(0, run)
     }
 
-    /// The same of what has so many requests under way at once.
+    /// The same, with answers that wait until `at_once` requests are running.
     fn count_meeting<T>(&self, at_once: usize, run: impl FnOnce() -> T) -> (T, usize, usize) {
         self.server.forget();
         *self.waiting.counts.lock().unwrap() = Counts { due: at_once, ..Counts::default() };
@@ -101,7 +101,7 @@ impl Counted {
     }
 }
 
-/// A file of many tensors, in a format.
+/// Returns a file of many tensors, in a format.
 fn many(format: &str) -> Vec<u8> {
     let tensors: Vec<_> = (0..2000)
         .map(|i| {
@@ -138,7 +138,7 @@ fn loading_a_tensor_is_a_few_large_requests_at_once() {
         let file = served.open();
         let tensor = file.tensor("w").unwrap();
         let stored = tensor.stored_len() as usize;
-        // Of frames their table, too, and noise does not get smaller.
+        // Frames also need their table, and noise does not compress.
         let most = if zstd { 6 } else { 4 };
         let (got, requests, read) = served.count_meeting(2, || tensor.bytes(&Role::Data).unwrap());
         assert!(got == bytes);
@@ -197,7 +197,7 @@ fn statistics_fetch_each_byte_once() {
 
 #[test]
 fn one_record_of_many_is_found_in_few_requests() {
-    // 5 MB, and texts beside them.
+    // 5 MB, plus texts.
     let written = records_files::write(&records_files::dataset(30_000), &WriteOptions::new());
     let bytes = std::fs::read(written.path()).unwrap();
     assert!(bytes.len() > 5_000_000, "{}", bytes.len());
@@ -226,7 +226,7 @@ fn what_records_point_at_is_read_ahead() {
     assert!(values.iter().enumerate().all(|(at, value)| *value == records_files::value(at as u64)));
     assert!(requests <= 10, "{requests}");
     assert!(read <= served.len + served.len / 4, "{read} of {}", served.len);
-    // Those far from each other are read alone.
+    // Records far from each other are read separately.
     let file = served.open();
     let records = file.tensor("set").unwrap().records().unwrap();
     let (_, requests, read) = served.count(|| {
@@ -249,7 +249,7 @@ fn rows_are_one_request() {
     let (_, requests, read) = served.count(|| tensor.rows(10 << 20..(10 << 20) + 4096).unwrap());
     assert_eq!(requests, 1);
     assert!(read <= 64 << 10, "{read}");
-    // Of frames their table, too.
+    // Frames also need their table.
     let served = Counted::new(one_tensor(true));
     let file = served.open();
     let tensor = file.tensor("w").unwrap();
@@ -269,7 +269,7 @@ fn many_small_tensors_come_together() {
     assert!(read <= served.len, "{read} of {}", served.len);
 }
 
-/// A file of 40 small tensors, each behind one so large that it is not fetched along, and their names.
+/// Returns a file of 40 small tensors, each after one so large that it is not fetched along, and their names.
 fn scattered(zstd: bool) -> (Vec<u8>, Vec<String>) {
     let tensor = |i: usize| {
         let (name, len) = match i % 2 {
@@ -327,7 +327,7 @@ fn scattered_small_tensors_are_one_request_over_quic() {
     }
 }
 
-/// A package of a model with 20 tensors for its tests, and many files.
+/// Returns a package of a model with 20 tensors for its tests, and many files.
 fn package(dir: &Path, files: usize) -> Vec<u8> {
     let folder = dir.join("folder");
     std::fs::create_dir_all(folder.join("model")).unwrap();
@@ -365,12 +365,12 @@ fn a_package_opens_and_gives_a_tensor_in_few_requests() {
     assert!(opened <= 3 && opened + read <= 4, "{opened} to open, {read} to read");
 }
 
-/// Numbers of a batch out of `count` records, in no order.
+/// Returns the indices of a batch out of `count` records, in no order.
 fn batch(count: u64) -> Vec<u64> {
     (0..256).map(|at| (at * 7_919 + 13) * 104_729 % count).collect()
 }
 
-/// What a batch for training is read by: the records, and what one member of them points at.
+/// Reads a training batch: the records, and the heap entries of one member.
 fn read_batch(file: &File, places: &[u64]) -> Vec<String> {
     let records = file.tensor("set").unwrap().records().unwrap();
     let text = records.accessor("text").unwrap();
@@ -395,7 +395,7 @@ fn a_batch_of_records_by_chance_is_a_set_of_requests() {
         assert!(requests <= 8, "{requests} requests");
         assert!(read <= served.len, "{read} of {}", served.len);
     }
-    // Those that are far from each other are requests of their own, all at once.
+    // Records far from each other are separate requests, all at once.
     let pad = serde_json::json!({"type": "array", "TypeDef:Array": true, "minItems": 32768, "maxItems": 32768,
         "items": {"type": "integer", "TypeDef:Uint8": true}});
     let kind = serde_json::json!({"type": "object", "TypeDef:Struct": ["pad"], "required": ["pad"],
@@ -438,7 +438,7 @@ fn runs_of_a_blob_by_chance_are_a_set_of_requests() {
     assert!(places.iter().zip(&found).all(|(at, found)| *found == text(*at)));
     assert!(requests <= 8, "{requests} requests");
     assert!(read <= served.len, "{read} of {}", served.len);
-    // One that there is not is told of in its turn.
+    // The error about a missing one comes in its turn.
     let found: Vec<_> = blob.at(vec![1, COUNT, 2]).collect();
     assert_eq!(found[1].as_ref().unwrap_err().code(), "records/index");
     assert_eq!(found[2].as_ref().unwrap()[..], text(2));
@@ -453,7 +453,7 @@ fn a_batch_of_records_by_chance_is_two_requests_over_quic() {
     for (options, bytes, most) in [
         // The bytes of records, and their texts.
         (WriteOptions::new(), 256 * 600, 2),
-        // Tables of frames, and frames of 1 MiB that all have some of them.
+        // Tables of frames, and frames of 1 MiB, all of which contain some of the records.
         (WriteOptions::new().with_zstd(3), u64::MAX, 4),
     ] {
         let written = records_files::write(&records_files::dataset(COUNT), &options);

@@ -1,4 +1,4 @@
-//! How many round trips stand between a caller and what is wanted, where the server is far away.
+//! Counts the round trips before a result, with a distant server.
 #![cfg(all(feature = "http", feature = "ztensor", feature = "safetensors"))]
 
 use crate::make::{self, dense, noise, part};
@@ -7,10 +7,10 @@ use holdall::{Convert, DType, EncodeOptions, OpenOptions, Role, WriteOptions, co
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What asks in one round trip asks within this of each other.
+/// Requests of one round trip are sent within this time.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Holds requests back until no more come, and answers them all: a round trip.
+/// Holds requests back until no more arrive, and then answers all of them: one round trip.
 #[derive(Default)]
 struct Waves {
     state: Mutex<Wave>,
@@ -19,11 +19,11 @@ struct Waves {
 
 #[derive(Default)]
 struct Wave {
-    /// Requests that wait.
+    /// Waiting requests.
     waiting: usize,
-    /// The most that ever did.
+    /// The maximum number of waiting requests.
     most: usize,
-    /// Waves that were let go.
+    /// Completed waves.
     gone: usize,
 }
 
@@ -38,7 +38,7 @@ impl Waves {
             let before = state.waiting;
             let (now, waited) = self.moved.wait_timeout(state, TOGETHER).unwrap();
             state = now;
-            // Nobody came for a while.
+            // No request arrived for a while.
             if waited.timed_out() && state.waiting == before && state.gone == wave {
                 (state.waiting, state.gone) = (0, state.gone + 1);
                 self.moved.notify_all();
@@ -46,14 +46,14 @@ impl Waves {
         }
     }
 
-    /// Round trips, and the most requests of one, since this was asked last.
+    /// Returns the round trips, and the most requests of one, since the last call.
     fn count(&self) -> (usize, usize) {
         let wave = std::mem::take(&mut *self.state.lock().unwrap());
         (wave.gone, wave.most)
     }
 }
 
-/// A server that is far away.
+/// Returns a distant server.
 fn far(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Server, Arc<Waves>) {
     let waves = Arc::new(Waves::default());
     let own = waves.clone();
@@ -64,12 +64,12 @@ fn far(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Server, A
     (server, waves)
 }
 
-/// What `count` finds, the best of three: on a machine that is busy what is asked at once may come late.
+/// Returns the smallest of three counts: on a busy machine simultaneous requests may be delayed.
 fn fewest<T: Ord>(count: impl Fn() -> T) -> T {
     (0..3).map(|_| count()).min().unwrap()
 }
 
-/// Round trips of opening a file of that name, and of reading a tensor then.
+/// Returns the round trips of opening a file with that name, and of reading a tensor then.
 fn trips(name: &str, bytes: &Arc<Vec<u8>>, wanted: &str, value: &[u8]) -> (usize, usize) {
     let own = bytes.clone();
     let (server, waves) = far(move |request| Reply::file(&own, "\"v1\"", request));
@@ -89,7 +89,7 @@ fn a_file_opens_in_two_and_gives_a_tensor_in_one() {
         .collect();
     let whole = make::file("ztensor", &tensors);
     for (name, format, most) in [
-        // What tells the contents is where the name says.
+        // The name tells where the index is.
         ("m.zt", "ztensor@1.2.0", 1),
         ("old.zt", "ztensor@0.1.0", 1),
         ("new.zt", "ztensor2", 1),
@@ -97,7 +97,7 @@ fn a_file_opens_in_two_and_gives_a_tensor_in_one() {
         ("m.safetensors", "safetensors", 1),
         ("m.gguf", "gguf", 1),
         ("m.h5", "hdf5", 1),
-        // Each array of a zip has a header of its own, too.
+        // Each array of a zip also has its own header.
         ("m.pt", "pytorch", 2),
         ("m.npz", "npz", 2),
     ] {
@@ -136,7 +136,8 @@ fn what_both_ends_of_a_short_file_have_comes_once() {
     }
 }
 
-/// A file of safetensors with one tensor, `t0` and on by its number, longer than what comes first.
+/// Returns a safetensors file with one tensor, `t0` and so on by its number, longer than the prefetched
+/// start.
 fn shard(number: usize) -> Vec<u8> {
     let len = 600_000 + number;
     let header =
@@ -169,10 +170,10 @@ fn a_model_of_two_hundred_shards_opens_in_a_handful() {
         assert_eq!(file.len(), SHARDS);
         assert_eq!(server.count().0, SHARDS + 1, "one request for each");
         assert!((16..=32).contains(&most), "{most} at once");
-        // The connections of the first are those of the others.
+        // The connections of the first file are reused for the others.
         let connections = server.connections();
         assert!(connections <= 40, "{connections}");
-        // What came first of all of them is too much to be kept: it comes again where it is wanted.
+        // The prefetched bytes of all files are too many to keep: they are fetched again where needed.
         for number in [0, 150, 199] {
             let all = file.tensor(&format!("t{number}")).unwrap().bytes(&Role::Data).unwrap();
             assert!(all.len() == 600_000 + number && all.iter().all(|b| *b == number as u8));
@@ -190,7 +191,7 @@ fn of_shards_that_are_not_there_the_first_is_told() {
     let index = format!(r#"{{"weight_map": {{{}}}}}"#, map.join(","));
     let server = Server::new(move |request| match request.target.as_str() {
         "/m.safetensors.index.json" => Reply::file(index.as_bytes(), "\"index\"", request),
-        // The later it is, the sooner that is told.
+        // The later a shard is in the list, the sooner its answer is sent.
         target => {
             let number: u64 = target[3..5].parse().unwrap();
             std::thread::sleep(Duration::from_millis(2 * (40 - number)));

@@ -1,4 +1,4 @@
-//! Records as people have them: into datasets, checked, and made into a schema.
+//! Records as rows: read into datasets, checked, and used to infer a schema.
 
 use holdall::records::{
     Build, FillOptions, FindingLocation, RecordForm, Rows, RowsOptions, check_rows, dataset, infer,
@@ -27,7 +27,7 @@ fn document() -> Document {
     Document::new(kind(), "kind", Reading::ByContent, &SchemaLimits::default()).unwrap()
 }
 
-/// The records that rows become, or the error.
+/// Returns the records made from rows, or the error.
 fn filled(rows: Rows, options: &FillOptions) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
@@ -77,7 +77,7 @@ fn what_the_schema_does_not_say_is_taken_where_asked() {
     let lenient = FillOptions::new().with_null(Null::Absent).with_unknown(Unknown::Ignore);
     let found = filled(rows(text, RecordForm::Ndjson), &lenient).unwrap();
     assert_eq!(found, [json!({"id": 1}), json!({"id": 2})]);
-    // Standard keywords are looked at, unless they are not to be.
+    // Standard keywords are checked, unless that is disabled.
     let negative = || rows("{\"id\": -1}", RecordForm::Ndjson);
     assert!(filled(negative(), &FillOptions::new()).is_err());
     let unchecked = FillOptions::new().without_checks();
@@ -177,7 +177,7 @@ fn the_names_of_a_table_are_paths() {
     assert_eq!(e.code(), "input/table");
 }
 
-/// What is made of a table builds that table.
+/// A schema inferred from a table can build that table.
 #[cfg(feature = "tables")]
 #[test]
 fn a_table_builds_under_the_schema_that_is_made_of_it() {
@@ -191,7 +191,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
     type Members<'m> = &'m [(&'m str, serde_json::Value)];
     let kind = |name: &str| json!({format!("TypeDef:{name}"): true});
     let cases: [(&str, Members<'_>, serde_json::Value); 13] = [
-        // A column for each element, in any order, in one row too.
+        // A column for each element, in any order, also in one row.
         ("v[1],v[0]\n2,1\n", &[("v", array("Int64", Some(2)))], json!({"v": [1, 2]})),
         ("t[0],t[1]\na,\n", &[("t", array("String", Some(2)))], json!({"t": ["a", ""]})),
         ("t[0],t[1]\na,1\n", &[("t", array("String", Some(2)))], json!({"t": ["a", "1"]})),
@@ -214,7 +214,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
             &[("o", json!({"TypeDef:Struct": ["z", "a"]}))],
             json!({"o": {"z": 1, "a": 2}}),
         ),
-        // Text that looks like JSON in some rows is text.
+        // Text that looks like JSON in some rows only is text.
         ("e\n[1]\nnone\n", &[("e", kind("String"))], json!({"e": "[1]"})),
         ("e\n\"[1,\"\"a\"\"]\"\n", &[("e", kind("String"))], json!({"e": "[1,\"a\"]"})),
         ("e\n[null]\n", &[("e", kind("String"))], json!({"e": "[null]"})),
@@ -260,7 +260,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
             infer(rows(text, RecordForm::Csv), None, &InferOptions::new(), &limits).unwrap_err();
         assert_eq!((e.code(), e.message()), ("input/table", message));
     }
-    // A column that pandas writes for its index is passed over where that is asked for.
+    // The index column that pandas writes is ignored on request.
     let text = ",id,name\n0,1,a\n1,2,\n";
     let e = filled(rows(text, RecordForm::Csv), &FillOptions::new()).unwrap_err();
     assert_eq!((e.code(), e.message()), ("input/table", "line 1: column 1 has no name"));
@@ -295,7 +295,7 @@ fn a_table_has_what_its_first_line_has_between_its_fields() {
     assert_eq!(rows(NDJSON, RecordForm::Ndjson).delimiter(), None);
 }
 
-/// The records of a file that is built of these rows.
+/// Returns the records of a file built from these rows.
 #[cfg(feature = "tables")]
 fn built(schema: &serde_json::Value, rows: Rows) -> Vec<serde_json::Value> {
     use holdall::TensorRecords as _;

@@ -1,4 +1,4 @@
-//! Taking what is sound out of damaged files.
+//! Salvages the sound tensors of damaged files.
 
 use crate::make::{self, Made, bytes_of, dense, f32s, part};
 use holdall::{
@@ -7,7 +7,7 @@ use holdall::{
 };
 use std::path::{Path, PathBuf};
 
-/// Tensors `t0` to `t7` of 64 floats each.
+/// Returns tensors `t0` to `t7` of 64 floats each.
 fn tensors() -> Vec<Made> {
     let one = |at: u32| {
         let data = part(Role::Data, DType::F32, f32s(&[at as f32; 64]));
@@ -38,7 +38,7 @@ fn take(from: &Path, to: &Path) -> holdall::Result<SalvageReport> {
     salvage(from, to, WriteOptions::new(), &OpenOptions::new())
 }
 
-/// Checks that the file at `path` has these tensors of [`tensors`] and no other, and is sound.
+/// Checks that the file at `path` has these tensors of [`tensors`] and no others, and is sound.
 #[track_caller]
 fn has(path: &Path, expected: &[u32]) {
     let file = holdall::open(path).unwrap();
@@ -76,13 +76,13 @@ fn a_file_cut_short_at_any_byte_of_its_data() {
             assert!(report.left_out.iter().all(|e| e.code() == "index/cut-short"));
             assert_eq!(report.unchecked, kept.len() as u64, "no format with a header has digests");
         }
-        // Not even one tensor, not even the header: what was wrong is said, and nothing written.
+        // Not one complete tensor, or not even the header: the error is returned, and nothing is written.
         for len in [first - 1, 100, 9] {
             let (from, to) = (dir.damaged(&whole[..len]), dir.path("none.zt"));
             take(&from, &to).unwrap_err();
             assert!(!to.exists());
         }
-        // What was added at the end does not hide it either.
+        // Bytes added at the end do not hide the error either.
         let from = dir.damaged(&[&whole[..], &[7; 100]].concat());
         let to = dir.path(&format!("longer.{format}.zt"));
         assert!(take(&from, &to).unwrap().refused.is_some());
@@ -113,12 +113,12 @@ fn tensors_whose_digest_is_wrong_are_left_out() {
 fn an_older_end_of_a_file_whose_end_was_lost() {
     let dir = Folder::new();
     let older = bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors());
-    // An append that was cut off: new bytes after the old end, and no new one.
+    // An interrupted append: new bytes after the old end, without a new end.
     for version in ["ztensor@0.1.0", "ztensor@1.0"] {
         let older = bytes_of(version, &Attributes::new(), &tensors());
         for added in [1usize, 8, 5000, 5 << 20] {
             let mut bytes = older.clone();
-            // Numbers that could be lengths of a manifest among them.
+            // Including numbers that could be lengths of a manifest.
             bytes.extend((0..added as u64 / 8).flat_map(|at| (at % 3000).to_le_bytes()));
             bytes.extend((0..added % 8).map(|at| at as u8));
             let (from, to) = (dir.damaged(&bytes), dir.path(&format!("{version}-{added}.zt")));
@@ -142,7 +142,7 @@ fn an_older_end_of_a_file_whose_end_was_lost() {
     }
 }
 
-/// The manifest is whole, but nothing says where it is.
+/// The manifest is intact, but its position is lost.
 #[test]
 fn a_manifest_whose_place_was_lost() {
     let dir = Folder::new();
@@ -161,10 +161,10 @@ fn a_manifest_whose_place_was_lost() {
                 assert!(holdall::open(&to).unwrap().version().starts_with(version));
             }
         }
-        // Without its manifest there is nothing that says what the bytes are.
+        // Without a manifest the meaning of the bytes is unknown.
         let (from, to) = (dir.damaged(&whole[..end - 1]), dir.path("lost.zt"));
         let e = take(&from, &to).unwrap_err();
-        assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be taken")), "{e}");
+        assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be recovered")), "{e}");
         assert!(!to.exists());
     }
 }
@@ -191,7 +191,7 @@ fn a_sound_file_comes_out_whole() {
 #[test]
 fn a_tensor_that_cannot_be_read_is_left_out_by_name_and_not_by_pattern() {
     let dir = Folder::new();
-    // The broken one has the name of a pattern that matches all.
+    // The name of the damaged tensor is a pattern that matches all.
     let mut all = tensors();
     all.push(dense("t*", &[4], part(Role::Data, DType::I16, vec![1; 8])));
     let mut bytes = bytes_of("safetensors", &Attributes::new(), &all);
@@ -199,7 +199,7 @@ fn a_tensor_that_cannot_be_read_is_left_out_by_name_and_not_by_pattern() {
     bytes[at..at + 5].copy_from_slice(b"\"X99\"");
     let (from, to) = (dir.damaged(&bytes), dir.path("out.zt"));
     let e = take(&from, &to);
-    // A dtype that is not known is not called damage by verification, and cannot be taken either.
+    // An unknown dtype is not damage for verification, but cannot be taken either.
     let report = e.unwrap();
     has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(report.left_out_count, 1);
@@ -237,7 +237,7 @@ mod zips {
     use bytes::Bytes;
     use holdall::carton::{Description, FileContent, Package, Packer};
 
-    /// A package of several files, one of them compressed.
+    /// Returns a package of several files, one of them compressed.
     fn package() -> Vec<u8> {
         let mut description = Description::default();
         description.runner.name = "noop".into();
@@ -255,7 +255,7 @@ mod zips {
         std::fs::read(path).unwrap()
     }
 
-    /// Where each entry's header is, and where its bytes end.
+    /// Returns each entry's name, the offset of its header, and the end of its bytes.
     fn places(zip: &[u8]) -> Vec<(String, usize, usize)> {
         use holdall_core::Window;
         use holdall_core::wire::zip::Directory;
@@ -286,7 +286,7 @@ mod zips {
             let report = take(&from, &to).unwrap();
             let files = places(&zip).len() as u64;
             assert_eq!(report.files, files, "{:?}", lost(&report));
-            // What comes after the last entry is lost, and says nothing that is not known.
+            // The bytes after the last entry are lost, and contained nothing else.
             assert!(report.left_out.iter().all(|e| e.code() == "zip/local-header"), "{report:?}");
             assert!(report.refused.is_some() && !report.is_whole());
             let package = Package::open(&to).unwrap();
@@ -330,23 +330,23 @@ mod zips {
                 .any(|(code, text)| *code == "carton/missing-file" && text.contains("model/b.bin")),
             "{found:?}"
         );
-        // A length that is put behind the bytes is not looked for.
+        // A length after the bytes is not searched for.
         let mut bytes = zip[..zip.len() - 1].to_vec();
         bytes[start + 6] |= 8;
         let (from, to) = (dir.damaged(&bytes), dir.path("deferred.carton"));
         let report = take(&from, &to).unwrap();
         assert!(lost(&report).iter().any(|(code, _)| *code == "zip/descriptor"));
-        // Nothing but the first header: nothing to take, nothing written.
+        // Only the first header: nothing to take, nothing written.
         let (from, to) = (dir.damaged(&zip[..20]), dir.path("none.carton"));
         assert_eq!(take(&from, &to).unwrap_err().code(), "salvage/nothing-sound");
         assert!(!to.exists());
-        // A zip does not become a file of tensors.
+        // A zip is not converted to a tensor file.
         let (from, to) = (dir.damaged(&zip[..zip.len() - 1]), dir.path("out.zt"));
         assert_eq!(take(&from, &to).unwrap_err().code(), "write/extension");
         assert!(!to.exists());
     }
 
-    /// Whatever is left of packages of every writer: an error, or a zip whose entries can be read.
+    /// Any prefix of packages of every writer gives an error, or a zip whose entries can be read.
     #[test]
     fn any_beginning_of_any_package_is_survived() {
         use holdall_core::Window;

@@ -1,4 +1,5 @@
-//! Taking what is whole out of files that were cut short, of any format, and of models of which files are missing.
+//! Salvages the complete tensors of files that were cut short, in any format, and of models with missing
+//! files.
 
 use crate::described::folder;
 use holdall::{
@@ -11,8 +12,8 @@ fn take(from: &Path, to: &Path) -> holdall::Result<SalvageReport> {
     salvage(from, to, WriteOptions::new().with_overwrite(true), &OpenOptions::new())
 }
 
-/// Cuts a file at many places. Whatever is salvaged of it has the bytes that the whole file has, and each tensor of which
-/// all bytes are there is salvaged from where `from` says on. Returns how often something was.
+/// Cuts a file at many offsets. Salvaged tensors have the bytes of the whole file, and from the fraction
+/// `from` on each tensor whose bytes are complete is salvaged. Returns how often something was salvaged.
 fn cut_everywhere(path: &Path, from: f64, step: usize) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let whole = std::fs::read(path).unwrap();
@@ -35,7 +36,7 @@ fn cut_everywhere(path: &Path, from: f64, step: usize) -> usize {
         let found = holdall::open(&out).unwrap();
         for t in found.tensors() {
             let o = file.tensor(t.name()).unwrap();
-            // What does not lie row by row is written so; of one that is cut, rows or columns are missing.
+            // A strided tensor is written in row-major order; if it is cut, rows or columns are missing.
             if *o.layout() == holdall::Layout::Strided {
                 let same = t.shape() == o.shape();
                 let dense = |t: &holdall::Tensor| t.to_dense().unwrap().bytes().clone();
@@ -52,7 +53,7 @@ fn cut_everywhere(path: &Path, from: f64, step: usize) -> usize {
             t.components()
                 .all(|c| c.stored.chunked().is_none() && c.stored.range().end <= len as u64)
         };
-        // A zip does not give an entry whose descriptor is missing.
+        // An entry of a zip whose descriptor is missing is not taken.
         let slack = if whole.starts_with(b"PK") { usize::MAX } else { 0 };
         if slack == 0 && path.extension().is_some_and(|e| e == "pt") {
             for t in file.tensors().filter(is_there) {
@@ -73,7 +74,7 @@ fn files_of_torch_cut_anywhere() {
         "torch_signs.pt",
     ] {
         let path = folder("pytorch").join(name);
-        // Without a whole pickle, and one storage, there is nothing.
+        // Without a complete pickle and one storage, nothing can be taken.
         let taken = cut_everywhere(&path, 0.97, 97);
         assert!(taken > 0, "{name}");
     }
@@ -123,14 +124,14 @@ fn zips_without_a_directory() {
             path.display()
         );
     }
-    // Ours have descriptors as well.
+    // Our zips have descriptors, too.
     let ours = dir.path().join("ours.npz");
     let file = holdall::open(folder("numpy").join("numpy_types.npz")).unwrap();
     convert(&file, &ours, &Convert::new(WriteOptions::new())).unwrap();
     assert!(cut_everywhere(&ours, 1.0, 101) > 0);
 }
 
-/// An archive whose directory is whole is not called one that lost it.
+/// An archive whose directory is intact is not reported as one that lost it.
 #[test]
 fn a_zip_that_has_its_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,12 +142,12 @@ fn a_zip_that_has_its_directory() {
     assert_eq!(e.code(), "pytorch/global", "{e}");
     let advice = format!("{:?}", e.hint());
     assert!(
-        !advice.contains("lost") && advice.contains("directory of the zip is whole"),
+        !advice.contains("lost") && advice.contains("directory of the zip is intact"),
         "{advice}"
     );
 }
 
-/// Writes these tensors, of two floats each, as a file of safetensors.
+/// Writes these tensors, of two floats each, as a safetensors file.
 fn shard(path: &Path, names: &[&str]) {
     let one = |name: &&str| {
         crate::make::dense(
@@ -179,7 +180,7 @@ fn models_of_which_files_are_missing_or_the_index_is_of_others() {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out.zt");
     shard(&path("model-00001-of-00002.safetensors"), &["a", "b"]);
-    // One is missing.
+    // One shard is missing.
     index(
         r#""a":"model-00001-of-00002.safetensors","b":"model-00001-of-00002.safetensors","c":"model-00002-of-00002.safetensors""#,
     );
@@ -190,7 +191,7 @@ fn models_of_which_files_are_missing_or_the_index_is_of_others() {
         let codes: Vec<_> = report.left_out.iter().map(|e| e.code()).collect();
         assert_eq!(codes, ["shards/tensor", "shards/missing"]);
     }
-    // The index is of another division.
+    // The index belongs to another division.
     shard(&path("model-00002-of-00002.safetensors"), &["c"]);
     for map in [
         r#""a":"model-00001-of-00004.safetensors","b":"model-00004-of-00004.safetensors","c":"model-00004-of-00004.safetensors""#,
@@ -201,14 +202,14 @@ fn models_of_which_files_are_missing_or_the_index_is_of_others() {
         assert_eq!((report.tensors, report.left_out_count), (3, 0));
         assert!(report.refused.is_some());
     }
-    // One is damaged.
+    // One shard is damaged.
     std::fs::write(path("model-00002-of-00002.safetensors"), [7; 100]).unwrap();
     let report = take(dir.path(), &out).unwrap();
     assert_eq!(report.tensors, 2);
     assert!(report.left_out_count >= 1);
 }
 
-/// The parts of a split GGUF that are there.
+/// The existing parts of a split GGUF file.
 #[test]
 fn parts_of_a_split_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -230,13 +231,13 @@ fn parts_of_a_split_file() {
         let report = take(from, &out).unwrap();
         assert_eq!(report.tensors as usize, count - lost);
         assert_eq!(report.left_out[0].code(), "shards/missing");
-        // What only a part says is not said of the whole.
+        // Attributes of one part are not those of the whole.
         let file = holdall::open(&out).unwrap();
         assert!(file.attributes().iter().all(|(key, _)| !key.starts_with("split.")));
     }
 }
 
-/// A part alone is not the whole model, whatever it is called.
+/// A part alone is not the whole model, whatever its name.
 #[test]
 fn a_part_alone_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,13 +257,13 @@ fn a_part_alone_says_what_is_missing() {
             std::fs::copy(part, &lone).unwrap();
             let renamed = dir.path().join(format!("lone.{extension}"));
             std::fs::copy(part, &renamed).unwrap();
-            // A shard of safetensors says nothing of itself.
+            // A shard of safetensors does not state that it is one.
             for from in [lone, renamed].iter().take(if extension == "gguf" { 2 } else { 1 }) {
                 let report = take(from, &out).unwrap();
                 assert_eq!((report.is_whole(), report.left_out_count > 0), (false, true));
                 let text = report.left_out.iter().map(|e| e.to_string()).collect::<String>();
                 let (first, other) = (at == 0, if at == 0 { 2 } else { 1 });
-                // All others of the first part are named as missing, or the part is named.
+                // All parts other than the first are named as missing, or the part is named.
                 let own = format!("part {} of {count}", at + 1);
                 assert!(text.contains(&own) || first, "{text}");
                 let name = format!("-{other:05}-of-{count:05}.{extension}");
@@ -276,7 +277,7 @@ fn a_part_alone_says_what_is_missing() {
     }
 }
 
-/// Headers that break rules about order and names, but not about where tensors are.
+/// Headers that break rules about order and names, but not about the positions of tensors.
 #[test]
 fn headers_that_say_where_tensors_are_all_the_same() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What pickles would import and call is found however it is spelt and wherever it is, and nothing of it is run.
+//! Imports and calls of pickles are found in every spelling and every place, and nothing is executed.
 
 use crate::corpus_files;
 use crate::pytorch_files::{file_of, zip};
@@ -19,7 +19,7 @@ fn scanned(bytes: &[u8], name: &str) -> ScanReport {
     scan_with(bytes, name, &Limits::default())
 }
 
-/// The verdict on a file that is named as a pickle, and what it would import.
+/// Returns the verdict on a file with the name of a pickle, and its imports.
 pub(crate) fn verdict_on(bytes: &[u8]) -> (Verdict, Vec<String>) {
     let report = scanned(bytes, "x.pkl");
     let imports = report.pickles.iter().flat_map(|p| &p.imports);
@@ -70,7 +70,7 @@ fn every_spelling_of_a_global_is_found() {
             (Verdict::Dangerous, &["os.system".to_owned()][..]),
             "{what}"
         );
-        // The same in a zip, and under a name that says nothing.
+        // The same in a zip, and under a name without a known extension.
         let zipped = scanned(&file_of(&bytes), "x.bin");
         assert_eq!(zipped.verdict(), Verdict::Dangerous, "{what}");
         assert_eq!(zipped.pickles[0].source, "x.bin!/a/data.pkl");
@@ -129,7 +129,7 @@ fn what_is_dangerous_suspicious_and_safe() {
     ] {
         assert_eq!(global(module, name), Verdict::Safe, "{module}.{name}");
     }
-    // Types that nothing calls.
+    // Types that are never called.
     for (module, name) in [
         ("torch", "float8_e4m3fn"),
         ("torch", "BFloat16Storage"),
@@ -145,7 +145,7 @@ fn what_is_dangerous_suspicious_and_safe() {
 
 #[test]
 fn what_only_running_would_tell_cannot_be_told() {
-    // The name is what a call gives, what is kept elsewhere, or too long a text.
+    // The name is the result of a call, a value stored elsewhere, or too long a text.
     let long = [&b"\x80\x04"[..], &text(&"a".repeat(300)), &text("b"), b"\x93)R."].concat();
     for bytes in [
         &b"\x80\x04\x8c\x02osc_codecs\nencode\n)R\x93)R."[..],
@@ -157,7 +157,7 @@ fn what_only_running_would_tell_cannot_be_told() {
         assert_eq!(verdict, Verdict::Unknown, "{names:?}");
         assert!(names.iter().any(|name| name.contains('?')), "{names:?}");
     }
-    // A call of what a call gives, and an extension that some program registers.
+    // A call of the result of a call, and an extension that some program registers.
     assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n)R)R.").0, Verdict::Suspicious);
     for bytes in
         [&b"\x80\x02\x82\x01)R."[..], b"\x80\x02\x83\x01\x01)R.", b"\x80\x02\x84\x01\0\0\0)R."]
@@ -168,7 +168,7 @@ fn what_only_running_would_tell_cannot_be_told() {
     assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n}b.").0, Verdict::Suspicious);
 }
 
-/// What stands before the break has run.
+/// The opcodes before an error have been executed.
 #[test]
 fn a_pickle_that_breaks_is_no_safer() {
     let payload = &b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R"[..];
@@ -188,9 +188,9 @@ fn a_pickle_that_breaks_is_no_safer() {
         assert_eq!(report.verdict(), Verdict::Dangerous, "{rest:?}");
         assert!(report.pickles[0].broken.is_some(), "{rest:?}");
     }
-    // One that imports only what is safe, and breaks then, is not safe.
+    // A pickle that imports only safe names, and then fails, is not safe.
     assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\n)R").0, Verdict::Unknown);
-    // Where every unpickler raises before it imports anything there is no pickle.
+    // If every unpickler fails before the first import, it is not a pickle.
     for bytes in [
         &b"\x80\x02}"[..],
         b"\x80\x04\x95",
@@ -235,7 +235,7 @@ fn pickles_in_pickles_are_found() {
         assert_eq!(report.pickles[0].verdict, Verdict::Safe);
         assert_eq!(report.pickles[1].imports[0].module, "os");
     }
-    // One after the other, as `pickle.load` is called more than once.
+    // One after the other, as if `pickle.load` were called more than once.
     let two = [b"\x80\x02}.", &inner[..], old].concat();
     let report = scanned(&two, "x.pkl");
     let offsets: Vec<u64> = report.pickles.iter().map(|p| p.offset).collect();
@@ -254,7 +254,8 @@ fn zips_that_readers_differ_about_are_looked_through() {
         changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
         bytes
     };
-    // Flags, names, methods, checksums and lengths in which header and directory differ, an end that lies, and none.
+    // Flags, names, methods, checksums and lengths that differ between header and directory, a false end
+    // record, and none.
     let cases = [
         changed(&[(local + 6, 1)]),
         changed(&[(local + 6, 1), (central + 8, 1)]),
@@ -273,13 +274,13 @@ fn zips_that_readers_differ_about_are_looked_through() {
         assert_eq!(report.verdict(), Verdict::Dangerous, "case {case}: {report:?}");
         assert!(!report.unread.is_empty(), "case {case}");
     }
-    // A wrong checksum is none of torch's business, so none here.
+    // torch ignores wrong checksums, so they are ignored here.
     let report = scanned(&changed(&[(local + 14, 0), (central + 16, 0)]), "model.pt");
     assert_eq!(report.verdict(), Verdict::Dangerous);
-    // A pickle that a zip follows is both.
+    // A pickle followed by a zip is both.
     let both = [&payload[..], &zip(&[("a/data.pkl", b"\x80\x02}.")])].concat();
     assert_eq!(scanned(&both, "model.pt").verdict(), Verdict::Dangerous);
-    // Zips in zips, as deep as they are looked into.
+    // Nested zips, as deep as they are scanned.
     let mut nested = sound.clone();
     for _ in 0..3 {
         nested = zip(&[("model.zip", &nested)]);
@@ -314,7 +315,8 @@ fn other_files_have_none_or_cannot_be_told() {
         (b"\x1f\x8b\x08\0...", "model.json.gz", Verdict::NoPickles),
         (b"x^2 + y^2 = z^2", "equation.txt", Verdict::NoPickles),
         (b"click-8.1.dist-info/INSTALLER,sha256=x,4\nclick-8.1\n", "RECORD", Verdict::NoPickles),
-        // A program that reads zips has the mark of an end record in it; no reader finds an entry from there.
+        // A program that reads zips contains the signature of an end record; no reader finds an entry from
+        // there.
         (
             b"const END = \"PK\x05\x06\", 22, const ENTRY = \"PK\x01\x02\", 46",
             "zip.pyc",
@@ -326,7 +328,7 @@ fn other_files_have_none_or_cannot_be_told() {
     }
     let codes = |report: ScanReport| report.unread.iter().map(|e| e.code()).collect::<Vec<_>>();
     assert_eq!(codes(scanned(b"BZh9", "model.pkl.bz2")), ["pickle/packed"]);
-    // An array of objects is a pickle behind a header.
+    // An array of objects is a pickle after a header.
     let header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n";
     let array =
         [b"\x93NUMPY\x01\0", &[header.len() as u8, 0][..], header, b"\x80\x03cos\nsystem\n)R."]
@@ -338,7 +340,7 @@ fn other_files_have_none_or_cannot_be_told() {
     );
 }
 
-/// Arrays of C's `long double`, which no dtype is, are passed over, and what is behind them is followed.
+/// Arrays of C's `long double`, which no dtype expresses, are skipped, and the bytes after them are scanned.
 #[test]
 fn arrays_of_long_doubles_are_passed_over() {
     let array = |behind: &[u8]| {
@@ -351,7 +353,7 @@ fn arrays_of_long_doubles_are_passed_over() {
     assert_eq!(report.verdict(), Verdict::Dangerous, "{report:?}");
 }
 
-/// Work and memory are in proportion to the bytes, and what is beyond is said.
+/// Time and memory are proportional to the bytes, and anything beyond a limit is reported.
 #[test]
 fn bombs_do_not_go_off() {
     let names = |count: u32| {
@@ -367,7 +369,7 @@ fn bombs_do_not_go_off() {
     let report = scanned(&names(300), "x.pkl");
     assert!(report.pickles[0].imports.len() <= 1 << 16);
     assert_eq!(report.pickles[0].broken.as_ref().unwrap().code(), "pickle/too-many-values");
-    // The reader of tensors keeps to the same.
+    // The reader of tensors has the same limits.
     let e = holdall::OpenOptions::new().open_bytes(file_of(&names(300)), "x.pt").unwrap_err();
     assert_eq!(e.code(), "pickle/too-many-values", "{e}");
 
@@ -390,13 +392,13 @@ fn bombs_do_not_go_off() {
     assert_eq!(verdict_on(&marks).0, Verdict::Safe);
 }
 
-/// What Holdall reads is in the list; what it refuses for what it would import is not.
+/// Imports that Holdall reads are in the list; those for which it refuses a file are not.
 #[test]
 fn the_corpus_is_judged_as_it_is_read() {
     let root = corpus_files::root();
     let options = OpenOptions::new();
     let accepted = scan(root.join("accept/pytorch"), &options, &Work::new()).unwrap();
-    // The classes of TorchScript are code that is in the file.
+    // The classes of TorchScript are code in the file.
     let is_script = |source: &str| source.contains("torch_script.pt!/torch_script/data.pkl");
     for pickle in &accepted.pickles {
         let wanted = if is_script(&pickle.source) { Verdict::Suspicious } else { Verdict::Safe };
@@ -431,7 +433,7 @@ fn the_corpus_is_judged_as_it_is_read() {
     }
 }
 
-/// A header of tar, and the file behind it.
+/// Returns a tar header with the file after it.
 fn member(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut header = [0u8; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -446,7 +448,8 @@ fn member(name: &str, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Pickles in tar archives are found, in zips in those, and in what `!/` names; a broken end hides none before it.
+/// Pickles are found in tar archives, in zips inside them, and in files named with `!/`; a damaged end does
+/// not hide those before it.
 #[test]
 fn archives_are_walked() {
     let bad = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
@@ -456,7 +459,7 @@ fn archives_are_walked() {
     let whole = [members, vec![0; 1024]].concat();
     let report = scanned(&whole, "t.tar");
     let found: Vec<&str> = report.pickles.iter().map(|p| p.source.as_str()).collect();
-    // The end of the zip is near that of the archive: to some readers the whole is a zip.
+    // The end of the zip is near that of the archive: some readers take the whole for a zip.
     assert_eq!(found, ["t.tar!/b.pkl", "t.tar!/x.zip!/b.pkl", "t.tar!/c"]);
     assert_eq!(report.verdict(), Verdict::Dangerous);
     let dir = tempfile::tempdir().unwrap();
@@ -476,14 +479,14 @@ fn archives_are_walked() {
     assert!(report.pickles.iter().any(|p| p.source == "t.tar!/x.zip!/b.pkl"));
     assert!(report.pickles.iter().all(|p| p.source != "t.tar!/c"));
     assert!(report.unread.iter().any(|e| e.code() == "tar/bounds"));
-    // Archives in archives, too deep to be looked into.
+    // Nested archives, too deep to be scanned.
     let deep =
         (0..6).fold(bad.to_vec(), |inner, _| [member("in.tar", &inner), vec![0; 1024]].concat());
     let report = scanned(&deep, "t.tar");
     assert_eq!((report.verdict(), report.unread[0].code()), (Verdict::Unknown, "pickle/packed"));
 }
 
-/// A zip with one file, which is deflated.
+/// Returns a zip with one file, compressed by Deflate.
 fn deflated(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).unwrap();
@@ -491,7 +494,7 @@ fn deflated(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
     let central = out.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
-    // Behind the marks and versions of both headers: flags, method, time, sum, and both lengths.
+    // After the signatures and versions of both headers: flags, method, time, checksum, and both lengths.
     for at in [6, central + 8] {
         out[at + 2] = 8;
         out[at + 8..at + 12].copy_from_slice(&crc.sum().to_le_bytes());
@@ -500,7 +503,7 @@ fn deflated(name: &str, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What is compressed in a zip is looked into as what is stored is: arrays of objects, archives, packs.
+/// Compressed entries of a zip are scanned like stored ones: arrays of objects, archives, packs.
 #[test]
 fn what_is_compressed_hides_nothing() {
     let bad = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
@@ -525,7 +528,7 @@ fn what_is_compressed_hides_nothing() {
     }
 }
 
-/// Files that a scan once called safe, and that run code.
+/// Files that an earlier scan called safe, and that execute code.
 #[test]
 fn files_that_were_called_safe_are_not() {
     let cases: [(&str, &[u8], Verdict); 7] = [
@@ -540,12 +543,13 @@ fn files_that_were_called_safe_are_not() {
     for (name, bytes, wanted) in cases {
         let report = scanned(bytes, name);
         assert_eq!(report.verdict(), wanted, "{name}: {report:?}");
-        // Whatever it is called.
+        // Under any name.
         assert_eq!(scanned(bytes, "x").verdict(), wanted, "{name}");
     }
 }
 
-/// Items may be added to all that has `append`, and set in all that takes integers as keys: the pickle goes on behind that.
+/// Items may be appended to any object with `append`, and set in any that takes integer keys: the scan
+/// continues after that.
 #[test]
 fn pickles_go_on_where_items_are_added_to_a_bytearray() {
     let container = |make: &[u8]| [make, b"K\0a", b"K\0K\x07s", b"(K\x01e"].concat();
@@ -555,7 +559,7 @@ fn pickles_go_on_where_items_are_added_to_a_bytearray() {
     }
 }
 
-/// What a call hands through, and what is changed, is judged by what it is.
+/// An object that is passed through a call, or changed, gets the verdict of the object.
 #[test]
 fn what_is_handed_through_is_judged_as_what_it_is() {
     let path = "cpathlib\nPath\n";
@@ -579,9 +583,9 @@ fn what_is_handed_through_is_judged_as_what_it_is() {
             ),
             Verdict::Suspicious,
         ),
-        // Of a list of numbers it is a list of numbers.
+        // Applied to a list of numbers it returns a list of numbers.
         ("ctorch.jit._pickle\nbuild_intlist\n]\u{85}R".to_owned(), Verdict::Safe),
-        // Of a new object.
+        // Applied to a new object.
         (format!("{path})R"), Verdict::Safe),
         (path.to_owned(), Verdict::Suspicious),
     ] {
@@ -589,14 +593,14 @@ fn what_is_handed_through_is_judged_as_what_it_is() {
         let bytes = [b"\x80\x02", &start[..], b"N}X\x01\0\0\0aNs\x86b."].concat();
         assert_eq!(verdict_on(&bytes).0, wanted, "{}", bytes.escape_ascii());
     }
-    // Items are set on something that was imported.
+    // Items are set on an imported object.
     assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\nNNs.").0, Verdict::Suspicious);
     assert_eq!(verdict_on(b"\x80\x02ccollections\nOrderedDict\nNa.").0, Verdict::Suspicious);
 }
 
 const BAD: &[u8] = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
 
-/// An array of NumPy.
+/// Returns a NumPy array.
 fn array(descr: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
     let len = u16::try_from(header.len()).unwrap().to_le_bytes();
@@ -617,9 +621,9 @@ fn arrays_are_followed_by_others() {
         ([&numbers[..], BAD].concat(), Verdict::Dangerous),
         ([BAD, &numbers].concat(), Verdict::Dangerous),
         ([b"\x80\x02N.", &objects[..]].concat(), Verdict::Dangerous),
-        // A pickle that stands in the numbers is none.
+        // A pickle inside the numbers is not one.
         (array("'|u1'", &format!("({},)", BAD.len()), BAD), Verdict::NoPickles),
-        // Where the elements end is not known.
+        // The end of the elements is unknown.
         (array("'<g16'", "(1,)", &[0; 16]), Verdict::Unknown),
         (array("[('a', '|O'), ('b', '<i8')]", "(1,)", BAD), Verdict::Dangerous),
         (array("'<f4'", "(3, 2)", &[0; 20]), Verdict::NoPickles),
@@ -631,7 +635,7 @@ fn arrays_are_followed_by_others() {
         let zipped = scanned(&deflated("x", &bytes), "x");
         assert_eq!(zipped.verdict(), wanted, "deflated: {}", bytes.escape_ascii());
     }
-    // Beyond what is decoded at once, an object follows.
+    // An object follows after the bytes that are decoded at once.
     let mut limits = Limits::default();
     limits.header_len = 6000;
     let long = [array("'|u1'", "(20000,)", &[0; 20_000]), objects].concat();
@@ -659,10 +663,10 @@ fn what_is_compressed_as_a_whole_is_decompressed() {
         (gzip(fine), Verdict::Safe),
         (zlib(fine), Verdict::Safe),
         (gzip(b"text"), Verdict::NoPickles),
-        // A stream after the other, with zeros between those of gzip.
+        // Several streams, with zeros between those of gzip.
         ([gzip(fine), vec![0; 9], gzip(BAD)].concat(), Verdict::Dangerous),
         ([zlib(b""), zlib(BAD)].concat(), Verdict::Dangerous),
-        // What was decoded before an error was given out.
+        // The bytes decoded before an error are scanned.
         (gzip(BAD)[..gzip(BAD).len() - 8].to_vec(), Verdict::Dangerous),
         (gzip(&[member("c", BAD), vec![0; 1024]].concat()), Verdict::Dangerous),
         (gzip(&zlib(&gzip(BAD))), Verdict::Dangerous),
@@ -672,7 +676,7 @@ fn what_is_compressed_as_a_whole_is_decompressed() {
         let report = scanned(&bytes, "x");
         assert_eq!(report.verdict(), wanted, "{}: {report:?}", bytes.escape_ascii());
     }
-    // The most that is decoded.
+    // The maximum that is decoded.
     let bomb = gzip(&[b"\x80\x02X\0\0\x10\0", &vec![b'a'; 1 << 20][..], b".", BAD].concat());
     let mut limits = Limits::default();
     assert_eq!(scan_with(&bomb, "x", &limits).verdict(), Verdict::Dangerous);
@@ -683,7 +687,7 @@ fn what_is_compressed_as_a_whole_is_decompressed() {
     assert_eq!(scan_with(&bomb, "x", &limits).verdict(), Verdict::Unknown);
 }
 
-/// A pickle as joblib writes it: its arrays stand in the middle of it.
+/// Returns a pickle as joblib writes it, with its arrays inside.
 #[test]
 fn arrays_of_joblib_are_passed_over() {
     let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
@@ -719,7 +723,7 @@ fn arrays_of_joblib_are_passed_over() {
         whole(&[&one, &plain, &[0xff; 4], &floats, &elements, b"e."]).verdict(),
         Verdict::Safe
     );
-    // Objects are a pickle of their own, in the middle of which it ends for `pickle.load`: both ends are followed.
+    // Objects are a separate pickle, in the middle of which `pickle.load` stops: both ends are followed.
     let objects = wrapper("O8", b"K\x02\x85", b"K\x10");
     assert_eq!(whole(&[&one, &objects, b"\x80\x04N.", b"e."]).verdict(), Verdict::Safe);
     assert_eq!(whole(&[&one, &objects, BAD, b"e."]).verdict(), Verdict::Dangerous);
@@ -727,10 +731,10 @@ fn arrays_of_joblib_are_passed_over() {
     assert_eq!(whole(&[&one, &objects, &after]).verdict(), Verdict::Dangerous);
     let only_pickle = [&b"\x80\x04N."[..], b"(cos\nsystem\n)R1(e."].concat();
     assert_eq!(whole(&[&one, &objects, &only_pickle]).verdict(), Verdict::Dangerous);
-    // A length that cannot be told.
+    // An array with an unknown length.
     let strange = wrapper("f8", b"G\0\0\0\0\0\0\0\0\x85", b"K\x10");
     assert_eq!(whole(&[&one, &strange, &elements, b"e."]).verdict(), Verdict::Unknown);
-    // What `pickle.load` finds where joblib finds elements.
+    // `pickle.load` finds an import where joblib finds elements.
     assert_eq!(
         whole(&[&one, &floats, b"\x13", &[0; 19], &[0; 16], b"e."]).verdict(),
         Verdict::Safe
@@ -750,7 +754,7 @@ fn old_archives_of_torch_are_read_part_by_part() {
     .concat();
     let old = |member: Vec<u8>| {
         let mut member = member;
-        // No mark, as before 1988.
+        // No signature, as before 1988.
         member[257..265].fill(0);
         member[148..156].fill(b' ');
         let sum: u64 = member[..512].iter().map(|byte| u64::from(*byte)).sum();
@@ -763,12 +767,13 @@ fn old_archives_of_torch_are_read_part_by_part() {
     assert_eq!(with(b"").verdict(), Verdict::Unknown);
 }
 
-/// CPython's unpickler in C loses the rest of a frame where an opcode goes on behind it: what it imports then is not what stands there.
+/// CPython's unpickler in C skips the rest of a frame if an opcode continues after it: its imports then
+/// differ from the visible ones.
 #[test]
 fn frames_that_end_in_an_opcode_are_not_followed() {
     let frame = |len: u8, rest: &[u8]| [b"\x80\x04\x95", &[len][..], &[0; 7], rest].concat();
     for (bytes, wanted) in [
-        // Of `numpy.ndarray`, it imports `py.ndarray`.
+        // Instead of `numpy.ndarray`, it imports `py.ndarray`.
         (frame(4, b"cnumpy\nndarray\n."), Verdict::Unknown),
         (frame(15, b"cnumpy\nndarray\n."), Verdict::Safe),
         (frame(16, b"cnumpy\nndarray\n."), Verdict::Safe),

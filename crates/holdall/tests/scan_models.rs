@@ -1,4 +1,5 @@
-//! A scan of a model in several files looks at all of them, and says of what it could not look at that it is unknown.
+//! A scan of a model in several files scans all of them, and the verdict on files that could not be scanned
+//! is unknown.
 
 use crate::archives::{member, tar, zip};
 use holdall::scan::{ScanReport, Verdict, scan_source};
@@ -22,7 +23,7 @@ fn unread(report: &ScanReport) -> Vec<&'static str> {
     report.unread.iter().map(|e| e.code()).collect()
 }
 
-/// A folder with an index of that name, and its files; the second holds `second`, or is missing.
+/// Returns a folder with an index with that name, and its files; the second contains `second`, or is missing.
 fn model(index: &str, second: Option<&[u8]>) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("in")).unwrap();
@@ -36,7 +37,7 @@ fn model(index: &str, second: Option<&[u8]>) -> tempfile::TempDir {
 
 #[test]
 fn every_file_that_an_index_names_is_scanned() {
-    // Loaders go by what is in an index; accelerate takes one of any name.
+    // Loaders read any index; accelerate accepts one of any name.
     for index in [
         "pytorch_model.bin.index.json",
         "model.safetensors.index.json",
@@ -77,7 +78,7 @@ fn an_index_that_is_refused_is_unknown() {
             assert_eq!(scanned(&path).verdict(), Verdict::Unknown, "{text}");
         }
     }
-    // Other texts are none.
+    // Other texts are not an index.
     for text in [r#"{"a": 1}"#, r#"{"a": "\u0077eight_mop"}"#, "{", r#"{"a": NaN}"#] {
         let dir = model("m.bin.index.json", Some(GOOD));
         let path = dir.path().join("m.bin.index.json");
@@ -173,7 +174,7 @@ fn files_of_checkpoints_are_scanned() {
     assert!(seen(&entry).0 >= Verdict::Unknown);
 }
 
-/// Functions in files of Keras are code, though in no pickle.
+/// Functions in Keras files are code, though not in a pickle.
 #[test]
 fn layers_of_keras_that_are_functions_are_unknown() {
     let config = |class: &str| {

@@ -1,9 +1,10 @@
-//! Harmless names are so only where they are used as honest files use them.
+//! Harmless names are safe only if they are used as in honest files.
 
 use crate::scan::{text, verdict_on};
 use holdall::scan::Verdict;
 
-/// Names that are harmless where others refer to them are not where they are called, however the call is spelt: these take an address.
+/// Names that are harmless as references are not when they are called, in any spelling: these take an
+/// address.
 #[test]
 fn types_that_take_addresses_are_not_called() {
     let address = [&text("allocator")[..], b"J\x41\x41\x41\x41s"].concat();
@@ -25,7 +26,7 @@ fn types_that_take_addresses_are_not_called() {
         assert_eq!(verdict_on(&by_order).0, Verdict::Suspicious, "{}", class.escape_ascii());
         let named = [b"\x80\x04", class, b"."].concat();
         assert_eq!(verdict_on(&named).0, Verdict::Safe, "{}", class.escape_ascii());
-        // Through what calls its argument.
+        // Through a function that calls its argument.
         for caller in [
             &b"cpandas.core.indexes.base\n_new_Index\n"[..],
             b"csklearn.neighbors._kd_tree\nnewObj\n",
@@ -52,7 +53,7 @@ fn types_that_take_addresses_are_not_called() {
     ]
     .concat();
     assert_eq!(verdict_on(&base).0, Verdict::Suspicious);
-    // A call with nothing makes an empty object, whose state is set.
+    // A call without arguments creates an empty object, whose state is then set.
     let frame = b"\x80\x04cpandas\nDataFrame\n)\x81}b.";
     assert_eq!(verdict_on(frame).0, Verdict::Safe);
     let rebuilt = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n)}tR.";

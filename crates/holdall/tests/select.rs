@@ -63,7 +63,7 @@ fn bad_globs_are_misuse_and_say_why() {
     let deep = "{".repeat(10_000);
     assert!(Glob::new(&deep).is_err());
     assert!(Glob::new(&"x*".repeat(1 << 19)).is_err());
-    // A name is not a pattern, however long.
+    // A name is not a pattern, even a long one.
     let name = "x".repeat(1 << 20);
     assert!(Glob::new(&name).unwrap().matches(&name));
     let wide = "{1..18446744073709551615}".repeat(500);
@@ -139,7 +139,7 @@ fn grouped(names: &[(&str, u8)]) -> Vec<String> {
     for group in &groups {
         assert!(group.members.is_sorted());
         if group.members.len() > 1 {
-            // The name is a glob for the members, and among names with the same key for no other.
+            // The name is a glob that matches the members, and no other of the names with the same key.
             let glob = Glob::new(&group.name).unwrap();
             let key = names[group.members[0]].1;
             for (at, (name, own)) in names.iter().enumerate() {
@@ -180,7 +180,7 @@ fn groups_repeated_layers() {
         all(&["18446744073709551615", "18446744073709551616", "0"]),
         ["{0,18446744073709551615}", "18446744073709551616"]
     );
-    // A layer of another shape stays apart, and leaves a gap.
+    // A layer with another shape is listed separately, and leaves a gap.
     assert_eq!(
         grouped(&[("l.0", 0), ("l.1", 1), ("l.2", 0), ("l.3", 0), ("l.4", 0)]),
         ["l.{0,2..4}", "l.1"]
@@ -196,7 +196,7 @@ fn groups_many_names_in_linear_time() {
     let groups = group_names(moe.iter().map(|n| (n.as_str(), ())));
     assert_eq!(groups.len(), 20);
     assert_eq!(groups[0].name, "model.layers.{0..77}.experts.{0..255}.w0");
-    // Hostile: no two alike in more than one place, and as many numbers as there can be.
+    // Hostile: no two names differ in only one place, with as many numbers as possible.
     let mut state = 1u64;
     let odd: Vec<String> = (0..100_000)
         .map(|_| {

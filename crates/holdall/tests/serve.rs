@@ -1,4 +1,4 @@
-//! Files that are served over HTTP, and clients that do what they should not.
+//! Files served over HTTP, and misbehaving clients.
 #![cfg(feature = "http")]
 
 use holdall::OpenOptions;
@@ -38,14 +38,14 @@ fn start(service: Service, options: HttpOptions) -> HttpServer {
     HttpServer::start(service, "127.0.0.1:0".parse().unwrap(), options).unwrap()
 }
 
-/// Status, head and body of the answer to what is sent.
+/// Returns the status, head and body of the answer to a request.
 fn says(to: SocketAddr, request: &str) -> (u16, String, Vec<u8>) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let _ = stream.shutdown(Shutdown::Write);
     let mut all = Vec::new();
-    // A reset after the answer is an end too.
+    // A reset after the answer ends it too.
     let _ = stream.read_to_end(&mut all);
     let end = all.windows(4).position(|w| w == b"\r\n\r\n").unwrap_or_else(|| panic!("{request}"));
     let head = String::from_utf8(all[..end].to_vec()).unwrap();
@@ -123,7 +123,7 @@ fn holdall_opens_what_holdall_serves() {
 fn an_index_is_found_without_decoding_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.safetensors");
-    // What a few bytes tell of it is right, and it is none: whoever decodes it says so.
+    // The first bytes look valid, but the file is not: decoding it returns the error.
     let mut bytes = 1000u64.to_le_bytes().to_vec();
     bytes.extend(b"{ no JSON".iter().chain(&[b' '; 100_000]));
     std::fs::write(&path, bytes).unwrap();
@@ -165,7 +165,7 @@ fn nothing_else_is_read_and_nobody_else_reads() {
     assert!(head.contains("access-control-allow-origin: https://app.example"), "{head}");
     let (status, head, _) = says(at, "OPTIONS /models/digits HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(status == 204 && head.contains("access-control-allow-headers"));
-    // A page whose name leads to this machine.
+    // A web page whose host name resolves to this machine.
     assert_eq!(says(at, "GET /models/digits HTTP/1.1\r\nHost: evil.example\r\n\r\n").0, 421);
 
     let tokens = Tokens::new(vec!["right".into()]).unwrap();
@@ -204,8 +204,8 @@ fn clients_of_http_that_misbehave_end() {
         assert_eq!(says(at, bad).0, 400, "{bad}");
     }
     assert_eq!(says(at, &format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000))).0, 400);
-    // They say nothing, or half of something; more than are taken are refused.
-    // Those before are gone by then.
+    // These clients send nothing, or half a request; connections above the limit are refused. Earlier
+    // connections have ended by then.
     std::thread::sleep(Duration::from_millis(100));
     let idle: Vec<TcpStream> = (0..12).map(|_| TcpStream::connect(at).unwrap()).collect();
     (&idle[0]).write_all(b"GET / HT").unwrap();

@@ -6,7 +6,7 @@ use holdall::{
 };
 use std::path::Path;
 
-/// Writes a file of tensors of f32 that are filled with a number.
+/// Writes a file of f32 tensors, each filled with one number.
 fn write(path: &Path, tensors: &[(&str, u64, f32)], attributes: &[(&str, Value)]) {
     let mut all = Attributes::new();
     attributes.iter().for_each(|(key, value)| all.push(*key, value.clone()));
@@ -21,7 +21,7 @@ fn write(path: &Path, tensors: &[(&str, u64, f32)], attributes: &[(&str, Value)]
     writer.finish().unwrap();
 }
 
-/// A folder with two shards and their index.
+/// Creates a folder with two shards and their index.
 fn model(folder: &Path, map: &str) {
     write(&folder.join("model-00001-of-00002.safetensors"), &[("a", 4, 1.0), ("b.w", 2, 2.0)], &[]);
     write(&folder.join("model-00002-of-00002.safetensors"), &[("c", 3, 3.0)], &[]);
@@ -117,7 +117,7 @@ fn an_index_that_does_not_fit_is_refused_or_told_of() {
     let without =
         MAP.replace(r#""a": "model-00001-of-00002.safetensors", "#, "").replace("36", "20");
     assert_eq!(fails(&without), Ok(vec!["shards/extra"]));
-    // In another shard than the index says.
+    // In another shard than in the index.
     let moved = MAP.replace("\"c\": \"model-00002", "\"c\": \"model-00001");
     assert_eq!(fails(&moved), Err("shards/tensor"));
     let dir = tempfile::tempdir().unwrap();
@@ -127,7 +127,8 @@ fn an_index_that_does_not_fit_is_refused_or_told_of() {
     assert!(e.to_string().contains("model-00002-of-00002.safetensors"), "{e}");
 }
 
-/// As transformers, which takes `model.safetensors` before its index, and diffusers, which take the index.
+/// As with transformers, which takes `model.safetensors` before its index, and diffusers, which takes the
+/// index.
 #[test]
 fn a_folder_with_a_model_and_an_index_says_which_is_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -145,7 +146,7 @@ fn a_folder_with_a_model_and_an_index_says_which_is_read() {
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     let both = "`model.safetensors` is read and `model.safetensors.index.json` is not";
     assert!(warning.contains(both), "{warning}");
-    // Whoever names one has said which.
+    // Naming a file selects it.
     let index = dir.path().join("model.safetensors.index.json");
     assert_eq!(read(&index), ("a b.w c".to_owned(), vec![]));
     assert_eq!(read(&dir.path().join("model.safetensors")), ("whole".to_owned(), vec![]));
@@ -160,7 +161,7 @@ fn a_folder_with_a_model_and_an_index_says_which_is_read() {
     assert_eq!((&*names, warnings.len()), ("a b.w c", 1), "{warnings:?}");
 }
 
-/// Errors about an index say where it is.
+/// Errors about an index give its path.
 #[test]
 fn an_error_of_an_index_names_its_folder() {
     let dir = tempfile::tempdir().unwrap();
@@ -175,7 +176,7 @@ fn a_folder_is_what_is_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let fails = || holdall::open(dir.path()).map_err(|e| e.code()).map(|file| file.len());
     assert_eq!(fails(), Err("shards/no-model"));
-    // Anything may be called so: a checkpoint of TensorFlow has its data beside it.
+    // Any file may have that name: a TensorFlow checkpoint has its data next to it.
     std::fs::write(dir.path().join("words.index"), "no checkpoint").unwrap();
     assert_eq!(fails(), Err("shards/no-model"));
     assert!(!holdall_io::is_model_folder(dir.path()));
@@ -183,7 +184,7 @@ fn a_folder_is_what_is_in_it() {
     assert_eq!(fails(), Ok(1));
     write(&dir.path().join("two.zt"), &[("a", 4, 1.0), ("b", 1, 0.0)], &[]);
     assert_eq!(fails(), Err("shards/no-model"));
-    // A model of more than one precision has an index for each: the plain one counts.
+    // A model in several precisions has an index for each: the plain one is used.
     model(dir.path(), MAP);
     std::fs::write(dir.path().join("model.fp16.safetensors.index.json"), "{}").unwrap();
     assert_eq!(fails(), Ok(3));
@@ -224,7 +225,7 @@ fn parts_of_a_gguf_file_are_one() {
     assert_eq!(holdall::open(other).unwrap_err().code(), "shards/split");
 }
 
-/// Converts into a folder, and opens what is there.
+/// Converts into a folder, and opens the result.
 fn split(
     file: &holdall::File,
     folder: &Path,
@@ -252,8 +253,8 @@ fn split(
     Ok((out, report.files))
 }
 
-/// As `split_torch_state_dict_into_shards` of `huggingface_hub` puts them: what is too large goes before the file that is
-/// being filled.
+/// Divided like `split_torch_state_dict_into_shards` of `huggingface_hub`: a tensor that is too large goes
+/// before the file that is being filled.
 #[test]
 fn a_model_is_written_in_several_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -285,7 +286,7 @@ fn a_model_is_written_in_several_files() {
         let one = holdall::open(out.join(name)).unwrap();
         assert_eq!(one.attributes().get("format"), Some(&Value::Text("pt".into())), "{name}");
     }
-    // What is there stays, unless it is to be replaced, as a whole.
+    // An existing folder stays, unless it is to be replaced as a whole.
     let e = split(&file, &out, 40, WriteOptions::new()).unwrap_err();
     assert_eq!(e.code(), "shards/place");
     let (_, files) = split(&file, &out, 1 << 20, WriteOptions::new().with_overwrite(true)).unwrap();
@@ -293,7 +294,7 @@ fn a_model_is_written_in_several_files() {
     let inside = holdall::open(&out).unwrap();
     let e = split(&inside, &out, 40, WriteOptions::new().with_overwrite(true)).unwrap_err();
     assert_eq!(e.code(), "shards/place");
-    // Each in its own.
+    // Each in its own file.
     let (_, files) = split(&file, &dir.path().join("each"), 1, WriteOptions::new()).unwrap();
     assert_eq!(files.len(), 6);
     let e = split(&file, &dir.path().join("x.zt"), 1, WriteOptions::new()).unwrap_err();
@@ -326,7 +327,7 @@ fn tied_tensors_follow_the_first() {
     names.sort_unstable();
     assert_eq!(names, ["embed", "head", "w"]);
     assert_eq!(values(&model, "head"), [1.0; 8]);
-    // Where they cannot be tied, each has its bytes.
+    // If they cannot be tied, each has its own bytes.
     let gguf = holdall::formats::by_name("gguf").unwrap();
     let out = dir.path().join("parts");
     let (_, files) = split(&file, &out, 64, WriteOptions::new().with_format(gguf)).unwrap();
@@ -352,7 +353,7 @@ fn a_gguf_model_is_written_in_parts() {
     assert_eq!(second.attributes().get("split.tensors.count"), Some(&Value::Integer(3.into())));
     let types = second.attributes().get("holdall.gguf.types").unwrap().to_json();
     assert_eq!(types, r#"{"split.no":"u16","split.count":"u16","split.tensors.count":"i32"}"#);
-    // Once more as one file, it is the one that it was.
+    // As one file again, it equals the original.
     let one = dir.path().join("one.gguf");
     convert(&model, &one, &Convert::new(WriteOptions::new())).unwrap();
     assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&path).unwrap());
@@ -360,7 +361,7 @@ fn a_gguf_model_is_written_in_parts() {
     assert_eq!(files, ["model.gguf"]);
 }
 
-/// By number of tensors, alone and beside a limit on bytes, as safetensors and as parts of GGUF.
+/// By number of tensors, alone and with a limit on bytes, as safetensors and as parts of GGUF.
 #[test]
 fn files_have_at_most_so_many_tensors() {
     let dir = tempfile::tempdir().unwrap();
@@ -376,7 +377,7 @@ fn files_have_at_most_so_many_tensors() {
         ("gguf", 1, None, vec![1; 5]),
         ("safetensors", 5, None, vec![5]),
         ("gguf", u64::MAX, None, vec![5]),
-        // None is no number of tensors: each has a file of its own.
+        // With a limit of 0, each tensor has a file of its own.
         ("gguf", 0, None, vec![1; 5]),
     ] {
         let of = holdall::formats::by_name(format).unwrap();
@@ -388,7 +389,7 @@ fn files_have_at_most_so_many_tensors() {
         let out = dir.path().join("out");
         let report = convert(&file, &out, &options).unwrap();
         let files = report.files.iter().filter(|name| !name.ends_with(".json"));
-        // A part of GGUF would be opened with the others: its header says how many tensors it has itself.
+        // A part of GGUF would be opened with the others: its header states how many tensors it has itself.
         let found = files.map(|name| match format {
             "gguf" => std::fs::read(out.join(name)).unwrap()[8].into(),
             _ => holdall::open(out.join(name)).unwrap().len(),
@@ -411,14 +412,14 @@ fn files_have_at_most_so_many_tensors() {
     assert_eq!(report.files.len(), 3, "{:?}", report.files);
 }
 
-/// Two pairs of tensors, each tied.
+/// Writes two pairs of tensors, each tied.
 fn write_tied(plain: &Path, path: &Path) {
     write(plain, &[("a", 4, 1.0), ("b", 4, 2.0), ("c", 4, 1.0), ("d", 4, 2.0)], &[]);
     let options = Convert::new(WriteOptions::new()).with_sharing(holdall::Sharing::Dedupe);
     convert(&holdall::open(plain).unwrap(), path, &options).unwrap();
 }
 
-/// What `save_pretrained(safe_serialization=False)` writes: pickles, of either age, and an index.
+/// The output of `save_pretrained(safe_serialization=False)`: pickles, old or new, and an index.
 #[test]
 fn pickles_with_an_index_are_one_model() {
     let dir = tempfile::tempdir().unwrap();
@@ -439,7 +440,7 @@ fn pickles_with_an_index_are_one_model() {
             std::fs::rename(dir.path().join("own.pt"), &path).unwrap();
         }
         let file = holdall::open(&path).unwrap();
-        // The second has names of the first, and each takes some of them.
+        // Both files have some names in common, and the index assigns each name to one of them.
         let takes = |name: &&str| match from {
             "torch_state.pt" => !name.contains('t') || name.starts_with("d."),
             "torch_state-legacy.pt" => name.contains('t') && !name.starts_with("d."),
@@ -465,13 +466,13 @@ fn pickles_with_an_index_are_one_model() {
         wanted.sort();
         assert_eq!(all, wanted);
     }
-    // Where there are files of tensors that are no pickles, the model is those.
+    // If there are tensor files that are not pickles, the model consists of those.
     write(&dir.path().join("model.safetensors"), &[("a", 4, 1.0)], &[]);
     let file = holdall::open(dir.path()).unwrap();
     assert_eq!((file.format(), file.len()), ("safetensors", 1));
 }
 
-/// Weights that Keras 3.15 wrote into several files are those that it wrote into one: `interop/others/keras_files.py`.
+/// Weights that Keras 3.15 wrote into several files equal those in one file: `interop/others/keras_files.py`.
 #[test]
 fn weights_of_keras_in_several_files_are_one_model() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keras");
@@ -486,7 +487,8 @@ fn weights_of_keras_in_several_files_are_one_model() {
     assert!(said(&parts, name).is_some());
     assert_eq!(said(&parts, name), said(&whole, name));
 
-    // Beside it, the model of a folder; a file that a group is in alone, as older ones name it; what does not fit.
+    // Opened as the model of a folder; with a single name instead of a list of files, as older versions write it;
+    // with mismatches.
     let dir = tempfile::tempdir().unwrap();
     for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap()) {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! Packages whose files are somewhere else: taken out, fetched, brought back.
+//! Packages whose files are stored elsewhere: taken out, fetched, brought back.
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::server::{Reply, Server};
@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What tests may do: http, loopback, and no waiting.
+/// Returns the tests' policy: http, loopback, and no waiting.
 fn policy() -> Policy {
     let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
     Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
 }
 
-/// Two large files of which one is there twice, and small ones.
+/// Packs two large files, one of them twice, and small ones.
 fn pack(to: &Path) -> Package {
     let mut description = Description::default();
     description.runner.name = "noop".into();
@@ -35,7 +35,7 @@ fn pack(to: &Path) -> Package {
     Package::open(to).unwrap()
 }
 
-/// A server of a folder: what is asked for by a name in it, it has.
+/// Returns a server of the files in a folder.
 fn serve(folder: &Path) -> Server {
     let folder = folder.to_owned();
     Server::new(move |r| {
@@ -93,7 +93,7 @@ fn a_package_is_shrunk_saved_fetched_and_made_whole() {
     assert_eq!(contents(&linked), contents(&package));
     assert_eq!(server.seen().len(), 2);
 
-    // All is in the cache now.
+    // Everything is cached now.
     drop(server);
     let offline = LinkFetcher::offline(Store::new(at("cache")));
     let report = whole(&small, &offline, at("c.carton"), false).unwrap();
@@ -121,7 +121,7 @@ fn a_remote_package_with_links_is_read_in_few_requests() {
     let remote = Package::open_with(server.url("/b.carton"), &options).unwrap();
     let remote = remote.with_fetcher(Arc::new(fetcher));
     assert_eq!(remote.hash(), package.hash());
-    // Everything but the text of 2.2 MB: the ends of the zip.
+    // Only the ends of the zip are read, not the text of 2.2 MB.
     assert!(server.count().0 <= 2, "{:?}", server.seen());
     assert!((server.count().1 as u64) < report.len, "{:?}", server.count());
     remote.read("model/small").unwrap();
@@ -154,11 +154,11 @@ fn what_others_would_follow_is_checked_first() {
     let e = shrink.clone().with_template("model/small", "https://host.example/w").unwrap_err();
     assert_eq!(e.code(), "links/address");
     let shrink = shrink.with_template("model/copy of it.bin", "https://h.example/{path}").unwrap();
-    // The one that is its copy is linked with it.
+    // Its copy is linked too.
     let linked = shrink.linked();
     assert_eq!(linked.len(), 2);
     assert_eq!(linked[0].urls, ["https://h.example/model/copy%20of%20it.bin"]);
-    // A second address comes after the first, and the same one does not come twice.
+    // A second address comes after the first, and the same one is not added twice.
     let shrink = shrink.with_link("model/weights.bin", good).unwrap();
     let shrink = shrink.with_link("model/weights.bin", good).unwrap();
     assert_eq!(shrink.linked()[1].urls.len(), 2);
@@ -168,7 +168,7 @@ fn what_others_would_follow_is_checked_first() {
     assert_eq!(shrink.linked().len(), 2);
     let report = shrink.packer().write(dir.path().join("b.carton"), false).unwrap();
     assert_eq!((report.linked, Some(report.hash)), (2, package.hash()));
-    // What is linked already stays so when more is.
+    // Linked files stay linked when more are.
     let small = Package::open(dir.path().join("b.carton")).unwrap();
     let shrink = Shrink::new(&small, &Policy::new()).with_link("misc/texts.txt", good).unwrap();
     let report = shrink.packer().write(dir.path().join("c.carton"), false).unwrap();

@@ -1,5 +1,5 @@
-//! What every source of bytes keeps, whoever wrote it: see [`holdall::ByteSource`]. To hold a source of your own to
-//! it, copy [`behaves`] and call it.
+//! The contract of every source of bytes, whoever implements it: see [`holdall::ByteSource`]. To test your
+//! own source, copy [`behaves`] and call it.
 #![cfg(feature = "http")]
 
 use crate::make;
@@ -13,14 +13,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Holds `source` to the behaviour that its trait asks for; `bytes` are what it should give.
+/// Checks that `source` behaves as its trait requires, and contains `bytes`.
 fn behaves(source: &dyn ByteSource, bytes: &[u8]) {
     let len = bytes.len() as u64;
     assert_eq!(source.len(), len);
     assert_eq!(source.is_empty(), bytes.is_empty());
     let slice = |r: &Range<u64>| &bytes[r.start as usize..r.end as usize];
 
-    // Any ranges: out of order, overlapping, equal, empty, all, and none at all.
+    // Any ranges: out of order, overlapping, equal, empty, all, and no ranges at all.
     let ranges = [0..len, len / 2..len, 0..len / 3, len / 3..len / 2, 0..0, len..len, 0..len / 3];
     let got = source.read(&ranges).unwrap();
     assert_eq!(got.len(), ranges.len());
@@ -33,7 +33,7 @@ fn behaves(source: &dyn ByteSource, bytes: &[u8]) {
     }
     assert!(source.read(&[]).unwrap().is_empty());
 
-    // What is outside is an error, and the other ranges of the call are not handed out.
+    // A range outside is an error, and no bytes of the call are returned.
     let outside: [Range<u64>; 4] =
         [0..len + 1, len + 1..len + 1, u64::MAX - 1..u64::MAX, Range { start: 1, end: 0 }];
     for range in outside {
@@ -44,12 +44,12 @@ fn behaves(source: &dyn ByteSource, bytes: &[u8]) {
     assert!(source.read_into(len.saturating_sub(2), &mut beyond).is_err() || len == 1);
     assert!(source.read_into(u64::MAX, &mut beyond).is_err());
 
-    // What was read stays what it was.
+    // Returned bytes never change.
     let kept = source.read_range(0..len.min(100)).unwrap();
     source.read(&ranges).unwrap();
     assert!(kept == bytes[..kept.len()]);
 
-    // Terms make sense, and stay the same.
+    // The hints are consistent, and stay the same.
     let terms = source.terms();
     assert!(terms.piece > 0 && terms.at_once > 0 && terms.gap < terms.piece);
     assert_eq!(source.terms(), terms);
@@ -68,7 +68,7 @@ fn behaves(source: &dyn ByteSource, bytes: &[u8]) {
     });
 }
 
-/// The least that an implementation has to write.
+/// A minimal implementation.
 struct Least(Vec<u8>, AtomicUsize);
 
 impl ByteSource for Least {
@@ -114,10 +114,10 @@ fn every_source_behaves() {
     }
 }
 
-/// An index, its sources, and what its tensors decode to.
+/// An index, its sources, and the decoded bytes of its tensors.
 type Three = (Index, Vec<Arc<dyn ByteSource>>, Vec<(String, Vec<u8>)>);
 
-/// An index over three sources: raw, big-endian and compressed components in each.
+/// Returns an index over three sources: raw, big-endian and compressed components in each.
 fn over_three() -> Three {
     let mut sources: Vec<Vec<u8>> = vec![vec![0xee; 100]; 3];
     let mut all = Vec::new();
@@ -192,7 +192,7 @@ fn one_model_from_three_sources() {
     let report = holdall::verify(&file, &Default::default()).unwrap();
     assert!(report.is_sound() && report.decoded == 8, "{report:?}");
 
-    // What a load fetches is told beforehand: each byte once, no more than there is.
+    // The plan of a load is known beforehand: each byte once, and none outside.
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     let plan = file.plan(names, &LoadOptions::new()).unwrap();
     let mut extents: Vec<Extent> = plan.fetches().iter().map(|f| f.extent).collect();
@@ -200,14 +200,14 @@ fn one_model_from_three_sources() {
     assert!(extents.windows(2).all(|w| w[0].source < w[1].source || w[0].end <= w[1].start));
     assert!(plan.len() <= lens.iter().sum());
 
-    // Sources that are not those of the index are refused.
+    // Sources that do not fit the index are refused.
     for wrong in [sources[..2].to_vec(), [&sources[..], &sources[..1]].concat()] {
         let e = OpenOptions::new().open_index(index.clone(), wrong, "wrong").unwrap_err();
         assert_eq!(e.code(), "file/sources");
     }
 }
 
-/// A source that likes to be read in small pieces.
+/// A source that prefers small reads.
 struct Small(MemorySource);
 
 impl ByteSource for Small {
@@ -226,7 +226,8 @@ impl ByteSource for Small {
     }
 }
 
-/// Tensors far apart are loaded each into its own memory, though a read of such a piece would be all between two.
+/// Tensors far apart are loaded into separate memory, though one read of such a piece would span the gap
+/// between them.
 #[test]
 fn gaps_longer_than_a_piece_are_no_ones_bytes() {
     let align = holdall::EncodeOptions::new().with_align(32 << 10);
@@ -263,7 +264,7 @@ fn an_index_refuses_a_source_that_it_does_not_span() {
     };
     let e = builder.component(component(Extent::new(1, 0..4))).unwrap_err();
     assert_eq!(e.code(), "index/bounds");
-    // The same place of two sources is not an overlap.
+    // The same offset in two sources is not an overlap.
     let other = builder.source(50, 0..50).unwrap();
     builder.component(component(Extent::new(0, 0..4))).unwrap();
     builder.tensor("u", &[4], Layout::Dense).unwrap();

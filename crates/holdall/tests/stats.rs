@@ -12,7 +12,7 @@ fn stats_of(file: &File, name: &str) -> Stats {
     let one = stats(&t, &StatsOptions::new().with_work(Work::new().with_threads(1))).unwrap();
     let copied = make::copied(file).tensor(name).unwrap();
     let many = stats(&copied, &StatsOptions::new().with_work(Work::new().with_threads(4))).unwrap();
-    // To the last bit, whichever thread is first and wherever the bytes come from.
+    // Equal to the last bit, for any order of threads and any source.
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     let histogram = many.histogram.as_ref();
     let finite = many.count - many.nan - many.inf - many.neg_inf;
@@ -102,7 +102,7 @@ fn small_floats_and_complex() {
 
 #[test]
 fn big_tensors_in_pieces_of_every_kind() {
-    // Not a multiple of anything, so that pieces and frames end in different places.
+    // Not a multiple of anything, so that pieces and frames end at different offsets.
     let count = 1_600_003usize;
     let values: Vec<f32> = noise(count * 2, 4)
         .as_chunks::<2>()
@@ -134,7 +134,7 @@ fn big_tensors_in_pieces_of_every_kind() {
         }
         assert_eq!(histogram.counts, expected);
     }
-    // 6 bits an element do not divide pieces and frames evenly.
+    // 6-bit elements do not divide pieces and frames evenly.
     let raw = part(Role::Data, DType::U8, noise(6_600_000, 6)).logical(LogicalType::F6E3M2);
     let all: Vec<Stats> = [raw.clone(), raw.clone().zstd(), raw.one_frame()]
         .map(|data| {
@@ -173,7 +173,7 @@ fn sparse_tensors_count_their_zeros() {
     assert_eq!((s.min, s.max), (Some(Number::Float(-3.0)), Some(Number::Float(1.0))));
     assert!(close(s.mean, -2.0 / 12.0));
     assert!(close(stats_of(&all, "coo").mean, 7.0 / 6.0));
-    // Values of one place are summed.
+    // Values at the same position are summed.
     let s = stats_of(&all, "twice");
     assert_eq!((s.count, s.zeros, s.max), (4, 3, Some(Number::Float(7.0))));
     let s = stats_of(&all, "full");
@@ -211,7 +211,7 @@ fn what_has_no_statistics_says_so() {
     let e = |name: &str| stats(&all.tensor(name).unwrap(), &StatsOptions::new()).unwrap_err();
     assert_eq!((e("other").kind(), e("other").tensor()), (ErrorKind::Unsupported, Some("other")));
     assert_eq!((e("bools").kind(), e("bools").tensor()), (ErrorKind::Malformed, Some("bools")));
-    // Of elements that nobody knows the meaning of there is no mean.
+    // Elements of unknown meaning have no mean.
     assert_eq!(
         (e("storage").code(), e("storage").tensor()),
         ("layout/unknown-type", Some("storage"))

@@ -1,4 +1,5 @@
-//! Files in object stores: opened in place, pinned, listed; what is refused, and what is never shown.
+//! Files in object stores: opened in place, pinned, listed; refused requests, and secrets that are never
+//! shown.
 #![cfg(feature = "stores")]
 
 use crate::s3::{self, BUCKET, ID, REGION, SECRET, s3};
@@ -7,7 +8,7 @@ use holdall::stores::StoreOptions;
 use holdall::{Error, OpenOptions, Role, WriteOptions, Writer};
 use std::sync::Mutex;
 
-/// Options of a caller who says all that there is to say.
+/// Returns options that set everything explicitly.
 fn full_options(server: &Server) -> StoreOptions {
     let all = [
         ("endpoint_url", server.url("")),
@@ -22,7 +23,7 @@ fn with(options: StoreOptions) -> OpenOptions {
     OpenOptions::new().with_policy(policy()).with_store_options(options)
 }
 
-/// A file of one tensor, of so many bytes.
+/// Returns a file of one tensor of `len` bytes.
 fn file(name: &str, len: usize) -> Vec<u8> {
     let options =
         WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
@@ -61,7 +62,7 @@ fn an_object_is_opened_in_place_by_signed_requests() {
         bytes[bytes.len() - (3 << 20)..]
     );
     let seen = server.seen();
-    // The first request tells the version, the others are for it alone.
+    // The first request returns the version, the others request only that version.
     assert!(seen[0].header("if-match").is_none());
     let tag = s3::etag(&bytes);
     assert!(seen.len() > 1 && seen[1..].iter().all(|r| r.header("if-match") == Some(&tag)));
@@ -100,7 +101,7 @@ fn what_is_refused_says_why_and_shows_no_secret() {
         assert_eq!(e.code(), code, "{e}");
         assert!(e.message().contains(says), "{e}");
         assert!(e.source_name().is_some_and(|name| name.starts_with("s3://")), "{e}");
-        // Nothing that a second try would change is tried again. (An object that is missing may be a folder.)
+        // Requests that would fail again are not retried. (A missing object may be a folder.)
         let asked = server.count().0;
         assert!(asked <= 1 + usize::from(code == "stores/no-object"), "{asked}: {e}");
     }
@@ -237,7 +238,7 @@ fn azure_is_asked_with_a_key_or_a_signature_from_the_start() {
     assert_eq!(e.code(), "stores/option", "{e}");
 }
 
-/// A hub with one repository, whose files are elsewhere, and whose branch moves on.
+/// Returns a hub with one repository, whose files are on another server, and whose branch advances.
 fn hub(commits: [&'static str; 2], bytes: Vec<u8>) -> (Server, Server) {
     let files = Server::new(move |r| match r.header("authorization") {
         Some(_) => Reply::new(500, "the token went elsewhere"),
@@ -322,7 +323,7 @@ fn a_file_is_written_whole_or_not_at_all() {
         let other = file("v", len);
         convert(&options, &other, &to, true).unwrap();
         assert_eq!(bucket.lock().unwrap().objects[&format!("out/{len}.safetensors")], other);
-        // Another is faster.
+        // Another writer is faster.
         let to = format!("s3://{BUCKET}/race/{len}.safetensors");
         let staged = options.stage(&to, false).unwrap();
         std::fs::write(staged.path(), &from).unwrap();
@@ -364,7 +365,7 @@ fn an_upload_that_fails_is_given_up() {
     assert!(seen.iter().all(|r| r.method != "POST" || r.target.ends_with("?uploads")));
 }
 
-/// A model of three tensors in as many files.
+/// Writes a model of three tensors in as many files.
 fn convert_folder(options: &OpenOptions, names: &[&str], overwrite: bool) -> holdall::Result<()> {
     let made = WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
     let mut writer = Writer::stream(Vec::new(), &made).unwrap();
@@ -381,7 +382,7 @@ fn convert_folder(options: &OpenOptions, names: &[&str], overwrite: bool) -> hol
     staged.publish()
 }
 
-/// Methods and names of what was asked to be changed.
+/// Returns the methods and names of requests that change objects.
 fn changes(server: &Server) -> Vec<String> {
     let all = server.seen().into_iter().filter(|r| r.method != "GET");
     let name = |r: &server::Request| r.target.rsplit('/').next().unwrap().to_owned();
@@ -401,7 +402,8 @@ fn a_model_of_several_files_is_there_when_its_index_is() {
     assert_eq!(opened.names().collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(opened.tensor("b").unwrap().bytes(&Role::Data).unwrap(), [b'b'; 100][..]);
 
-    // It is not replaced unasked; then the index goes first, and what is left of the old model last. What is something else stays.
+    // It is not replaced without a request; otherwise the index is removed first, and the rest of the old
+    // model last. Other objects stay.
     server.forget();
     let e = convert_folder(&options, &["a", "d"], false).unwrap_err();
     assert_eq!((e.code(), e.source_name()), ("shards/place", Some("s3://models/out/")), "{e}");

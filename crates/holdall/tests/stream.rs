@@ -1,4 +1,4 @@
-//! Files that are served over QUIC, opened in place.
+//! Files served over QUIC, opened in place.
 #![cfg(feature = "quic")]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
@@ -18,7 +18,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept")
 }
 
-/// Every file below a folder, by its name there.
+/// Adds every file below a folder, by its name there.
 fn files(folder: &Path, name: &str, all: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -30,7 +30,7 @@ fn files(folder: &Path, name: &str, all: &mut Vec<String>) {
     }
 }
 
-/// All that a file says and has, as text.
+/// Returns all contents of a file as text.
 fn contents(file: &File) -> Vec<String> {
     let mut all = vec![format!("{} {} {:?}", file.format(), file.version(), file.attributes())];
     for tensor in file.tensors() {
@@ -61,11 +61,11 @@ fn every_file_of_every_format_is_the_same_over_quic() {
         opened += 1;
     }
     assert!(opened > 100, "{opened}");
-    // The index was enough to open all but models of several files.
+    // The prefetched index was enough to open all except models in several files.
     assert!(opened - unasked < 8, "{unasked} of {opened}");
 }
 
-/// Bytes of which no two stretches are alike.
+/// Returns bytes without repetitions.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ seed;
     let mut next = || {
@@ -77,7 +77,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// A model of so many tensors of so many bytes each, with digests.
+/// Writes a model of `count` tensors of `len` bytes each, with digests.
 fn model(path: &Path, count: usize, len: usize) {
     let options = WriteOptions::new().with_digest(Some(Algorithm::Sha256));
     let mut writer = Writer::create(path, &options).unwrap();
@@ -119,7 +119,7 @@ fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
     assert_eq!(bytes_of(&file, 0).unwrap(), noise(1_000_000, 1));
     served.restart();
     assert_eq!(bytes_of(&file, 1).unwrap(), noise(1_000_000, 2));
-    // While it is read.
+    // While it is being read.
     let reader = std::thread::spawn(move || {
         let all = (0..24)
             .map(|n| bytes_of(&file, n % 4).map(|b| b == noise(1_000_000, n as u64 % 4 + 1)));
@@ -133,7 +133,8 @@ fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
     assert!(same.len() == 24 && same.iter().all(|same| *same));
 }
 
-/// A folder with a model of that many files, and the name of its index where that folder is served.
+/// Writes a folder with a model of that many files; returns the name of its index on the server of that
+/// folder.
 fn shards(folder: &Path, count: usize) -> (PathBuf, String) {
     let (whole, parts) = (folder.join("whole.zt"), folder.join("parts"));
     model(&whole, count, 1 << 20);
@@ -158,7 +159,7 @@ fn all_files_of_a_server_share_one_connection() {
         served.seen.lock().unwrap().iter().filter(|(name, ..)| name.contains("-of-")).count();
     assert!(opened >= SHARDS, "{opened}");
     assert_eq!(served.taken(), 1);
-    // The connection is lost: all files are opened again over one.
+    // The connection is lost: all files are opened again over a new one.
     assert_eq!(bytes_of(&file, 0).unwrap(), bytes_of(&local, 0).unwrap());
     served.restart();
     assert_eq!(served.taken(), 0);
@@ -181,9 +182,9 @@ fn a_server_that_allows_few_files_is_asked_over_more_connections() {
     let local = holdall::open(&parts).unwrap();
     let file = served.open(&index).unwrap();
     assert!(contents(&file) == contents(&local));
-    // Seven files, three over each.
+    // Seven files, three per connection.
     assert_eq!(served.taken(), 3);
-    // Who has closed them may open as many again.
+    // After they are closed, as many can be opened again.
     drop(file);
     assert!(contents(&served.open(&index).unwrap()) == contents(&local));
 }
@@ -204,10 +205,10 @@ fn other_tokens_and_other_trust_have_connections_of_their_own() {
     assert_eq!(served.taken(), 1);
     let _other = open("two").unwrap();
     assert_eq!(served.taken(), 2);
-    // A connection of somebody else does not let in who has no token.
+    // Another client's connection does not admit a client without a token.
     assert_eq!(open("three").map(drop).unwrap_err().code(), "net/token");
     assert_eq!(served.open("model.zt").map(drop).unwrap_err().code(), "net/token");
-    // Nor who expects another certificate.
+    // Nor one that expects another certificate.
     let pin = served.identity.pin().unwrap();
     let wrong = served.url("model.zt").replace(&pin, &"ab".repeat(32));
     let wrong = wrong.replace("://", "://one@");
@@ -221,15 +222,15 @@ fn a_file_that_changes_is_an_error_and_never_other_bytes() {
     model(&path, 4, 100_000);
     let mut served = Served::new([&path]);
     let file = served.open("model.zt").unwrap();
-    // Another of the same length in its place: who has it open reads on.
+    // Another file of the same length in its place: a client that has the old one open can still read it.
     let other = folder.path().join("other.zt");
     model(&other, 4, 100_000);
     std::fs::rename(&other, &path).unwrap();
     assert_eq!(bytes_of(&file, 0).unwrap(), noise(100_000, 1));
-    // After the connection is lost there is only the other.
+    // After the connection is lost, only the new file exists.
     served.restart();
     assert_eq!(bytes_of(&file, 1).unwrap_err().code(), "net/changed");
-    // The same file, written to.
+    // The same file, overwritten.
     let file = served.open("model.zt").unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[70_000] ^= 1;
@@ -255,16 +256,16 @@ fn who_is_not_known_is_told_so() {
     }
     let file = options().open(with("s%40cret@")).unwrap();
     assert!(!file.name().contains("cret"), "{}", file.name());
-    // A certificate of another, or of nobody that is known.
+    // Another certificate, or one that is not trusted.
     let pin = served.identity.pin().unwrap();
     let other = with("s%40cret@").replace(&pin, &"0".repeat(64));
     assert_eq!(options().open(other).unwrap_err().code(), "net/certificate");
     let none = with("s%40cret@").replace(&format!("#sha256={pin}"), "");
     assert_eq!(options().open(none).unwrap_err().code(), "net/certificate");
-    // Loopback is nothing that a stranger's address may lead to.
+    // The address of a stranger may not lead to loopback.
     let e = OpenOptions::new().open(with("s%40cret@")).unwrap_err();
     assert_eq!(e.code(), "http/private-host");
-    // Nobody listens.
+    // No server is listening.
     let mut policy = served::policy();
     policy.patience.tries = 1;
     policy.patience.connect = Duration::from_millis(200);
@@ -387,12 +388,12 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert!(came[..4].iter().all(|at| *at >= 6), "the first ones first: {came:?}");
     came.sort_unstable();
     assert_eq!(came, (0..12).collect::<Vec<u64>>());
-    // Waited for no longer than is said: what is there can be taken at once.
+    // Waits no longer than requested: available tensors are returned at once.
     let mut arriving = file.stream(["layers.3"], &LoadOptions::new()).unwrap();
     assert!(arriving.wait(Duration::from_secs(60)));
     assert_eq!(arriving.next().unwrap().unwrap().name(), "layers.3");
     assert!(arriving.wait(Duration::ZERO) && arriving.next().is_none());
-    // Preferred, dropped, and unknown.
+    // Preferred, dropped, and unknown tensors.
     let mut arriving = file.stream(order(), &LoadOptions::new()).unwrap();
     arriving.prefer("layers.0").unwrap();
     let until = arriving.by_ref().take(6).any(|arrived| arrived.unwrap().name() == "layers.0");
@@ -400,7 +401,7 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert_eq!(arriving.prefer("none").unwrap_err().code(), "file/no-tensor");
     drop(arriving);
     assert_eq!(file.stream(["none"], &LoadOptions::new()).unwrap_err().code(), "file/no-tensor");
-    // From a file of this machine too, many at a time.
+    // From a local file too, many at a time.
     let many = folder.path().join("many.zt");
     model(&many, 3000, 100);
     let file = holdall::open(&many).unwrap();
@@ -408,10 +409,10 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert_eq!(arriving.map(Result::unwrap).count(), 3000);
 }
 
-/// What is sent in place of the bytes of a range.
+/// Returns what is sent instead of the bytes of a range.
 type Lie = fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>;
 
-/// A server's file whose bytes are wrong, or do not come.
+/// A served file whose bytes are wrong, or do not arrive.
 struct Lying {
     bytes: Vec<u8>,
     lie: Lie,
@@ -437,7 +438,7 @@ impl holdall::serve::ServedFile for Lying {
         if is_index { Ok(bytes.into()) } else { (self.lie)(range, bytes).map(Bytes::from) }
     }
 
-    /// Of the true bytes.
+    /// The tree of the correct bytes.
     fn tree(&self) -> Result<Arc<Tree>, Error> {
         let read = |r: Range<u64>| {
             Ok(Bytes::copy_from_slice(&self.bytes[r.start as usize..r.end as usize]))
@@ -462,7 +463,7 @@ impl FileCatalog for SingleFile {
 fn a_server_that_lies_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zt");
-    // Small enough that what the shelf gives goes out as it is.
+    // Small enough that the catalog's bytes are sent unchanged.
     model(&path, 2, 400_000);
     let bytes = std::fs::read(&path).unwrap();
     let lies: [(Lie, &str); 4] = [
@@ -521,7 +522,7 @@ fn a_server_that_sends_nothing_is_given_up() {
     assert!(began.elapsed() < Duration::from_secs(2));
 }
 
-/// An address that has the hash of the file at `path`.
+/// Returns an address with the hash of the file at `path`.
 fn proven(served: &Served, name: &str, path: &Path) -> String {
     format!("{}&blake3={}", served.url(name), file(path).unwrap().tree().unwrap().root())
 }
@@ -532,7 +533,7 @@ fn every_file_of_every_format_is_the_same_when_it_is_proven() {
     files(&corpus(), "accept", &mut names);
     let served = Served::new([corpus()]);
     let mut opened = 0;
-    // Some of each format; all of them are asked for as they are above.
+    // Some files of each format; all of them are read without hashes above.
     for name in names.iter().filter(|name| !name.ends_with(".json")).step_by(7) {
         let path = corpus().join(name.strip_prefix("accept/").unwrap());
         let Ok(local) = holdall::open(&path) else { continue };
@@ -556,7 +557,7 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
     }
     writer.finish().unwrap();
     let bytes = std::fs::read(&path).unwrap();
-    // A bit of every range that has the byte in the middle of `b`.
+    // One bit of every range that contains the byte in the middle of `b`.
     const WRONG: u64 = 1_500_000;
     let lie = |range: Range<u64>, mut bytes: Vec<u8>| {
         if range.contains(&WRONG) {
@@ -566,7 +567,7 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
     };
     let shelf = SingleFile(Arc::new(Lying { bytes, lie }));
     let served = Served::start(Arc::new(shelf), Tokens::default(), ServerLimits::default());
-    // Who does not know the hash believes it.
+    // A client without the hash accepts it.
     let believed = bytes_of(&served.open("x").unwrap(), 1).unwrap();
     assert!(believed != vec![b'b'; 1_000_000]);
     let file = options().open(proven(&served, "x", &path)).unwrap();
@@ -576,8 +577,8 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
     let named = e.range().unwrap();
     assert!(named.contains(&WRONG) && named.end - named.start <= 16 << 10, "{e}");
     assert!(e.to_string().contains("are not those that were hashed"), "{e}");
-    // Nor is it taken for an accident, and asked for again. Two were opened and three tensors read; that of each is written down
-    // when its stream has ended, which may be after the answer is here.
+    // Nor is it taken for a transmission error, and requested again. Two files were opened and three tensors
+    // read; each request is recorded when its stream has ended, which may be after the answer has arrived.
     const ASKED: usize = 5;
     served.settle(ASKED);
     assert_eq!(served.seen.lock().unwrap().len(), ASKED);

@@ -1,4 +1,4 @@
-//! Rust structs as mirrors of records: compared field by field, cast where that can be, copied elsewhere.
+//! Rust structs as mirrors of records: compared field by field, cast where possible, copied elsewhere.
 #![cfg(feature = "derive")]
 
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
@@ -30,7 +30,7 @@ fn scalar(kind: &str) -> Value {
     json!({ format!("TypeDef:{kind}"): true })
 }
 
-/// Records of that kind, opened so.
+/// Returns records of that kind, opened with `io`.
 fn records(kind: &Value, values: &[Value], io: Io) -> Records {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.zt");
@@ -42,7 +42,7 @@ fn records(kind: &Value, values: &[Value], io: Io) -> Records {
     OpenOptions::new().with_io(io).open(&path).unwrap().tensor("set").unwrap().records().unwrap()
 }
 
-/// The text of the error that comparing gives.
+/// Returns the text of the error from comparing.
 fn refused<T: FromRecord>(kind: &Value) -> String {
     let e = records(kind, &[], Io::Map).structs::<T>().map(drop).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("records/derive", Some("set")), "{e}");
@@ -181,7 +181,7 @@ fn a_boolean_is_read_and_checked() {
     let kind = members(json!("natural"), &[("on", scalar("Boolean"))]);
     let found = records(&kind, &[json!({"on": true})], Io::Map).structs::<Flags>().unwrap();
     assert!(found.get(0).unwrap().on);
-    // A byte of 2, where the schema says a number.
+    // A byte of 2, where the schema has a number.
     let other = members(json!("natural"), &[("on", scalar("Uint8"))]);
     assert!(refused::<Flags>(&other).contains("bool in Rust, a `TypeDef:Uint8`"));
 }

@@ -1,10 +1,10 @@
-//! Checkpoints of TensorFlow: an index and files of data beside it.
+//! TensorFlow checkpoints: an index and data files next to it.
 
 use crate::tensorflow_files::{block, entry, header, slice_key, sliced, table};
 use holdall::{File, Limits, OpenOptions, VerifyOptions, verify};
 use std::path::{Path, PathBuf};
 
-/// Files that TensorFlow 2.21 wrote: `interop/others/tensorflow_files.py`.
+/// Returns the folder of files that TensorFlow 2.21 wrote: `interop/others/tensorflow_files.py`.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensorflow")
 }
@@ -18,7 +18,7 @@ fn sound(file: &File) {
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
-/// An index with these entries, and data in one file for each run of bytes.
+/// Writes an index with these entries, and one data file for each run of bytes.
 fn written(dir: &Path, entries: &[(Vec<u8>, Vec<u8>)], is_big: bool, data: &[&[u8]]) -> PathBuf {
     let head = header(data.len() as u64, is_big);
     // A block for each entry.
@@ -97,7 +97,8 @@ fn slices_are_put_together() {
     let values = file.tensor("s").unwrap().to_dense().unwrap().to_f32().unwrap();
     assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     sound(&file);
-    // No grid: a row of two, two columns of one and two, and a corner. The whole, and any part of it, is put together.
+    // Not a grid: a row of two, two columns of one and two, and a corner. The whole, and any part of it, is
+    // assembled.
     let boxes: [&[(u64, u64)]; 5] = [
         &[(0, 1), (0, 2)],
         &[(0, 2), (2, 1)],
@@ -129,7 +130,7 @@ fn slices_are_put_together() {
     sound(&file);
     let fault = |slices| with(slices).tensor("s").unwrap().fault().map(|e| e.code());
     assert_eq!(fault(&boxes[1..]), Some("tensorflow/slices"), "a hole");
-    // A hole, one that is there twice, one of another shape.
+    // A hole, a duplicate, and another shape.
     for (dims, slices) in
         [([2, 4], &places[..]), ([2, 3], &[places[0], places[0]]), ([3, 3], &places[..])]
     {
@@ -161,7 +162,7 @@ fn checkpoints_of_tensorflow_are_read() {
     assert!(known.len() >= 13);
     for tensor in known.tensors() {
         let own = file.tensor(tensor.name()).unwrap();
-        // NumPy has no type for these, and keeps their bytes.
+        // NumPy has no type for these, and stores their bytes.
         if own.dtype() != Some(holdall::DType::Bf16) {
             let of = |t: &holdall::Tensor| (t.dtype(), t.logical_type(), t.shape().to_vec());
             assert_eq!(of(&own), of(&tensor), "{}", own.name());
@@ -186,7 +187,7 @@ fn checkpoints_of_tensorflow_are_read() {
     assert_eq!(w.to_dense().unwrap().to_f32().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
-/// A saved model is a folder, with the weights in a folder of it.
+/// A saved model is a folder, with the weights in a subfolder.
 #[test]
 fn saved_models_are_folders() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Sound files that were cut short or had one byte changed: an error, or a shorter truth; never a
-//! panic, and never other bytes than those that were digested.
+//! Sound files that were cut short or had one byte changed give an error, or correct contents with less in
+//! them; never a panic, and never bytes that differ from their digests.
 
 mod corpus_files;
 
@@ -13,15 +13,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
-/// How much is tried: at some places, or with `HOLDALL_WHOLE`, as `cargo xtask whole` sets it, at all of them; without checked arithmetic
-/// at other places than with it.
+/// How many changes are tried: at some offsets, or with `HOLDALL_WHOLE`, as `cargo xtask whole` sets it, at
+/// all of them; without checked arithmetic at other offsets than with it.
 struct Effort {
-    /// Files up to this many bytes are cut and changed at every byte; longer ones at as many places as this and around the
-    /// edges of their structure.
+    /// Files of up to this many bytes are cut and changed at every byte; longer ones at as many offsets as
+    /// this and around the boundaries of their structure.
     every: usize,
-    /// How many of a byte's bits are changed: one, then all.
+    /// How many changes of a byte's bits are tried: one bit, then all.
     flips: usize,
-    /// The most bytes that are decoded for one file, give or take.
+    /// Approximate maximum of bytes that are decoded for one file.
     decoded: usize,
 }
 
@@ -68,8 +68,8 @@ fn components(file: &File) -> impl Iterator<Item = (Tensor, Component)> {
     file.tensors().flat_map(|t| t.components().map(|c| (t.clone(), c)).collect::<Vec<_>>())
 }
 
-/// Where to cut or change: every byte of a short file; of a longer one the bytes around every edge of
-/// its structure, and others spread evenly.
+/// Returns the offsets to cut or change: every byte of a short file; in a longer one the bytes around every
+/// boundary of its structure, and others spread evenly.
 fn places(bytes: &Bytes) -> Vec<usize> {
     let file = open(bytes.clone()).expect("accepted files are sound");
     let decoded: u64 = components(&file).filter_map(|(_, c)| c.decoded_len).sum();
@@ -91,12 +91,12 @@ fn places(bytes: &Bytes) -> Vec<usize> {
     all
 }
 
-/// What the manifest states, and what is put together of chunks, lies in no place of the file.
+/// Returns `true` if the bytes are in the file: not stated in the manifest, and not assembled from chunks.
 fn is_in_file(c: &Component) -> bool {
     !c.stored.is_stated() && c.stored.chunked().is_none()
 }
 
-/// Goes through everything that can be asked of a file. What it gives is of no interest here.
+/// Calls all reading operations on a file. Their results are not compared here.
 fn exercise(file: &File) -> (VerifyReport, Result<Loaded>) {
     let report = verified(file);
     for tensor in file.tensors() {
@@ -130,7 +130,7 @@ fn every_prefix_is_an_error_or_a_shorter_truth() {
 fn every_changed_byte_is_found_or_does_no_harm() {
     on_every_file(|path, bytes| {
         let whole = open(bytes.clone()).unwrap();
-        // What a digest that we can compute watches over, and what data lies in at all.
+        // The ranges that a computable digest covers, and the ranges of all data.
         let is_watched = |c: &Component| {
             c.summed_by().is_some_and(|a| c.encoding == Encoding::Raw || !a.is_of_decoded())
         };
@@ -165,7 +165,7 @@ fn every_changed_byte_is_found_or_does_no_harm() {
     });
 }
 
-/// Holds what was loaded against digests and decoding done here.
+/// Compares loaded bytes with digests and decoding done here.
 fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, place: &str) {
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -182,7 +182,7 @@ fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, plac
             let mut hasher = Hasher::new(algorithm);
             let of_stored = c.encoding == Encoding::Raw || !algorithm.is_of_decoded();
             hasher.update(if of_stored { &stored } else { bytes });
-            // Of decoded bytes it is as they are in the file.
+            // Decoded bytes equal the file's bytes only if little-endian.
             let is_known = of_stored || c.byte_order == ByteOrder::Little;
             assert!(!is_known || Some(hasher.finish()) == c.digest, "{place}: {}", tensor.name());
         }

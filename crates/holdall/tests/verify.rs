@@ -1,4 +1,4 @@
-//! What `verify` finds, counts, and says it could not do.
+//! The findings, counts and reported gaps of `verify`.
 
 use crate::count::Count;
 use crate::make::{self, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
@@ -16,7 +16,7 @@ fn report(file: &File) -> VerifyReport {
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     let copied = verify(&make::copied(file), &VerifyOptions::new()).unwrap();
     assert_eq!(format!("{copied:?}"), format!("{many:?}"));
-    // What cannot be cut is decoded otherwise, and may be wrong in other words.
+    // Remote data that cannot be split is decoded in another way, and its errors may have other words.
     let far = verify(&make::far(file), &VerifyOptions::new()).unwrap();
     let codes = |r: &VerifyReport| r.findings.iter().map(|e| e.code()).collect::<Vec<_>>();
     assert_eq!(codes(&far), codes(&many));
@@ -27,14 +27,14 @@ fn report(file: &File) -> VerifyReport {
     many
 }
 
-/// Codes and tensors of what was found.
+/// Returns the codes and tensors of the findings.
 fn findings(report: &VerifyReport) -> Vec<(&str, &str)> {
     assert_eq!(report.verdict() == Verdict::Bad, !report.findings.is_empty());
     report.findings.iter().map(|e| (e.code(), e.tensor().unwrap_or(""))).collect()
 }
 
-/// What a file is warned of is found where that counts, and nothing else is. That a package has fields which its document does not
-/// have, which readers ignore, does not count.
+/// Under strict verification the warnings of a file are findings, and there are no others. Fields of a
+/// package that its document does not name, which readers ignore, are not findings.
 #[test]
 fn strictly_verdict_and_findings_say_the_same() {
     let options = VerifyOptions::new().with_strictness(Strictness::Strict);
@@ -48,7 +48,7 @@ fn strictly_verdict_and_findings_say_the_same() {
         assert_eq!(report.finding_count, counted.len() as u64, "{}", path.display());
         assert_eq!(report.is_sound(), report.verdict() == Verdict::Sound);
         for (e, warning) in report.findings.iter().zip(counted) {
-            // Under the rule of that code, where there is one.
+            // Under the rule with that code, if there is one.
             let is_rule = holdall::rules().any(|rule| rule.code == warning.code);
             let code = if is_rule { warning.code } else { "verify/odd" };
             assert_eq!((e.code(), e.tensor()), (code, warning.tensor.as_deref()));
@@ -59,8 +59,8 @@ fn strictly_verdict_and_findings_say_the_same() {
     assert!(odd > 10, "{odd}");
 }
 
-/// 1.0 wants padding to be zero, 1.2 that writers make it so; 0.1 says nothing of it. What removed tensors
-/// leave is no padding.
+/// 1.0 requires that padding is zero, 1.2 that writers set it to zero; 0.1 says nothing. The remains of
+/// removed tensors are not padding.
 #[test]
 fn padding_that_is_not_zero_is_warned_of() {
     let find = |name: &str| {
@@ -88,7 +88,7 @@ fn padding_that_is_not_zero_is_warned_of() {
             count == 1 && tensor.is_some() && message.starts_with("byte 20 is 0x07"),
             "{message}"
         );
-        // Behind another component, too.
+        // Also after another component.
         let file = OpenOptions::new().open_bytes(bytes.clone(), "padded").unwrap();
         let ends = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
         let gap = ends.map(|c| c.stored.end).filter(|end| end % 64 != 0).min().unwrap();
@@ -155,7 +155,7 @@ fn digests_are_checked_whole_and_in_pieces() {
             assert_eq!((all.stored_len, all.read_len), (len as u64, len as u64));
             assert_eq!(all.unverified, []);
 
-            // Any byte, also the last of all.
+            // Any byte, also the very last.
             for at in [0, len / 2, len.saturating_sub(1)] {
                 if len == 0 {
                     continue;
@@ -217,7 +217,7 @@ fn compressed_components_must_decode_to_their_length() {
         assert_eq!((findings(&all), all.decoded), (vec![], 1));
         assert_eq!(all.digests.len(), 1);
 
-        // A broken byte is a digest that does not match, and nothing more...
+        // A damaged byte is a digest mismatch, and nothing more...
         let at = data.stored.len() / 2;
         let mut bytes =
             bytes_of("ztensor", &Attributes::new(), &[dense("t", &shape, data.clone())]);
@@ -225,7 +225,7 @@ fn compressed_components_must_decode_to_their_length() {
         let all = report(&make::open(bytes));
         assert_eq!((findings(&all), all.decoded), (vec![("file/digest", "t")], 0));
 
-        // ...and without a digest it shows in the data itself: every frame has a checksum.
+        // ...and without a digest it is found in the data itself: every frame has a checksum.
         let mut bytes =
             bytes_of("ztensor", &Attributes::new(), &[dense("t", &shape, none(data.clone()))]);
         bytes[64 + at] ^= 0x10;
@@ -330,7 +330,7 @@ fn says_what_could_not_be_verified() {
     );
     assert!(all.unverified[1].message.contains("blake3"), "{}", all.unverified[1].message);
 
-    // Of safetensors files there is nothing to hold bytes against: nothing is read.
+    // safetensors files have nothing to compare bytes with: nothing is read.
     let all = report(&file("safetensors", &[dense("a", &[3], plain(b"abc"))]));
     assert_eq!((all.unverified_for(Reason::NoDigest), all.read_len), (1, 0));
 }
@@ -350,7 +350,7 @@ fn a_limit_is_not_a_finding() {
     assert_eq!(all.unverified[0].tensor, "t");
 }
 
-/// Its frames are short of the limit, all of them together are not.
+/// Its frames are below the limit, their sum is not.
 #[test]
 fn a_limit_holds_the_whole_of_what_has_a_seek_table() {
     let data = part(Role::Data, DType::U8, noise(6 << 20, 5)).zstd();
@@ -404,7 +404,7 @@ fn sparse_indices_are_checked() {
     assert_eq!((tensors, all.sparse), (vec!["column", "coord", "end", "order", "start"], 0));
     assert!(all.findings.iter().all(|e| e.kind() == ErrorKind::Malformed));
 
-    // Broken bytes are reported as such, not as the broken indices that follow.
+    // Damaged bytes are reported as such, not as the wrong indices that follow.
     let mut bytes = bytes_of("ztensor", &Attributes::new(), &sound[..1]);
     let file = make::open(bytes.clone());
     let c = file.tensor("csr").unwrap().component(&Role::Indices).unwrap();

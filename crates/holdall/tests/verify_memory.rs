@@ -1,4 +1,4 @@
-//! Checking a dataset that is read by position takes a part of the memory that its bytes would.
+//! Checking a dataset that is read by position takes less memory than its bytes.
 #![cfg(target_os = "linux")]
 
 use holdall::records::Build;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const CHILD: &str = "HOLDALL_VERIFY_MEMORY_CHILD";
 const COUNT: u64 = 24_000;
-/// Memory that the check may take, with the program, in KiB; texts take 92 MiB.
+/// Memory that the check may take, including the program, in KiB; texts take 92 MiB.
 const MOST_KIB: u64 = 64 << 10;
 
 #[test]

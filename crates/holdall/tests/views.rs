@@ -83,12 +83,12 @@ fn indices_stated_in_the_manifest_of_0_1_are_read() {
         let csr = file.tensor("csr").unwrap();
         let view = csr.csr().unwrap();
         assert_eq!((view.indptr(), view.indices()), (&[0, 1, 2][..], &[3, 0][..]));
-        // What says no more than the layout does is gone, what is the user's is not.
+        // Attributes that only repeat the layout are removed, the user's are kept.
         assert_eq!(csr.attributes().to_json(), r#"{"note":"kept"}"#);
         let either = file.tensor("coo_either_way").unwrap().coo().unwrap();
         assert_eq!((either.coords(0), either.coords(1)), (&[0, 1][..], &[3, 2][..]));
         assert_eq!(file.tensor("empty").unwrap().csr().unwrap().count(), 0);
-        // All of it at once, too.
+        // All at once, too.
         let loaded = file.load_all().unwrap();
         let indptr = loaded.get("csr_compressed").unwrap().bytes(&Role::Indptr).unwrap();
         assert_eq!(&indptr[..], u64s(&[0, 1, 2]));

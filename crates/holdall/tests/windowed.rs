@@ -1,5 +1,5 @@
-//! Decoding with nothing at hand but what was asked for, one range at a time, is decoding of the whole
-//! file: the same index, or the same error.
+//! Decoding with only the requested ranges, one at a time, gives the same result as decoding the whole file:
+//! the same index, or the same error.
 
 mod corpus_files;
 
@@ -7,14 +7,14 @@ use corpus_files::files;
 use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
 use std::ops::Range;
 
-/// How often a decoder may ask before it is done. Each time is a round trip.
+/// Maximum number of requests of a decoder. Each is a round trip.
 const MOST_ROUNDS: usize = 4;
-/// The same of a package: the other formats look at the start; then the end, the zip64 end, the
-/// directory, the texts, and the headers of the tensors.
+/// The same for a package: the other formats check the start; then the end, the zip64 end, the directory, the
+/// texts, and the headers of the tensors.
 const MOST_OF_PACKAGES: usize = 11;
-/// Bytes of a graph that are looked at together.
+/// Bytes of a graph that are read together.
 const CHUNK: u64 = 32 << 10;
-/// Bytes that are asked for beyond the header of an entry, which may be data.
+/// Bytes that are read after the header of an entry, which may be data.
 const BEYOND_HEADERS: u64 = 128;
 
 fn whole(bytes: &Bytes) -> Result<Index, Error> {
@@ -25,8 +25,8 @@ fn whole(bytes: &Bytes) -> Result<Index, Error> {
     }
 }
 
-/// Feeds the decoder what it asks for, and nothing else; what it came to, and the ranges asked for each
-/// time.
+/// Passes the decoder the ranges that it requests, and nothing else. Returns its result, and the ranges of
+/// each request.
 fn windowed(bytes: &Bytes) -> (Result<Index, Error>, Vec<Vec<Range<u64>>>) {
     let mut window = Window::new(bytes.len() as u64);
     let mut asked: Vec<Vec<Range<u64>>> = Vec::new();
@@ -47,7 +47,7 @@ fn windowed(bytes: &Bytes) -> (Result<Index, Error>, Vec<Vec<Range<u64>>>) {
     }
 }
 
-/// Everything that an index says.
+/// Returns all contents of an index.
 fn describe(index: &Index) -> String {
     let tensors: Vec<String> = index
         .tensors()
@@ -72,7 +72,7 @@ fn a_range_at_a_time_is_the_whole() {
         let bytes = Bytes::from(std::fs::read(&path).unwrap());
         let (found, asked) = windowed(&bytes);
         let place = path.display();
-        // What stands behind an array of NumPy is known once that is.
+        // The bytes after a NumPy array are known once the array is.
         let behind =
             found.as_ref().map_or(0, |i| if i.format() == "npy" { i.len() - 1 } else { 0 });
         match (whole(&bytes), found) {
@@ -90,7 +90,7 @@ fn a_range_at_a_time_is_the_whole() {
     }
 }
 
-/// Data is not asked for to know what is in a file.
+/// Data is not read to list the contents of a file.
 #[test]
 fn an_index_needs_no_data() {
     for path in files("accept") {
@@ -106,21 +106,21 @@ fn an_index_needs_no_data() {
             ranges.dedup_by_key(|c| c.stored);
             ranges.iter().map(|c| c.stored_len()).sum()
         };
-        // Of a package the directory alone says where data is not, and texts are data too.
+        // In a package only the directory tells where data is, and texts are data too.
         let beyond = match index.format() {
-            // Nothing tells how long its header is: looks grow eightfold.
-            // Its blocks are anywhere, so a small file is looked at as a whole.
+            // The length of its header is unknown: reads grow eightfold. Its blocks may be anywhere, so a
+            // small file is read as a whole.
             "hdf5" | "keras" => 2 * bytes.len() as u64,
             "gguf" => 8 * (bytes.len() as u64 - data),
             // The header of a compressed array is the start of its data.
             "npz" => (index.len() as u64 + 4) * 5 * BEYOND_HEADERS,
-            // Nor where anything is: chunks are looked at.
+            // The positions are unknown too: chunks are read.
             "onnx" | "flax" | "tflite" => (index.len() as u64 + 4) * CHUNK,
             _ if is_package => (index.len() as u64 + 4) * BEYOND_HEADERS,
             _ => 0,
         };
         let asked: u64 = asked.iter().flatten().map(|range| range.end - range.start).sum();
-        // The ends may be asked for twice: as what they are, and as part of what they tell of.
+        // The ends may be read twice: for themselves, and as part of the ranges that they give.
         let rest = bytes.len() as u64 - data + 64 + beyond;
         assert!(asked <= rest, "{}: {asked} bytes of {}", path.display(), bytes.len());
     }

@@ -1,4 +1,4 @@
-//! Writing and reading back: every format and version, encoding and length.
+//! Writes and reads back: every format and version, encoding and length.
 
 use holdall::{
     Algorithm, Attributes, Check, DType, EncodeOptions, Encoding, ErrorKind, File, Io, OpenOptions,
@@ -7,7 +7,7 @@ use holdall::{
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Bytes that look like nothing, but compress a little.
+/// Returns pseudorandom bytes that compress a little.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -19,7 +19,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Tensors around every length that is treated differently.
+/// Lengths of tensors around all thresholds.
 const LENS: [usize; 10] =
     [0, 1, 63, 64, 4096, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (9 << 20) + 12_345];
 
@@ -51,7 +51,7 @@ fn write(path: &Path, options: &WriteOptions) {
     writer.declare(&specs().map(|(spec, _)| spec).collect::<Vec<_>>()).unwrap();
     for (i, (spec, bytes)) in specs().enumerate() {
         writer.tensor(spec).unwrap();
-        // Pieces of odd lengths, so that none falls on a boundary.
+        // Pieces of odd lengths, so that none ends at a boundary.
         for piece in bytes.chunks(777_777 + i) {
             writer.write(piece).unwrap();
         }
@@ -105,7 +105,8 @@ fn every_version_and_encoding_reads_back() {
                     continue;
                 }
                 write(&path, &options);
-                // How a file is read and what it is are apart: all ways once for each format, version and encoding.
+                // How a file is read is independent of its contents: all ways once for each format, version
+                // and encoding.
                 let ways: &[Io] = match digest {
                     None if format == "safetensors" => &[Io::Map, Io::Read, Io::Direct, Io::Auto],
                     None => &[Io::Read],
@@ -119,7 +120,7 @@ fn every_version_and_encoding_reads_back() {
                 std::fs::remove_file(&path).unwrap();
             }
         }
-        // Nothing asked for: what the format has a place for.
+        // By default: what the format supports.
         let path = dir.path().join("usual");
         write(&path, &options(format, version));
         let file = holdall::open(&path).unwrap();
@@ -150,7 +151,7 @@ fn long_components_are_frames_with_a_seek_table() {
     assert_eq!(c.encoding, Encoding::ZSTD);
     let stored = tensor.stored(&Role::Data).unwrap();
     assert_eq!(stored[stored.len() - 4..], 0x8F92_EAB1u32.to_le_bytes());
-    // Any zstd decoder passes over the table.
+    // Any zstd decoder skips the table.
     let whole = zstd::decode_all(&stored[..]).unwrap();
     assert!(specs().any(|(_, bytes)| bytes == whole));
 }
@@ -180,7 +181,7 @@ fn too_many_or_too_few_bytes_are_refused() {
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
     writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
     assert_eq!(writer.write(&[0; 9]).unwrap_err().code(), "write/length");
-    // Whoever goes on all the same does not get a file that lacks some of it.
+    // A caller that continues after the error does not get an incomplete file.
     assert_eq!(writer.finish().err().unwrap().code(), "write/failed");
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
     writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
@@ -227,7 +228,7 @@ fn what_could_not_be_written_is_not_forgotten() {
             }
         }
     }
-    // What was refused before anything of it was written can be left out.
+    // A tensor that was refused before any of it was written can be left out.
     let mut writer = Writer::stream(Vec::new(), &options("ztensor", "1.0")).unwrap();
     let spec = TensorSpec::dense("w", DType::U8, [2]);
     let mut refused = spec.clone();
@@ -278,7 +279,7 @@ fn a_cancelled_writer_ends_at_once_while_frames_are_compressed() {
     use std::time::{Duration, Instant};
     let dir = tempfile::tempdir().unwrap();
     let bytes = noise(24 << 20, 7);
-    // Cancelled while frames are given, and while those that are left are waited for.
+    // Cancelled while frames are written, and while the remaining ones are awaited.
     for whole in [false, true] {
         let cancel = holdall::Cancel::new();
         let work = Work::new().with_threads(2).with_cancel(&cancel);

@@ -1,4 +1,5 @@
-//! zTensor 2: what the published package wrote is read as it is, and what is written is what that package writes.
+//! zTensor 2: files of the published package are read unchanged, and written files equal those of the
+//! package.
 
 use crate::described::{self, code, dtype, hex, open};
 use crate::ztensor2_files::{
@@ -13,7 +14,8 @@ use holdall::{
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; what zTensor 1.2 holds is the same there.
+/// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; parts that zTensor 1.2
+/// supports are equal there.
 #[test]
 fn files_of_ztensor_have_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +100,7 @@ fn written(source: &File, path: &Path, options: &Convert) -> File {
     file
 }
 
-/// At the alignment of the canonical form, raw, equal parts shared: byte for byte what the package writes.
+/// At the alignment of the canonical form, raw, with equal parts shared: byte for byte the package's output.
 #[test]
 fn the_canonical_form_is_the_packages_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -117,7 +119,8 @@ fn the_canonical_form_is_the_packages_own() {
     }
 }
 
-/// Compressed parts are frames with a seek table, digested by what they decode to; what comes compressed stays so.
+/// Compressed parts are frames with a seek table, with digests of their decoded bytes; parts that are already
+/// compressed are copied.
 #[test]
 fn compressed_parts_are_seekable() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,7 +150,7 @@ fn compressed_parts_are_seekable() {
             assert!(stored.ends_with(&[0, 0xb1, 0xea, 0x92, 0x8f]), "{}", tensor.name());
         }
         assert_eq!(*file.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
-        // And back, as they are.
+        // And back, unchanged.
         convert(&file, place("back.zt"), &Convert::new(WriteOptions::new().with_overwrite(true)))
             .unwrap();
         let back = holdall::open(place("back.zt")).unwrap();
@@ -155,15 +158,15 @@ fn compressed_parts_are_seekable() {
         assert_eq!(c.encoding, Encoding::ZSTD);
         assert_eq!(*back.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
     }
-    // SHA-256 is of what is decoded, too: of raw parts that is checked.
+    // SHA-256 is of the decoded bytes, too: it is checked for raw parts.
     let sha = Convert::new(writing().with_digest(Some(Algorithm::Sha256))).with_encoding();
     let file = written(&old, &place("sha.zt"), &sha);
     let found = file.tensor("long").unwrap().component(&Role::Data).unwrap();
     assert_eq!(found.digest.unwrap().to_string(), format!("sha256:{}", hex(&long)));
 }
 
-/// Groups and MX blocks have the elements that the formula of their profile gives, which the file has beside each; written
-/// again they are what the package wrote, byte for byte, through zTensor 1.2 too.
+/// Groups and MX blocks have the elements of their profile's formula, which the file contains next to each;
+/// rewritten, they equal the package's output, byte for byte, also through zTensor 1.2.
 #[test]
 fn groups_have_their_elements() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,7 +198,8 @@ fn groups_have_their_elements() {
     }
 }
 
-/// What no profile says stays out of the typed layout: the file opens, the tensor keeps its parts, and a warning says why.
+/// Tensors that no profile describes do not get a typed layout: the file opens, the tensor keeps its parts,
+/// and a warning says why.
 #[test]
 fn odd_groups_are_kept_whole() {
     let file =
@@ -210,7 +214,7 @@ fn odd_groups_are_kept_whole() {
     );
 }
 
-/// Groups of zTensor 1.2 that zTensor 2 has no words for are refused; those that it has come back as they were.
+/// Groups of zTensor 1.2 that zTensor 2 cannot express are refused; others survive the round trip.
 #[test]
 fn groups_of_zt12_are_written_where_they_can_be() {
     let encoder = writing().encoder(formats::by_name("ztensor2").unwrap()).unwrap();
@@ -240,7 +244,7 @@ fn groups_of_zt12_are_written_where_they_can_be() {
     assert_eq!(refused(group(&[("bits", Value::Integer(3))], 24, 32)), other);
     assert_eq!(refused(group(&[("group_size", Value::Integer(3))], 32, 88)), other);
     assert_eq!(refused(group(&[("element_exponent", Value::Integer(-6))], 32, 32)), other);
-    // What is no group at all, like one without a number of bits.
+    // Invalid groups, such as one without a number of bits.
     assert_eq!(refused(group(&[("bits", text("four"))], 32, 32)), other);
     assert_eq!(refused(group(&[], 28, 32)), other);
     assert_eq!(refused(group(&[], 32, 28)), other);
@@ -331,7 +335,7 @@ fn what_cannot_be_held_is_refused_with_a_remedy() {
     assert!(digest.encoder(formats::by_name("ztensor2").unwrap()).is_err());
 }
 
-/// Maps are in the order that deterministic CBOR has, whatever order attributes came in; edits keep everything else.
+/// Maps are in the order of deterministic CBOR, for any order of attributes; edits keep everything else.
 #[test]
 fn attributes_and_edits_are_deterministic() {
     let dir = tempfile::tempdir().unwrap();
@@ -362,7 +366,8 @@ fn attributes_and_edits_are_deterministic() {
     assert_eq!(*file.tensor("a").unwrap().bytes(&Role::Data).unwrap(), [0, 0, 128, 63]);
 }
 
-/// A file opens as one with its shards, which are beside it under its own name; without them, their tensors have that fault.
+/// A file opens as one with its shards, which are in its folder under its name; without them, their tensors
+/// are faults.
 #[test]
 fn shards_are_read_with_their_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -382,7 +387,7 @@ fn shards_are_read_with_their_file() {
         assert!(report.is_sound(), "{:?}", report.findings);
         assert_eq!(report.digests, [(Algorithm::Xxh3, 2)]);
     }
-    // As one file, it is one like others.
+    // As one file, it is like any other.
     let file = holdall::open(place("m.zt")).unwrap();
     let whole = written(&file, &place("one.zt"), &Convert::new(writing()));
     assert_eq!(*whole.tensor("far").unwrap().bytes(&Role::Data).unwrap(), blob()[..]);
@@ -404,7 +409,7 @@ fn shards_are_read_with_their_file() {
     assert_eq!(holdall::open(place("m.zt")).unwrap_err().code(), "ztensor2/shard-name");
 }
 
-/// A digest of what is decoded is compared with what is decoded, however few bytes those are.
+/// A digest of decoded bytes is compared with decoded bytes, even if they are few.
 #[test]
 fn compressed_parts_of_any_length_go_into_other_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -430,7 +435,7 @@ fn compressed_parts_of_any_length_go_into_other_files() {
     }
     let mut bytes = std::fs::read(&path).unwrap();
     let stored = file.tensor("t1").unwrap().components().next().unwrap().stored;
-    // Of the frame's one literal.
+    // The frame's only literal.
     let at = (stored.start..stored.end).find(|at| bytes[*at as usize] == 7).unwrap() as usize;
     bytes[at] = 8;
     std::fs::write(&path, bytes).unwrap();
@@ -439,8 +444,8 @@ fn compressed_parts_of_any_length_go_into_other_files() {
     assert_eq!(e.tensor(), Some("t1"), "{e}");
 }
 
-/// The digests are those that the crate `ztensor` 2.1.1 gives these files (`Manifest::content_digest`). They are the same
-/// however a file lies, and told only where every part was found right.
+/// The digests are those of the crate `ztensor` 2.1.1 for these files (`Manifest::content_digest`). They do
+/// not depend on the division into files, and are reported only if every part is right.
 #[test]
 fn the_content_digest_is_the_packages_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -473,8 +478,8 @@ fn the_content_digest_is_the_packages_own() {
     assert_eq!((report.content, report.finding_count), (None, 1));
 }
 
-/// A map of attributes without entries is content, of an object and of the file. The package `ztensor` 2.1.2 keeps that of a file when it
-/// writes it again, and counts that of an object in the content digest.
+/// An empty map of attributes is content, of an object and of the file. The package `ztensor` 2.1.2 keeps
+/// that of a file when rewriting it, and counts that of an object in the content digest.
 #[test]
 fn empty_attributes_are_written_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
@@ -495,7 +500,7 @@ fn empty_attributes_are_written_as_they_were() {
         let field = [text("attributes"), vec![0xa0]].concat();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.windows(field.len()).filter(|at| *at == field).count(), count);
-        // Elsewhere nothing is said of them.
+        // Other formats do not have them.
         let other =
             Convert::new(WriteOptions::new().with_format(formats::by_name("safetensors").unwrap()));
         convert(&source, dir.path().join(format!("{count}.safetensors")), &other).unwrap();
@@ -503,7 +508,8 @@ fn empty_attributes_are_written_as_they_were() {
     assert!(contents[0] == contents[1] && contents[1] != contents[2]);
 }
 
-/// Half a byte, scalars by coordinates, and groups described in other words than usual are written as they were, also by way of zTensor 1.2.
+/// Half bytes, scalars as coordinates, and groups in unusual spellings are written unchanged, also through
+/// zTensor 1.2.
 #[test]
 fn what_is_odd_is_written_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -538,7 +544,7 @@ fn what_is_odd_is_written_as_it_was() {
     assert_eq!(groups(&back).len(), 4);
     assert_eq!(groups(&back), groups(&source));
     assert_eq!(of(&back, "f4"), of(&source, "f4"));
-    // Words that say something else than the attributes do count for nothing.
+    // A spelling that contradicts the attributes is ignored.
     let mut edit = Edit::open(dir.path().join("again.zt")).unwrap();
     let said = Value::Map(vec![(Value::Text("group_size".into()), Value::Integer(4))]);
     edit.set_tensor_attribute("g_zero", "ztensor2.spelled", said).unwrap();
@@ -548,7 +554,7 @@ fn what_is_odd_is_written_as_it_was() {
     assert_eq!(size, Some(Value::Integer(2)));
 }
 
-/// In the canonical form all parts without bytes are at the place of the first.
+/// In the canonical form all empty parts are at the offset of the first.
 #[test]
 fn parts_without_bytes_share_their_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -573,7 +579,8 @@ fn parts_without_bytes_share_their_place() {
     }
 }
 
-/// A model in shards is a folder that opens as one, is verified to the last byte of every shard, and is what it was in one file.
+/// A sharded model is a folder that opens as one, is verified to the last byte of every shard, and equals the
+/// model in one file.
 #[test]
 fn models_are_written_in_shards() {
     let dir = tempfile::tempdir().unwrap();
@@ -619,7 +626,7 @@ fn models_are_written_in_shards() {
             }
         }
     }
-    // A byte between two parts changed: no tensor is another, the shard is.
+    // A byte between two parts changed: no tensor changes, the shard does.
     let shard = folder.join(&shards_of(&folder)[1]);
     let mut bytes = std::fs::read(&shard).unwrap();
     bytes[100] ^= 1;
@@ -628,7 +635,7 @@ fn models_are_written_in_shards() {
     assert_eq!((report.finding_count, report.content), (1, None));
     assert_eq!(report.findings[0].code(), "file/digest");
     assert!(report.findings[0].to_string().contains("in `00002-of-"));
-    // Where all fits, there is one file; with another model beside it, a folder is none.
+    // If everything fits, there is one file; with another model next to it, a folder is not a model.
     let one = dir.path().join("one");
     let report = convert(&source, &one, &Convert::new(writing()).with_max_shard_len(1 << 30));
     assert_eq!(report.unwrap().files, ["model.zt"]);

@@ -52,7 +52,7 @@ export interface TensorFacts {
   shape: number[]
   count: number
   layout: string
-  /** The type of its elements; `null` where it has none that can be told one by one. */
+  /** The element type; `null` if the tensor has no individual elements. */
   dense: string | null
   storedLen: number
   attributes: [string, string][]

@@ -1,4 +1,4 @@
-//! Content encodings: what a server did to a file to send it.
+//! Content encodings: how a server encoded a file to send it.
 
 use super::rules::{ENCODED, TOO_LONG};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
@@ -10,7 +10,7 @@ use holdall_io::http::{Body, FailedTry};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 
-/// The encodings that are asked for.
+/// The content encodings that requests accept.
 pub(super) const ACCEPTED: &str = "zstd, gzip, br, deflate";
 
 /// One content encoding.
@@ -24,7 +24,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The encoding of that name, as the header has it.
+    /// Returns the encoding with this name in the header.
     pub(super) fn by_name(name: Option<&str>) -> Result<Coding> {
         Ok(match name {
             None => Coding::Identity,
@@ -39,25 +39,25 @@ impl Coding {
     }
 }
 
-/// What is known of a body while a decoder holds it.
+/// Counters of a body while it is decoded.
 #[derive(Default)]
 pub(super) struct Seen {
     received: Cell<u64>,
     failed: RefCell<Option<FailedTry>>,
 }
 
-/// The bytes of a body as they come, counted and told.
+/// Reads the bytes of a body, counts them and reports progress.
 pub(super) struct Wire<'a> {
     pub(super) body: &'a mut Body,
-    /// Bytes of the file that were there before.
+    /// Bytes of the file that were received before.
     pub(super) before: u64,
-    /// The most bytes in all.
+    /// Maximum total of bytes.
     pub(super) cap: u64,
     pub(super) told: &'a mut ReportedProgress,
     pub(super) seen: &'a Seen,
 }
 
-/// How many bytes of a file were told: those that come a second time are not.
+/// The progress of a file: bytes that are received twice are reported once.
 pub(super) struct ReportedProgress {
     pub(super) work: Work,
     pub(super) bytes: u64,
@@ -65,7 +65,7 @@ pub(super) struct ReportedProgress {
 }
 
 impl ReportedProgress {
-    /// The file has so many bytes. Said once, though it may be asked for several times.
+    /// Reports the file's total length, once even if called several times.
     pub(super) fn expect(&mut self, bytes: u64) {
         if self.expected.is_none() {
             self.work.begin(bytes);
@@ -106,7 +106,7 @@ impl Read for Wire<'_> {
     }
 }
 
-/// Decodes everything that `wire` brings, in bounded memory, and hands it out a piece at a time.
+/// Decodes all bytes of `wire` in bounded memory, and passes them on piece by piece.
 pub(super) fn decode(
     coding: Coding,
     wire: Wire<'_>,
@@ -153,8 +153,8 @@ fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<d
             let mut wire = wire;
             let mut start = Vec::new();
             wire.by_ref().take(2).read_to_end(&mut start)?;
-            // By its name it is zlib; many servers send it bare. A zlib header is a multiple of 31 with 8
-            // in its low bits; bare data that begins so would have to begin with padding that is not 0.
+            // By its name it is zlib, but many servers send raw deflate. A zlib header is a multiple of 31
+            // with 8 in its low bits; raw data that begins so would have to begin with nonzero padding.
             let is_zlib = matches!(start[..], [first, second]
                 if first & 15 == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31));
             let whole = io::Cursor::new(start).chain(wire);
@@ -181,6 +181,6 @@ fn garbled(coding: Coding, e: &io::Error) -> FailedTry {
         Coding::Brotli => "br",
         Coding::Deflate => "deflate",
     };
-    // Not kept: what stops a decoder is not a fault of the system.
+    // The decoder's error is not kept as the cause, since it is not an error of the system.
     ENCODED.broken(format!("the content encoding `{name}` does not decode: {e}")).into()
 }

@@ -1,4 +1,4 @@
-//! One linked file from one address.
+//! Downloads one linked file from one address.
 
 use super::decode::{ACCEPTED, Coding, ReportedProgress, Seen, Wire, decode};
 use super::rules::{DECLARED, DIGEST};
@@ -13,32 +13,32 @@ use holdall_io::http::{
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-/// What it takes to download a file.
+/// The parameters of a download.
 pub(super) struct Download<'a> {
     pub(super) client: &'a Client,
     pub(super) limits: &'a Limits,
-    /// Bytes that the file has at most, by what it is declared as.
+    /// Maximum length of the file, by its declaration.
     pub(super) at_most: u64,
     pub(super) sha256: &'a [u8; 32],
     pub(super) url: &'a Url,
 }
 
-/// What the bytes so far came from, so that more of the same can follow. Kept beside them as text.
+/// The origin of the bytes received so far, needed to resume the download. Stored next to them as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct From {
-    /// SHA-256 of the address, which may hold secrets.
+    /// SHA-256 of the address, which may contain secrets.
     url: String,
-    /// What `If-Range` takes.
+    /// The value for `If-Range`.
     validator: String,
-    /// Bytes of the whole.
+    /// Length of the whole file in bytes.
     len: Option<u64>,
 }
 
 impl Download<'_> {
-    /// Brings the bytes of the file into `part`, whatever was there before.
+    /// Downloads the file into `part`, which may contain the start of it.
     ///
     /// # Errors
-    /// How the last try failed.
+    /// The error of the last attempt.
     pub(super) fn run(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<()> {
         retrying(&self.client.policy().patience, || self.attempt(part, told))
     }
@@ -107,38 +107,40 @@ impl Download<'_> {
         if found == Digest::Sha256(*self.sha256) {
             return Ok(());
         }
-        // Nothing of it is of use, here or to a later process.
+        // The bytes are of no use, here or to a later process.
         let _ = fs::remove_file(part.note_path());
         part.file.set_len(0).map_err(failed)?;
         let e = DIGEST.broken(format!("the server sent a file with {found}"));
-        // What was put together from two answers may be right when it comes in one.
+        // A file combined from two answers may be right when fetched in one.
         Err(if start > 0 { FailedTry::passing(e) } else { e.into() })
     }
 
-    /// The error for a file of so many bytes.
+    /// Returns the error for a file of this length.
     #[cold]
     fn longer(&self, len: &str) -> Error {
         let most = self.at_most;
-        DECLARED.broken(format!("it has {len} bytes, and what it is declared as at most {most}"))
+        DECLARED.broken(format!("it has {len} bytes, but by its declaration at most {most}"))
     }
 
-    /// What is there of this address's file, where more of it can be asked for.
+    /// Returns the origin and the length of the partial file, if the download from this address can be
+    /// resumed.
     fn resumable(&self, part: &PendingObject) -> Result<Option<(From, u64)>> {
         let len = part.file.metadata().map_err(|e| io(e, "reading the cache"))?.len();
         let from = fs::read_to_string(part.note_path()).ok().and_then(|text| From::read(&text));
         let from = from.filter(|from| len > 0 && from.url == address(self.url));
-        // All of it is there, and was not found right: it is fetched anew.
+        // If the file is complete but had the wrong hash, it is fetched again.
         Ok(from.filter(|from| from.len.is_none_or(|all| len < all)).map(|from| (from, len)))
     }
 
-    /// Asks for the whole file.
+    /// Requests the whole file.
     fn whole(&self) -> Result<Answer, FailedTry> {
         let ask = GetOptions { part: None, condition: None, encodings: Some(ACCEPTED) };
         let mut answer = self.client.get(self.url, &ask)?;
         if answer.status == 200 { Ok(answer) } else { Err(answer.refused()) }
     }
 
-    /// Asks for what follows the first `len` bytes, as they are. `None` where that cannot be had.
+    /// Requests the bytes after the first `len`, without encoding. Returns `None` if the server cannot send
+    /// them.
     fn rest(&self, from: &From, len: u64) -> Result<Option<Answer>, FailedTry> {
         let ask = GetOptions {
             part: Some(Asked::From(len)),
@@ -147,7 +149,7 @@ impl Download<'_> {
         };
         let mut answer = self.client.get(self.url, &ask)?;
         if answer.status != 206 {
-            // Another version comes whole (200), or there is no such part of it (416).
+            // Another version is sent whole (200), or the range does not exist in it (416).
             return match answer.status {
                 200 | 412 | 416 => Ok(None),
                 _ => Err(answer.refused()),
@@ -164,7 +166,7 @@ impl Download<'_> {
         Ok((fits && same && plain).then_some(answer))
     }
 
-    /// Writes down where the bytes come from, where that lets others go on.
+    /// Writes down the origin of the bytes, if the download can be resumed.
     fn note(&self, part: &PendingObject, answer: &Answer, coding: Coding) -> Result<()> {
         let path = part.note_path();
         let validator = answer.validator()?;
@@ -191,13 +193,13 @@ impl From {
         let mut lines = text.lines();
         let (url, len, validator) = (lines.next()?, lines.next()?, lines.next()?);
         let len = if len == "?" { None } else { Some(len.parse().ok()?) };
-        // A header's value: nothing that would end it.
+        // A valid header value, without line ends.
         let fine = !validator.is_empty() && validator.chars().all(|c| matches!(c, ' '..='~'));
         fine.then(|| From { url: url.to_owned(), validator: validator.to_owned(), len })
     }
 }
 
-/// What stands for an address in the cache.
+/// Returns the hash that identifies an address in the cache.
 fn address(url: &Url) -> String {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     hasher.update(url.secret_text().as_bytes());

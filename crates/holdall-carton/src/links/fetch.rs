@@ -1,4 +1,4 @@
-//! Linked files, from the store or from their addresses.
+//! Fetches linked files from the store or from their addresses.
 
 use super::decode::ReportedProgress;
 use super::download::Download;
@@ -15,70 +15,72 @@ use holdall_io::workers;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Gets linked files: out of a [`Store`], and where they are not there, from their addresses into it.
+/// Fetches linked files: from a [`Store`], or from their addresses into it.
 #[derive(Clone)]
 pub struct LinkFetcher {
     store: Store,
-    /// `None` offline.
+    /// `None` if offline.
     client: Option<Client>,
     limits: Limits,
     work: Work,
 }
 
-/// Files that are fetched at once.
+/// Default number of files fetched at once.
 const AT_ONCE: usize = 4;
 const MOST_AT_ONCE: usize = 32;
-/// Addresses of one file that are tried: more would make every reader of a package ask others for nothing.
+/// Maximum number of addresses tried per file, so that a package cannot make its readers send many useless
+/// requests.
 const MOST_ADDRESSES: usize = 32;
-/// How many of them an error tells of.
+/// Maximum number of addresses that an error lists.
 const MOST_TOLD: usize = 4;
 
 impl LinkFetcher {
-    /// Fetches under `policy` into `store`.
+    /// Creates a fetcher that downloads under `policy` into `store`.
     pub fn new(store: Store, policy: &Policy) -> LinkFetcher {
         LinkFetcher { client: Some(Client::new(policy)), ..LinkFetcher::offline(store) }
     }
 
-    /// Gets what is in `store`, and nothing else.
+    /// Creates a fetcher that only reads from `store`.
     pub fn offline(store: Store) -> LinkFetcher {
         LinkFetcher { store, client: None, limits: Limits::default(), work: Work::default() }
     }
 
-    /// Holds what is fetched to these limits.
+    /// Sets the limits for fetched files.
     pub fn with_limits(mut self, limits: Limits) -> LinkFetcher {
         self.limits = limits;
         self
     }
 
-    /// How the files are fetched: each thread has one file under way (4 threads unless said otherwise, at
-    /// most 32), and the total of the progress grows with each file whose server states a length.
+    /// Sets the number of threads, each of which fetches one file at a time (4 by default, at most 32), and
+    /// the progress, whose total grows with each file whose server states a length.
     pub fn with_work(mut self, work: Work) -> LinkFetcher {
         self.work = work;
         self
     }
 
-    /// Where files are kept.
+    /// Returns the store of fetched files.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Brings several files into the store, a few at once: their hashes, their addresses, and how many bytes each
-    /// has at most. Equal ones are fetched once.
+    /// Fetches several files into the store, a few at once: each with its hash, its addresses and its maximum
+    /// length. Equal files are fetched once.
     ///
     /// # Errors
-    /// As [`Fetcher::fetch`]: the first file that failed. Others that are under way end first.
+    /// The error of the first file that failed, as from [`Fetcher::fetch`]. Fetches already in progress end
+    /// first.
     pub fn fetch_all(&self, wanted: &[([u8; 32], &[String], u64)]) -> Result<()> {
         self.fetch_each(wanted, |e, _| e)
     }
 
-    /// As [`LinkFetcher::fetch_all`]; `failed` says more of what an error is about.
+    /// Fetches the files like [`LinkFetcher::fetch_all`]; `failed` adds the context of an error.
     pub(super) fn fetch_each(
         &self,
         wanted: &[([u8; 32], &[String], u64)],
         failed: impl Fn(Error, &[u8; 32]) -> Error + Sync,
     ) -> Result<()> {
         let mut wanted = wanted.to_vec();
-        // The largest first: one that is too long for one use of it may be right for another.
+        // The largest first: a file that is too long for one use may be right for another.
         wanted.sort_by_key(|(sha256, _, at_most)| (*sha256, std::cmp::Reverse(*at_most)));
         wanted.dedup_by_key(|(sha256, ..)| *sha256);
         workers::for_each(
@@ -92,7 +94,7 @@ impl LinkFetcher {
         )
     }
 
-    /// Goes through the addresses of a file that is not in the store.
+    /// Tries the addresses of a file that is not in the store.
     fn download(
         &self,
         client: &Client,
@@ -101,7 +103,7 @@ impl LinkFetcher {
         at_most: u64,
     ) -> Result<PathBuf> {
         let mut part = self.store.begin(&sha256)?;
-        // Another process may have been quicker.
+        // Another process may have fetched it meanwhile.
         if self.store.look(&sha256)? == Held::Sound {
             part.discard();
             return Ok(self.store.path(&sha256));
@@ -109,7 +111,7 @@ impl LinkFetcher {
         let mut told = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
-            // The package says what is none, not the caller.
+            // An invalid address is the package's fault, not the caller's.
             let parsed = Url::parse(url).map_err(|e| e.under(&NOT_AN_ADDRESS));
             let done = parsed.and_then(|url| {
                 let download =
@@ -118,14 +120,14 @@ impl LinkFetcher {
             });
             match done {
                 Ok(()) => return self.store.publish(&sha256, part),
-                // The disk fails for all addresses alike.
+                // A disk error affects all addresses alike.
                 Err(e) if e.code() == holdall_io::error::IO.code => {
                     part.leave();
                     return Err(e);
                 }
                 Err(e) => {
                     if e.code() == TOO_LONG.code || e.code() == DECLARED.code {
-                        // More of it would be too long as well.
+                        // A longer file would be too long as well.
                         let _ = part.file.set_len(0);
                     }
                     failures.push((holdall_io::location::shown(url.as_ref()), e));
@@ -152,7 +154,7 @@ impl Fetcher for LinkFetcher {
             return Err(e.in_source(self.store.root().display()));
         };
         if urls.is_empty() {
-            return Err(NO_ADDRESS.broken(format!("there is no address for the file {name}")));
+            return Err(NO_ADDRESS.broken(format!("`LINKS` has no address for the file {name}")));
         }
         self.download(client, sha256, urls, at_most)
     }
@@ -167,24 +169,24 @@ impl fmt::Debug for LinkFetcher {
     }
 }
 
-/// One error for all that went wrong: under the rule that all addresses broke, if it is one.
+/// Combines all failures into one error: under the rule that all addresses broke, if it is the same one.
 /// `left` addresses were not tried.
 fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) -> Error {
     let name = hex(sha256);
     let mut lines = Vec::new();
     for (url, e) in failures.iter().take(MOST_TOLD) {
-        // One line for each, whatever the system put into its message.
+        // One line per address, whatever the system's message contains.
         let said = e.message().replace(['\r', '\n'], " ");
         lines.push(format!("{}: {} [{}]", url.shown(), said.shown(), e.code()));
     }
     if failures.len() > MOST_TOLD {
-        lines.push(format!("{} others do not either", failures.len() - MOST_TOLD));
+        lines.push(format!("{} more addresses failed", failures.len() - MOST_TOLD));
     }
     if left > 0 {
         lines
             .push(format!("{left} more addresses were not tried, only the first {MOST_ADDRESSES}"));
     }
-    let message = format!("no address gives the file {name}: {}", lines.join("; "));
+    let message = format!("every address of the file {name} failed: {}", lines.join("; "));
     let is_one = failures.len() == 1;
     let mut failures = failures.into_iter();
     let Some((url, first)) = failures.next() else { return UNREACHABLE.broken(message) };

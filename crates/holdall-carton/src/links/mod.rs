@@ -1,8 +1,7 @@
-//! `LINKS`: files of a package that are somewhere else, fetched into a store and out of it.
+//! `LINKS`: files of a package that are stored elsewhere, fetched into a store and read from it.
 //!
-//! A file is named by its SHA-256, so it does not matter which of its addresses it comes from, nor whether
-//! the server is trusted: what comes is hashed while it is written, and has its name only once the hash is
-//! right.
+//! A file is identified by its SHA-256, so any of its addresses will do, and the server need not be trusted:
+//! the bytes are hashed while they are written, and the file gets its name only if the hash is right.
 
 pub mod rules;
 

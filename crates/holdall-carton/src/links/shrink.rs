@@ -1,4 +1,4 @@
-//! Files taken out of a package and linked to, and brought back.
+//! Replaces files of a package by links, and the reverse.
 
 use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
@@ -17,8 +17,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Takes files out of a package: they are listed in `LINKS` instead. What the package is does not change,
-/// and neither does its hash.
+/// Takes files out of a package and lists them in `LINKS` instead. The package's contents and its hash stay
+/// the same.
 #[derive(Debug, Clone)]
 pub struct Shrink {
     package: Package,
@@ -26,23 +26,23 @@ pub struct Shrink {
     policy: Policy,
 }
 
-/// A file that a package does without.
+/// A file that a package only links to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkedFile {
-    /// Its path in the package.
+    /// The file's path in the package.
     pub path: String,
-    /// Its bytes, where the package had them.
+    /// Length in bytes, if the package had the file.
     pub len: Option<u64>,
-    /// Its name wherever it is put.
+    /// SHA-256 of the file, which names it in a store.
     pub sha256: [u8; 32],
-    /// Where it can be fetched.
+    /// Addresses of the file.
     pub urls: Vec<String>,
 }
 
 impl Shrink {
-    /// Takes nothing out yet. Addresses must be such as `policy` allows, hosts aside: whether those are
-    /// public is decided by the code that fetches.
+    /// Creates a shrinker that takes nothing out yet. Addresses must be allowed by `policy`, except for the
+    /// hosts, which are checked when a file is fetched.
     pub fn new(package: &Package, policy: &Policy) -> Shrink {
         let links = package.links().clone();
         Shrink { package: package.clone(), links, policy: policy.clone() }
@@ -52,21 +52,21 @@ impl Shrink {
     /// address, which is tried after the first.
     ///
     /// # Errors
-    /// NotFound for a path that is not in the package; Misuse for an address that readers will refuse, and
-    /// for a file that must stay.
+    /// NotFound if the path is not in the package; Misuse if readers would refuse the address, or if the file
+    /// must stay.
     pub fn with_link(self, path: &str, url: &str) -> Result<Shrink> {
         let Some(file) = self.package.file(path) else {
-            let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
+            let e = NO_FILE.broken(format!("there is no file `{}` in the package", path.shown()));
             return Err(e.in_source(self.package.name()));
         };
         let sha256 = self.linkable(file)?;
         self.link(sha256, url)
     }
 
-    /// Links to those files of the package that `links` has addresses for. Other rows of it are ignored.
+    /// Links to the files of the package for which `links` has addresses. Its other rows are ignored.
     ///
     /// # Errors
-    /// As [`Shrink::with_link`].
+    /// The same as [`Shrink::with_link`].
     pub fn with_links(mut self, links: &Links) -> Result<Shrink> {
         let package = self.package.clone();
         let by_hash: HashMap<[u8; 32], &PackageFile> =
@@ -81,11 +81,11 @@ impl Shrink {
         Ok(self)
     }
 
-    /// Links to the file at `path` by a template of addresses, in which `{sha256}` stands for its hash and
-    /// `{path}` for its path in the package.
+    /// Links to the file at `path` by a template of addresses, in which `{sha256}` is replaced by its hash
+    /// and `{path}` by its path in the package.
     ///
     /// # Errors
-    /// As [`Shrink::with_link`]; Misuse for a template without either.
+    /// The same as [`Shrink::with_link`]; Misuse if the template contains neither.
     pub fn with_template(self, path: &str, template: &str) -> Result<Shrink> {
         if !template.contains("{sha256}") && !template.contains("{path}") {
             let e =
@@ -93,8 +93,8 @@ impl Shrink {
             return Err(ADDRESS.broken(e).in_source(shown(template)));
         }
         let sha256 = self.package.file(path).and_then(|file| file.sha256).unwrap_or_default();
-        // An address in which the path was replaced first could not be told from one with `{sha256}` in
-        // the path itself.
+        // Replaced together: if the path were inserted first, a `{sha256}` in the path itself would be
+        // replaced too.
         let url = template
             .split("{path}")
             .map(|part| part.replace("{sha256}", &hex(&sha256)))
@@ -103,7 +103,8 @@ impl Shrink {
         self.with_link(path, &url)
     }
 
-    /// The files that are well taken out, not those that describe the package, and are at least `least` bytes long, in the package's order.
+    /// Returns the files that are worth taking out: not those that describe the package, and at least `least`
+    /// bytes long, in the package's order.
     pub fn candidates(&self, least: u64) -> impl Iterator<Item = &PackageFile> {
         let fits = move |file: &&PackageFile| {
             file.place != FileLocation::Links
@@ -116,7 +117,7 @@ impl Shrink {
         self.package.files().iter().filter(fits)
     }
 
-    /// What the package will only link to, one row for each path.
+    /// Returns the files that the package will only link to, one row for each path.
     pub fn linked(&self) -> Vec<LinkedFile> {
         let addresses = addresses(&self.links);
         let row = |file: &PackageFile| {
@@ -127,11 +128,11 @@ impl Shrink {
         self.package.files().iter().filter_map(row).collect()
     }
 
-    /// Writes the files that are taken out into a folder, which need not exist, each named by its SHA-256:
-    /// ready to be put on a server. Files that are there already stay, if they are what their name says.
+    /// Writes the taken-out files into a folder, which need not exist, each named by its SHA-256: ready to be
+    /// uploaded to a server. Existing files are kept if their bytes match their name.
     ///
     /// # Errors
-    /// Io; Integrity where a file of the package is not what its `MANIFEST` says.
+    /// Io; Integrity if a file of the package does not match `MANIFEST`.
     pub fn save(&self, folder: impl AsRef<Path>, work: &Work) -> Result<()> {
         let folder = folder.as_ref();
         let failed = |e| holdall_io::error::io(e, "writing").in_source(folder.display());
@@ -164,7 +165,7 @@ impl Shrink {
         Ok(())
     }
 
-    /// How the package is written without them. What stays in it is stored as it was.
+    /// Returns a packer for the package without the taken-out files. The other files are stored as before.
     pub fn packer(self) -> Packer {
         Packer::from_package(&self.package).with_links(self.links).with_packing(Packing::Kept)
     }
@@ -182,7 +183,7 @@ impl Shrink {
         Ok(self)
     }
 
-    /// The hash of a file that may be linked to.
+    /// Returns the hash of a file that may be linked to.
     fn linkable(&self, file: &PackageFile) -> Result<[u8; 32]> {
         let refused = |what: &str| {
             let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.shown()));
@@ -195,7 +196,7 @@ impl Shrink {
     }
 }
 
-/// The files of a package that are somewhere else, with their addresses.
+/// Returns the files of a package that are only linked to, with their addresses.
 pub fn missing(package: &Package) -> Vec<LinkedFile> {
     let addresses = addresses(package.links());
     let row = |file: &PackageFile| {
@@ -206,15 +207,15 @@ pub fn missing(package: &Package) -> Vec<LinkedFile> {
     package.files().iter().filter_map(row).collect()
 }
 
-/// The addresses of files by their hashes.
+/// Returns the addresses of files by their hashes.
 fn addresses(links: &Links) -> HashMap<[u8; 32], &[String]> {
     links.urls.iter().map(|(sha256, urls)| (*sha256, urls.as_slice())).collect()
 }
 
-/// Brings everything that a package links to into the store of `fetcher`.
+/// Fetches all files that a package links to into the store of `fetcher`.
 ///
 /// # Errors
-/// As [`LinkFetcher::fetch_all`].
+/// The same as [`LinkFetcher::fetch_all`].
 pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
     let missing = missing(package);
     let wanted: Vec<_> =
@@ -226,10 +227,10 @@ pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
     fetcher.fetch_each(&wanted, |e, sha256| e.for_source(inside(sha256)))
 }
 
-/// Writes a package that has in it everything that `package` links to, under the same hash.
+/// Writes a package that contains all files that `package` links to, with the same model hash.
 ///
 /// # Errors
-/// As [`fetch`], and as [`Packer::write`].
+/// The same as [`fetch`] and [`Packer::write`].
 pub fn whole(
     package: &Package,
     fetcher: &LinkFetcher,
@@ -243,7 +244,7 @@ pub fn whole(
     packer.with_packing(Packing::Kept).write(to, overwrite)
 }
 
-/// Checks an address that others will follow against the policy.
+/// Checks an address for `LINKS` against the policy.
 fn check(policy: &Policy, text: &str) -> Result<()> {
     let url = Url::parse(text)?;
     policy.check(&url)?;
@@ -261,7 +262,7 @@ fn shown(url: &str) -> String {
     holdall_io::location::shown(url.as_ref())
 }
 
-/// A path of a package as part of an address.
+/// Escapes a package's path for an address.
 fn escaped(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! Files by their SHA-256, in a folder that many processes share.
+//! A store of files by their SHA-256, in a folder that processes share.
 //!
 //! ```text
 //! <root>/sha256/ab/abcd…            a whole file, named by its 64 hex digits, read-only
@@ -6,9 +6,9 @@
 //! <root>/sha256/ab/.abcd….from      where that came from, so that a later process can go on
 //! ```
 //!
-//! A file gets its name in one rename, after its hash was found right and its bytes are on the disk. A
-//! process that wants a file which another is fetching waits for that one's lock; the lock of a process
-//! that is killed goes with it. Anything in here may be deleted at any time.
+//! A file gets its name by one rename, after its hash was verified and its bytes are on disk. A process that
+//! needs a file which another is fetching waits for the other's lock; the lock of a killed process is
+//! released by the system. Any file in the store may be deleted at any time.
 
 use super::hex;
 use super::rules::CACHE_FOLDER;
@@ -26,15 +26,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use holdall_io::cache::CACHE;
 
-/// Files by their SHA-256. Cheap to clone; shared by threads, and by processes that use the same folder.
+/// A store of files by their SHA-256. Cheap to clone; shared by threads, and by processes that use the same
+/// folder.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Files that were found sound, as they were then.
+    /// Stamps of files that were verified.
     sound: Arc<Mutex<HashMap<[u8; 32], Stamp>>>,
 }
 
-/// What a store has under a name.
+/// The state of a file in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Sound,
@@ -42,7 +43,7 @@ pub(super) enum Held {
     Nothing,
 }
 
-/// A file on its way into the store. Nobody else is writing it.
+/// A file that is being written into the store. It is locked against other writers.
 pub(super) struct PendingObject {
     pub(super) file: File,
     path: PathBuf,
@@ -50,17 +51,17 @@ pub(super) struct PendingObject {
 }
 
 impl Store {
-    /// The store in this folder, which need not exist yet.
+    /// Creates a store in this folder, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Store {
         Store { root: root.into(), sound: Arc::default() }
     }
 
-    /// The store in the folder that [`CACHE`] names, else in the one that the system has for caches:
-    /// `holdall` in `$XDG_CACHE_HOME` or `~/.cache`, in `~/Library/Caches` on macOS,
-    /// `%LOCALAPPDATA%\holdall\cache` on Windows.
+    /// Returns the store in the folder given by [`CACHE`], otherwise in the system's cache folder: `holdall`
+    /// in `$XDG_CACHE_HOME` or `~/.cache`, in `~/Library/Caches` on macOS, `%LOCALAPPDATA%\holdall\cache` on
+    /// Windows.
     ///
     /// # Errors
-    /// Misuse, where there is none.
+    /// Misuse if there is no such folder.
     pub fn standard() -> Result<Store> {
         let root = standard_root(&|name| std::env::var_os(name));
         root.map(Store::new).ok_or_else(|| {
@@ -69,19 +70,19 @@ impl Store {
         })
     }
 
-    /// Its folder.
+    /// Returns the store's folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a file of this hash is, or would be.
+    /// Returns the path that a file with this hash has, or would have.
     pub fn path(&self, sha256: &[u8; 32]) -> PathBuf {
         let name = hex(sha256);
         self.root.join("sha256").join(&name[..2]).join(name)
     }
 
-    /// The file of this hash, if it is here and sound: its bytes are read and hashed, unless that was done
-    /// through this `Store` and the file was left alone since.
+    /// Returns the path of the file with this hash, if it is in the store and sound: it is read and hashed,
+    /// unless that was done through this `Store` and the file has not changed since.
     ///
     /// # Errors
     /// Io.
@@ -112,7 +113,7 @@ impl Store {
         Ok(Held::Sound)
     }
 
-    /// Removes what processes that were killed left of a file that is whole now.
+    /// Removes files that killed processes left of a file that is complete now.
     fn sweep(&self, sha256: &[u8; 32]) {
         let path = self.path(sha256);
         let (own, folder) = (format!(".{}.", hex(sha256)), path.parent().unwrap_or(&self.root));
@@ -126,7 +127,7 @@ impl Store {
                 let _ = fs::remove_file(&part);
             }
         }
-        // The note of a part that has its name now.
+        // The note of a partial file that has been completed.
         let part = folder.join(format!("{own}part"));
         if !part.exists() {
             let _ = fs::remove_file(from_path(&part));
@@ -137,8 +138,8 @@ impl Store {
         self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(*sha256, stamp);
     }
 
-    /// Begins to write the file of this hash, or continues where another process stopped. Waits for one that
-    /// is at it.
+    /// Starts to write the file with this hash, or resumes where another process stopped. Waits for a process
+    /// that is writing it.
     pub(super) fn begin(&self, sha256: &[u8; 32]) -> Result<PendingObject> {
         let target = self.path(sha256);
         let folder = target.parent().unwrap_or(&self.root);
@@ -148,21 +149,21 @@ impl Store {
         loop {
             let file = open_part(&path).map_err(failed)?;
             if file.lock().is_err() {
-                // A file system without locks: a file of our own, which nobody else continues.
+                // The file system has no locks: use a file of our own, which no other process resumes.
                 let own = format!(".{}.{}.part", hex(sha256), std::process::id());
                 path = folder.join(own);
                 let file = open_part(&path).map_err(failed)?;
                 file.set_len(0).map_err(failed)?;
                 return Ok(PendingObject { file, path, target });
             }
-            // Whoever had the lock may have given the file its name, or removed it.
+            // The previous owner of the lock may have renamed or removed the file.
             if is_at(&file, &path) {
                 return Ok(PendingObject { file, path, target });
             }
         }
     }
 
-    /// Gives a file its name. Its bytes have the hash.
+    /// Gives a complete file its name. Its hash must have been verified.
     pub(super) fn publish(&self, sha256: &[u8; 32], part: PendingObject) -> Result<PathBuf> {
         let PendingObject { file, path, target } = part;
         let failed = |e| io(e, "writing to the cache").in_source(target.display());
@@ -182,12 +183,12 @@ impl Store {
 }
 
 impl PendingObject {
-    /// Where a note is kept of what the bytes so far came from.
+    /// Returns the path of the note about the origin of the bytes so far.
     pub(super) fn note_path(&self) -> PathBuf {
         from_path(&self.path)
     }
 
-    /// Ends a fetch that failed: what came so far stays where a later one can go on with it.
+    /// Ends a failed fetch: the bytes so far are kept, so that a later fetch can resume.
     pub(super) fn leave(self) {
         let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
         if is_empty || !self.note_path().exists() {
@@ -195,14 +196,15 @@ impl PendingObject {
         }
     }
 
-    /// Removes it: another process wrote the file meanwhile, or it is of no use.
+    /// Removes the partial file, because another process wrote the file meanwhile, or because it is of no
+    /// use.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(from_path(&self.path));
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Sums all bytes from where the file stands.
+/// Hashes all bytes from the file's current position.
 pub(super) fn hash(file: &mut File, hasher: &mut Hasher) -> std::io::Result<u64> {
     let mut buffer = vec![0; 1 << 20];
     let mut len = 0;
@@ -229,13 +231,13 @@ fn open_part(path: &Path) -> std::io::Result<File> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A link that somebody put there would make us write somewhere else.
+        // Following a symbolic link here could write to another place.
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
     }
     options.open(path)
 }
 
-/// Whether the open file is the one of that name.
+/// Returns `true` if the open file is the one at this path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

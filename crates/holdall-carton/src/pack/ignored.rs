@@ -1,9 +1,10 @@
-//! Files of a folder that are not packed: what version control, editors and caches leave there, secrets, and what the author's
-//! ignore file names.
+//! Files of a folder that are not packed: files of version control, editors and caches, secrets, and files
+//! that match the author's ignore file.
 //!
-//! Rules are those of `.gitignore`: a line is a pattern; the last one that fits decides; `!` before it keeps what it names; `/` at
-//! its end has it name folders alone, one elsewhere has it name paths from the folder that is packed. `*` and `?` stand for
-//! characters of a name, `**` for any folders. What is in a folder that is left out is left out.
+//! The rules are those of `.gitignore`: each line is a pattern, and the last matching one decides; a leading
+//! `!` keeps matching files; a pattern with a trailing `/` matches only folders, and one with another `/`
+//! matches paths from the packed folder. `*` and `?` match characters of a name, `**` any folders. Everything
+//! in an excluded folder is excluded.
 
 use holdall_core::Result;
 use holdall_io::error::io;
@@ -12,7 +13,7 @@ use std::path::Path;
 /// The name of the ignore file. It is not packed.
 pub const IGNORE_FILE: &str = ".holdallignore";
 
-/// What is left out without an ignore file, whose lines come after these.
+/// The default patterns, which come before the lines of the ignore file.
 const USUAL: &str = "\
 .holdallignore
 .env
@@ -38,14 +39,14 @@ Thumbs.db
 pub(super) struct Ignored(Vec<Rule>);
 
 struct Rule {
-    /// The parts of the pattern. One that names a file in any folder begins with `**`.
+    /// The parts of the pattern. A pattern for files in any folder begins with `**`.
     parts: Vec<String>,
     is_folder: bool,
     keeps: bool,
 }
 
 impl Ignored {
-    /// The usual rules, and those of the ignore file of `root`, if it has one.
+    /// Returns the default rules and those of the ignore file of `root`, if it has one.
     ///
     /// # Errors
     /// Io.
@@ -62,8 +63,8 @@ impl Ignored {
         Ignored(text.lines().filter_map(Rule::parse).collect())
     }
 
-    /// Whether the file or folder of that path, which ends in `/` then, is left out. Whether a folder that it is in is, was asked
-    /// before.
+    /// Returns `true` if the file or folder at this path is excluded. The path of a folder ends in `/`. Its
+    /// parent folders must have been checked before.
     pub(super) fn is_left_out(&self, path: &str) -> bool {
         let is_folder = path.ends_with('/');
         let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
@@ -100,12 +101,12 @@ impl Rule {
     }
 }
 
-/// Whether the parts of a path fit those of a pattern.
+/// Returns `true` if the parts of a path match those of a pattern.
 fn fit(pattern: &[String], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], _) => path.is_empty(),
         ([any, rest @ ..], _) if any == "**" => {
-            // At the end it stands for what is in a folder, not for the folder.
+            // At the end, `**` matches the contents of a folder, not the folder.
             (rest.is_empty() && !path.is_empty())
                 || (!rest.is_empty() && (0..path.len()).any(|at| fit(rest, &path[at..])))
         }
@@ -118,7 +119,8 @@ fn fit(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// Whether a name fits a pattern. Goes back to the last `*` alone, so that it takes no more than the product of both lengths.
+/// Returns `true` if a name matches a pattern. Backtracks only to the last `*`, so that it takes at most the
+/// product of both lengths.
 fn is_name(pattern: &[char], name: &[char]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut back = None;

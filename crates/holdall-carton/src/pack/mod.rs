@@ -1,4 +1,4 @@
-//! Writing a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
+//! Writes a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
 //! pass that writes it.
 
 mod ignored;
@@ -29,39 +29,39 @@ use zip::ZipOutput;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Packing {
-    /// As they are, each at a multiple of 64 bytes: they can be mapped.
+    /// Uncompressed, each at a multiple of 64 bytes, so that they can be mapped.
     #[default]
     Stored,
-    /// zstd, where that is shorter. Texts that describe the package stay as they are.
+    /// zstd, if that is shorter. Texts that describe the package are not compressed.
     Zstd,
-    /// Deflate, where that is shorter. Texts that describe the package stay as they are.
+    /// Deflate, if that is shorter. Texts that describe the package are not compressed.
     Deflate,
-    /// Compressed as they are in the zip they come from, without being compressed again; all others as
-    /// under [`Packing::Stored`].
+    /// Files from another zip keep their compression, without being compressed again; all others are stored
+    /// as under [`Packing::Stored`].
     Kept,
 }
 
-/// Which symbolic links in a folder that is packed are followed.
+/// Which symbolic links in a packed folder are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymlinkPolicy {
-    /// Those that lead to what is in the folder; others are refused.
+    /// Links to files inside the folder; others are refused.
     #[default]
     Inside,
-    /// All: what they lead to becomes part of the package.
+    /// All links: their targets become part of the package.
     All,
 }
 
-/// Where the bytes of a file that is packed come from.
+/// The source of a packed file's bytes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum FileContent {
     /// A file on the disk.
     Path(PathBuf),
-    /// These bytes.
+    /// Bytes in memory.
     Bytes(Bytes),
 }
 
-/// Makes a package. The same parts give the same bytes, whenever and wherever.
+/// Writes a package. The same parts always give the same bytes.
 #[derive(Debug, Clone)]
 pub struct Packer {
     description: Option<Description>,
@@ -70,35 +70,36 @@ pub struct Packer {
     files: BTreeMap<String, FileToPack>,
     tensors: Vec<(String, TensorValue)>,
     links: Links,
-    /// `MANIFEST` as it was, where the same package is written again.
+    /// The original `MANIFEST` if the same package is written again.
     manifest: Option<Bytes>,
     packing: Packing,
     work: Work,
-    /// Files and folders of the folder that are not packed.
+    /// Files and folders that are not packed.
     left_out: Vec<String>,
     left_behind: Vec<String>,
-    /// `MANIFEST` of the folder, which was an unpacked package.
+    /// `MANIFEST` of the folder, if it was an unpacked package.
     unpacked: Option<Bytes>,
 }
 
-/// What came of packing.
+/// The result of packing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackReport {
     /// The model hash.
     pub hash: [u8; 32],
-    /// Bytes of the package.
+    /// Length of the package in bytes.
     pub len: u64,
-    /// Files that `MANIFEST` lists.
+    /// Number of files that `MANIFEST` lists.
     pub files: u64,
-    /// Those of them that are only linked to.
+    /// Number of files that are only linked to.
     pub linked: u64,
-    /// Files and folders in the folder that were not packed: secrets, caches, and what its ignore file names. Folders end in `/`.
+    /// Files and folders that were not packed: secrets, caches, and those that match the ignore file. Folders
+    /// end in `/`.
     pub left_out: Vec<String>,
-    /// What the folder has and the package lacks, in words: that a file is a symbolic link that a package cannot have, whose target was
-    /// packed.
+    /// Properties of the folder that the package lacks, in words: for example that a file is a symbolic link
+    /// that a package cannot contain, so that its target was packed.
     pub left_behind: Vec<String>,
-    /// Warnings about it, as they appear when it is opened.
+    /// Warnings about the package, as they appear when it is opened.
     pub warnings: Vec<Warning>,
 }
 
@@ -119,16 +120,18 @@ impl Packer {
         }
     }
 
-    /// A package with this description. Tensors that it names are given by [`Packer::with_tensor`].
+    /// Creates a package with this description. Tensors that it refers to are added by
+    /// [`Packer::with_tensor`].
     pub fn new(description: Description) -> Packer {
         Packer::empty(Some(description))
     }
 
-    /// A package of the files in a folder that `take` says. Symbolic links to files of the same top-level folder stay links; of the
-    /// others those are followed that `follow` says. Its `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
+    /// Creates a package of the files in a folder that `take` selects. Symbolic links to files of the same
+    /// top-level folder stay links; others are followed if `follow` allows it. Its `carton.toml` is kept byte
+    /// for byte; `MANIFEST` and `LINKS` are written anew.
     ///
     /// # Errors
-    /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
+    /// Io; Misuse if a name cannot be in a package, or if a link must not be followed.
     pub fn from_folder(
         path: impl AsRef<Path>,
         follow: SymlinkPolicy,
@@ -137,7 +140,7 @@ impl Packer {
         Packer::from_files(path.as_ref(), "", follow, take)
     }
 
-    /// A package of the files in a folder, whose paths begin with `below` in the package.
+    /// Creates a package of the files in a folder, whose paths in the package begin with `below`.
     fn from_files(
         path: &Path,
         below: &str,
@@ -153,11 +156,11 @@ impl Packer {
         Ok(packer)
     }
 
-    /// A package whose `model/` is what is in a folder. It has no description yet:
+    /// Creates a package whose `model/` is the contents of a folder. It has no description yet:
     /// [`Packer::with_description`].
     ///
     /// # Errors
-    /// As [`Packer::from_folder`].
+    /// The same as [`Packer::from_folder`].
     pub fn from_model(
         path: impl AsRef<Path>,
         follow: SymlinkPolicy,
@@ -166,8 +169,8 @@ impl Packer {
         Packer::from_files(path.as_ref(), MODEL, follow, take)
     }
 
-    /// The same package again: its files, `MANIFEST` and `LINKS` as they are, so that its hash stays.
-    /// Files that are only linked to stay so.
+    /// Creates the same package again: files, `MANIFEST` and `LINKS` are kept, so that its hash stays the
+    /// same. Files that are only linked to are not fetched.
     pub fn from_package(package: &Package) -> Packer {
         let mut packer = Packer::empty(None);
         packer.files = parts::of_package(package);
@@ -177,19 +180,19 @@ impl Packer {
         packer
     }
 
-    /// Says what the package says of itself, in place of the `carton.toml` that a folder has.
+    /// Sets the description, instead of the `carton.toml` of a folder.
     pub fn with_description(mut self, description: Description) -> Packer {
         self.description = Some(description);
         self.manifest = None;
         self
     }
 
-    /// What it says of itself, unless that is what the `carton.toml` of a folder says.
+    /// Returns the description, unless it comes from the `carton.toml` of a folder.
     pub fn description(&self) -> Option<&Description> {
         self.description.as_ref()
     }
 
-    /// Adds a file: `path` is under `model/` or `misc/`. It takes the place of one of the same path.
+    /// Adds a file at `path`, which must be under `model/` or `misc/`. It replaces a file with the same path.
     pub fn with_file(mut self, path: impl Into<String>, content: FileContent) -> Packer {
         let source = match content {
             FileContent::Path(path) => Source::Path(path),
@@ -200,7 +203,7 @@ impl Packer {
         self
     }
 
-    /// The bytes of a text that was given.
+    /// Returns the bytes of a text that was added.
     fn text(&self, path: &str) -> Result<Bytes> {
         match self.files.get(path) {
             Some(part) => part.text(path, &Limits::default()),
@@ -208,7 +211,7 @@ impl Packer {
         }
     }
 
-    /// Paths of the files that were given so far.
+    /// Returns the paths of the files added so far.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
@@ -220,24 +223,23 @@ impl Packer {
         self
     }
 
-    /// Sets what `LINKS` says. Files of these hashes are listed and left out of the zip.
+    /// Sets `LINKS`. Files with these hashes are listed and left out of the zip.
     pub fn with_links(mut self, links: Links) -> Packer {
         self.links = links;
         self
     }
 
-    /// Stores files this way.
+    /// Sets how files are stored.
     pub fn with_packing(mut self, packing: Packing) -> Packer {
         self.packing = packing;
         self
     }
 
-    /// Writes the package to `to`, which appears whole or not at all.
+    /// Writes the package to `to`, which appears when it is complete.
     ///
     /// # Errors
-    /// Io; Misuse where `to` exists and `overwrite` is not set, or is in the folder that is packed, or the
-    /// parts do not fit together;
-    /// Integrity where a file of another package is not what its `MANIFEST` says.
+    /// Io; Misuse if `to` exists and `overwrite` is not set, if `to` is in the packed folder, or if the parts
+    /// do not fit together; Integrity if a file of another package does not match its `MANIFEST`.
     pub fn write(self, to: impl AsRef<Path>, overwrite: bool) -> Result<PackReport> {
         let to = to.as_ref();
         check_outside(self.root.as_deref(), &self.files, to)?;
@@ -264,14 +266,15 @@ impl Packer {
         let with_address = links.hashes();
         for (path, part) in &files {
             if let Source::Link { text, .. } = &part.source {
-                // It stays, even if what it leads to is elsewhere, and has the hash of that, which may come later.
+                // A link stays a link even if its target is only linked to. Its hash is that of the target,
+                // which may come later.
                 out.add_link(path, text)?;
                 links_at.push(rows.len());
                 rows.push((path.clone(), [0; 32]));
                 continue;
             }
             let known = match part.sha256 {
-                // Whether it is left out shows only in its bytes.
+                // Whether the file is left out is known only from its hash.
                 None if !links.urls.is_empty() => {
                     Some(part.hash(path).map_err(|e| inside(part, e))?)
                 }
@@ -292,7 +295,7 @@ impl Packer {
         }
         for at in links_at {
             let end = symlinks::end_of_link(&files, &rows[at].0)?;
-            // The rows are in the order of their paths, as the files are.
+            // Rows are sorted by path, like the files.
             if let Ok(end) = rows.binary_search_by(|(path, _)| path.as_str().cmp(end)) {
                 rows[at].1 = rows[end].1;
             }
@@ -302,7 +305,7 @@ impl Packer {
         let inside: Vec<String> = files.keys().filter(is_inside).cloned().collect();
         let text = match manifest {
             Some(text) => text,
-            // The same list is the same package, however its text ended.
+            // The same list is the same package, even if the last line feed of its text differs.
             None => {
                 match self.unpacked.filter(|own| parts::rows_of(Some(own)).eq(rows.iter().cloned()))
                 {
@@ -323,8 +326,8 @@ impl Packer {
 
 with_work!(Packer);
 
-/// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
-/// of the next one, or take the place of what it was made of.
+/// Returns an error if the target is in the packed folder or is a packed file: the package would become a
+/// part of the next one, or replace its own source.
 fn check_outside(
     root: Option<&Path>,
     files: &BTreeMap<String, FileToPack>,
@@ -344,7 +347,7 @@ fn check_outside(
     Ok(())
 }
 
-/// An error about the bytes of another package's file, with that file as its source.
+/// Returns an error about the bytes of another package's file, with that file as its source.
 #[cold]
 fn inside(part: &FileToPack, e: Error) -> Error {
     match &part.source {
@@ -355,7 +358,7 @@ fn inside(part: &FileToPack, e: Error) -> Error {
     }
 }
 
-/// Whether a file describes the package: readers want it first, and quickly.
+/// Returns `true` if a file describes the package: readers read it first, so it is not compressed.
 fn is_text(path: &str) -> bool {
     matches!(path, "carton.toml" | "tensor_data/index.toml")
 }
@@ -366,11 +369,11 @@ pub(crate) mod tests {
     use crate::Runner;
     use holdall_core::wire::zip::write::Entry;
 
-    /// Entries that are lost, or of which the length is, where the directory is written, by tests.
+    /// Entries that tests lose, or whose length they change, when the directory is written.
     const LOST: &str = "misc/lost-in-packing";
     const CUT: &str = "misc/cut-in-packing";
 
-    /// What of these entries the directory is to have.
+    /// Returns the entries for the directory.
     pub(super) fn listed(entries: &[Entry]) -> Vec<Entry> {
         let mut all: Vec<Entry> = entries.iter().filter(|e| e.name != LOST).cloned().collect();
         for entry in all.iter_mut().filter(|entry| entry.name == CUT) {
@@ -379,7 +382,7 @@ pub(crate) mod tests {
         all
     }
 
-    /// Packs a file of that path, and another.
+    /// Packs a file at that path, and another.
     pub(crate) fn packed_with(path: &str, to: &Path) -> Result<()> {
         let mut runner = Runner::default();
         (runner.name, runner.compat_version) = ("noop".into(), 1);

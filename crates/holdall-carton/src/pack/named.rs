@@ -1,4 +1,4 @@
-//! Files that a file of a model names: they are packed with it, or it is not packed.
+//! Files that a model's file refers to: either all of them are packed with it, or packing is refused.
 
 use super::parts::FileToPack;
 use crate::rules::UNREAD;
@@ -11,12 +11,13 @@ use holdall_io::package::rules::PART;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the files that the model at `path` has besides that file: each with its path from the folder of `path`, and where it is.
-/// A file that is not a model has none. If they cannot be known, because the file is damaged, that is a warning; but with `is_alone`
-/// an index is refused, which is nothing without them.
+/// Returns the other files of the model at `path`: for each, its path relative to the folder of `path`, and
+/// its location. A file that is not a model has none. If the file is damaged, so that they cannot be known,
+/// that is a warning; with `is_alone` a damaged index is refused, since it is useless without them.
 ///
 /// # Errors
-/// `package/part` where one of them is missing, not in that folder or below it, or a link out of it; for such an index.
+/// `package/part` if one of them is missing or outside of that folder, or is a link out of it; for such an
+/// index.
 pub(super) fn files_named(
     path: &Path,
     open: &OpenOptions,
@@ -26,14 +27,14 @@ pub(super) fn files_named(
     let file = match open.open(path) {
         Ok(file) => file,
         Err(e) if is_about_files(&e) => return Err(refused(path, e)),
-        // It is packed whatever it is.
+        // It is packed anyway.
         Err(e) => {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let is_index = folders::by_entry(name).is_some();
             if is_index && is_alone {
                 return Err(refused(path, e));
             }
-            // Weights of any kind are in files of such names, too.
+            // Files with these extensions may hold weights of any kind.
             let is_tensors =
                 folders::format_by(name).is_some() && e.code() != holdall_formats::UNKNOWN.code;
             if is_index || is_tensors {
@@ -64,11 +65,11 @@ pub(super) fn files_named(
     Ok(all)
 }
 
-/// Refuses files that are packed without those that they name. `model` is the file by which the model of the folder is opened,
-/// if it has one.
+/// Returns an error if files are packed without files that they refer to. `model` is the file by which the
+/// model of the folder is opened, if it has one.
 ///
 /// # Errors
-/// As [`files_named`].
+/// The same as [`files_named`].
 pub(super) fn check_all(
     files: &BTreeMap<String, FileToPack>,
     model: Option<&Path>,
@@ -93,7 +94,7 @@ pub(super) fn check_all(
     Ok(())
 }
 
-/// Whether an error is about files that another names.
+/// Returns `true` if an error is about files that another refers to.
 fn is_about_files(e: &Error) -> bool {
     let besides = || FORMATS.iter().filter_map(|format| format.beside);
     e.code().starts_with("shards/")
@@ -107,7 +108,7 @@ pub(super) fn refused(path: &Path, e: Error) -> Error {
     PART.broken(message).with_hint(hint).in_source(path.display()).because(e)
 }
 
-/// A path of plain names, with `/` between them.
+/// Returns a path as plain names separated by `/`, or `None` if it has other components.
 fn relative(path: &Path) -> Option<String> {
     let part = |part: Component<'_>| match part {
         Component::Normal(name) => name.to_str().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! What a package is made of, before it is written.
+//! The parts of a package, before it is written.
 
 use super::SymlinkPolicy;
 use super::ignored::Ignored;
@@ -28,18 +28,18 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(super) struct FileToPack {
     pub(super) source: Source,
-    /// Its SHA-256, where that is known before it is read.
+    /// SHA-256, if it is known before reading.
     pub(super) sha256: Option<[u8; 32]>,
 }
 
-/// Where its bytes come from.
+/// The source of a file's bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Path(PathBuf),
     Bytes(Bytes),
-    /// A file of another package; its path there.
+    /// A file of another package, and its path there.
     Package(Package, String),
-    /// A symbolic link: its text, and where the bytes of the file that it leads to are.
+    /// A symbolic link: its text, and the source of its target's bytes.
     Link {
         text: String,
         of: Box<Source>,
@@ -51,12 +51,12 @@ impl FileToPack {
         FileToPack { source, sha256: None }
     }
 
-    /// Where it is on a disk, if it is there.
+    /// Returns the path on disk, if it is a file on disk.
     pub(super) fn path(&self) -> Option<&Path> {
         self.source.path()
     }
 
-    /// How many bytes it has; 0 where that shows only when it is fetched.
+    /// Returns the length in bytes; 0 if it is known only after fetching.
     pub(super) fn len(&self) -> Result<u64> {
         match &self.source {
             Source::Path(from) => {
@@ -71,13 +71,13 @@ impl FileToPack {
         }
     }
 
-    /// Its bytes as a stream, and how many there are. Those of a package are not checked: whoever reads
-    /// them has their hash.
+    /// Returns the length and a stream of the bytes. Bytes of a package are not verified: the caller has
+    /// their hash.
     pub(super) fn open(&self) -> Result<(u64, Box<dyn Read + Send + '_>)> {
         self.source.open()
     }
 
-    /// Where its compressed bytes are, if it is compressed in the zip it comes from.
+    /// Returns the location of the compressed bytes, if the file is compressed in the zip it comes from.
     pub(super) fn compressed(&self) -> Result<Option<Stored>> {
         let Source::Package(package, inside) = &self.source else { return Ok(None) };
         let Some(file) = package.file(inside) else { return Ok(None) };
@@ -87,7 +87,7 @@ impl FileToPack {
         })
     }
 
-    /// Whether its owner may execute it.
+    /// Returns `true` if the owner may execute the file.
     pub(super) fn is_executable(&self) -> bool {
         match &self.source {
             Source::Path(from) => is_executable(from),
@@ -98,7 +98,7 @@ impl FileToPack {
         }
     }
 
-    /// The whole of a text that describes the package.
+    /// Returns the whole of a text that describes the package.
     pub(super) fn text(&self, path: &str, limits: &Limits) -> Result<Bytes> {
         let mut out = Vec::new();
         let most = limits.text_len.saturating_add(1);
@@ -106,7 +106,7 @@ impl FileToPack {
         Ok(out.into())
     }
 
-    /// The SHA-256 of its bytes, by reading them.
+    /// Reads the bytes and returns their SHA-256.
     pub(super) fn hash(&self, path: &str) -> Result<[u8; 32]> {
         let mut hasher = FileHasher::default();
         let mut from = self.open()?.1;
@@ -153,21 +153,22 @@ fn part(message: String) -> Error {
     PART.broken(message)
 }
 
-/// What becomes of a folder's files.
+/// The files of a folder, as they will be packed.
 #[derive(Debug, Default)]
 pub(super) struct OfFolder {
     pub(super) files: BTreeMap<String, FileToPack>,
     /// Files and folders that are not packed; folders end in `/`.
     pub(super) left_out: Vec<String>,
-    /// What is packed in another form, in words.
+    /// Files that are packed in another form, in words.
     pub(super) left_behind: Vec<String>,
-    /// The text of its `MANIFEST`, if it has one.
+    /// The text of the folder's `MANIFEST`, if it has one.
     pub(super) manifest: Option<Bytes>,
 }
 
-/// The files in the folder `root` and its folders, whose paths in the package begin with `below`, but for what is to be
-/// [ignored](Ignored) unless `take` says all. Of an unpacked package (`below` is empty) `MANIFEST` and `LINKS` are not among them, and what
-/// its `MANIFEST` lists is packed in any case. Symbolic links stay links where a package can have them; others are followed, and named.
+/// Returns the files in the folder `root` and its subfolders, whose paths in the package begin with `below`,
+/// without [ignored](Ignored) ones unless `take` selects all. For an unpacked package (`below` is empty),
+/// `MANIFEST` and `LINKS` are left out, and files that its `MANIFEST` lists are always packed. Symbolic links
+/// stay links if a package can contain them; others are followed and reported.
 pub(super) fn of_folder(
     root: &Path,
     below: &str,
@@ -190,7 +191,7 @@ pub(super) fn of_folder(
     };
     let mut out = OfFolder { manifest, ..OfFolder::default() };
     let mut symlinks: BTreeMap<String, PathBuf> = BTreeMap::new();
-    // Folders that are left out but for files of theirs that are listed.
+    // Excluded folders, except for files in them that are listed.
     let mut partly: Vec<String> = Vec::new();
     let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
         let is_ignored = take == FileSelection::Usual
@@ -233,20 +234,20 @@ pub(super) fn of_folder(
 /// Which files of a folder are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSelection {
-    /// All but secrets, caches, version control, and what the folder's `.holdallignore` names.
+    /// All except secrets, caches, version control, and files that match the folder's `.holdallignore`.
     #[default]
     Usual,
-    /// All.
+    /// All files.
     All,
 }
 
-/// What a `MANIFEST` lists; nothing where there is none, or none that can be read.
+/// Returns the rows of a `MANIFEST`; empty if there is none or it cannot be parsed.
 pub(super) fn rows_of(manifest: Option<&[u8]>) -> impl Iterator<Item = (String, [u8; 32])> {
     let parsed = manifest.and_then(|text| Manifest::parse(text, &Limits::default()).ok());
     parsed.unwrap_or_default().rows.into_iter()
 }
 
-/// Refuses the folder of a package some of whose files are only linked to: they would be left out.
+/// Returns an error if the folder is a package with files that are only linked to: they would be left out.
 fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
     let there: HashSet<&str> = found.iter().map(|file| &*file.path).collect();
     if !there.contains(LINKS_NAME) || !there.contains(MANIFEST_NAME) {
@@ -272,7 +273,7 @@ fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
     }
 }
 
-/// The files of a package, but for `MANIFEST` and `LINKS`.
+/// Returns the files of a package, without `MANIFEST` and `LINKS`.
 pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
     let files =
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
@@ -290,8 +291,8 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
     files.map(part).collect()
 }
 
-/// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
-/// index. `unpacked` is the `MANIFEST` of the folder that is packed. Checks that all parts are there and fit, as whoever opens the package will.
+/// Adds the parts that follow from the description and the tensors: `carton.toml`, files of tensors and their
+/// index. `unpacked` is the `MANIFEST` of the packed folder. Runs the checks of opening a package.
 pub(super) fn complete(
     files: &mut BTreeMap<String, FileToPack>,
     description: Option<&Description>,
@@ -299,7 +300,7 @@ pub(super) fn complete(
     unpacked: Option<&[u8]>,
 ) -> Result<Vec<Warning>> {
     if let Some(description) = description {
-        // The text of the author stays, but for what is said in another way now.
+        // The author's text is kept, except for changed values.
         let own = files.get(CARTON_TOML).map(|part| part.text(CARTON_TOML, &Limits::default()));
         let revised = own.transpose()?.and_then(|own| revise(&own, description));
         let whole = || write::description(description);
@@ -309,7 +310,7 @@ pub(super) fn complete(
         let message = "there is no `carton.toml`, and no description was given";
         return Err(PART.broken(message).with_remedy(Remedy::NameRunner));
     }
-    // A package that had none stays as it was.
+    // A package without an index stays as it was.
     let had_none =
         rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(of, _)| of != TENSOR_INDEX);
     let has_files = files.keys().any(|path| path.starts_with("tensor_data/"));
@@ -334,7 +335,7 @@ fn text(text: String) -> FileToPack {
     FileToPack::new(Source::Bytes(text.into()))
 }
 
-/// Reads what will be written.
+/// Decodes the texts that will be written, and checks them.
 fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     let limits = Limits::default();
     let mut found = Vec::new();
@@ -383,7 +384,8 @@ fn add_tensor(
                         part("a nested tensor contains a nested tensor".into()).in_tensor(name)
                     );
                 }
-                // The original takes an inner tensor away from the others, so each has its own.
+                // The original takes an inner tensor away from other nested tensors, so each has its own
+                // copy.
                 let own = format!("{name}.{at}");
                 add_tensor(files, rows, own.clone(), value)?;
                 inner.push(own);

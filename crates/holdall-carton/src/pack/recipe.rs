@@ -1,4 +1,4 @@
-//! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
+//! Determines how a path is packed: a model's file, an unpacked package, or a folder with a model's files.
 
 use super::{FileContent, FileSelection, Packer, SymlinkPolicy, named};
 use crate::rules::RUNNER;
@@ -12,76 +12,80 @@ use holdall_io::package::rules::PART;
 use holdall_package::CARTON_TOML;
 use std::path::{Path, PathBuf};
 
-/// How a path is packed, and what the package says of itself in place of what the model or a `carton.toml`
-/// says.
+/// How a path is packed, and values that replace those of the model or of a `carton.toml`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Recipe {
     /// Name of the model.
     pub name: Option<String>,
-    /// One line about it.
+    /// Summary in one line.
     pub short_description: Option<String>,
-    /// More about it, in Markdown.
+    /// Description in Markdown.
     pub description: Option<String>,
-    /// Its license, as an SPDX expression.
+    /// License, as an SPDX expression.
     pub license: Option<String>,
-    /// The address of its source.
+    /// Address of the source repository.
     pub repository: Option<String>,
-    /// The address of its home page.
+    /// Address of the home page.
     pub homepage: Option<String>,
-    /// What runs it: `onnx`, `python`.
+    /// Runner: `onnx`, `python`.
     pub runner: Option<String>,
-    /// The versions of the runner's framework that will do, as Cargo writes requirements: `>=3.10`.
+    /// Required versions of the runner's framework, in Cargo's syntax: `>=3.10`.
     pub framework_version: Option<String>,
-    /// Options for the runner, added to those that are there.
+    /// Options for the runner, added to existing ones.
     pub options: Vec<(String, OptionValue)>,
-    /// Target triples it runs on; empty for all.
+    /// Supported target triples; empty for all.
     pub platforms: Option<Vec<String>>,
     /// Declared inputs.
     pub inputs: Option<Vec<ValueSpec>>,
     /// Declared outputs.
     pub outputs: Option<Vec<ValueSpec>>,
-    /// Self-tests, whose tensors are given by [`Packer::with_tensor`].
+    /// Self-tests, whose tensors are added by [`Packer::with_tensor`].
     pub self_tests: Option<Vec<SelfTest>>,
-    /// Examples, whose tensors are given by [`Packer::with_tensor`], and their files by [`Packer::with_file`].
+    /// Examples, whose tensors are added by [`Packer::with_tensor`], and their files by
+    /// [`Packer::with_file`].
     pub examples: Option<Vec<Example>>,
-    /// A file like `carton.toml`, or some of one, which says what the model and the folder do not.
+    /// A file in the format of `carton.toml`, possibly partial, with values that the model and the folder
+    /// lack.
     pub from_toml: Option<PathBuf>,
     /// Which symbolic links in a folder are followed.
     pub follow: SymlinkPolicy,
-    /// Which of its files are packed.
+    /// Which files of a folder are packed.
     pub take: FileSelection,
-    /// How a folder is opened that is an unpacked package.
+    /// Options for opening a folder that is an unpacked package.
     pub open: OpenOptions,
-    /// What a `carton.toml` may ask for.
+    /// Limits for reading a `carton.toml`.
     pub limits: Limits,
 }
 
-/// What a [`Recipe`] makes of a path.
+/// The result of [`Recipe::prepare`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Prepared {
-    /// What writes the package. Tensors, and files for examples, are still to be added.
+    /// The packer for the package. Tensors, and files for examples, must still be added.
     pub packer: Packer,
-    /// What is odd about the `carton.toml` that was read.
+    /// Warnings about the `carton.toml` that was read.
     pub warnings: Vec<Warning>,
-    /// An input or output of the model that no package can declare, and why. Then none are declared.
+    /// An input or output of the model that a package cannot declare, and the reason. No inputs and outputs
+    /// are declared then.
     pub undeclared: Option<(String, String)>,
 }
 
 impl Recipe {
-    /// Nothing but what the path says.
+    /// Creates a recipe that replaces nothing.
     pub fn new() -> Recipe {
         Recipe::default()
     }
 
-    /// What packs the model at `path`: one file, which becomes `model/NAME`, with the files that it names (external data, shards, parts); a folder with `carton.toml` and
-    /// `model/`, or with `model/` alone; or a folder with the model's files, which go under `model/`.
+    /// Returns a packer for the model at `path`: one file, which becomes `model/NAME`, with the files that it
+    /// refers to (external data, shards, parts); a folder with `carton.toml` and `model/`, or with `model/`
+    /// alone; or a folder with the model's files, which are placed under `model/`.
     ///
     /// # Errors
-    /// `package/part` for a package, for a model that names a file which is missing or not in its folder, and for a folder without files of a model; a damaged file is a warning, `package/unread`; `package/runner` where nothing
-    /// says what runs the model, or with versions that are not a requirement; the `carton/…` rules; what is
-    /// wrong with the model's file; Io.
+    /// `package/part` if `path` is a package, if the model refers to a file that is missing or outside of its
+    /// folder, or if a folder has no files of a model; a damaged file is a warning, `package/unread`;
+    /// `package/runner` if the runner is not known, or its versions are not a valid requirement; the
+    /// `carton/…` rules; errors of the model's file; Io.
     pub fn prepare(&self, path: impl AsRef<Path>) -> Result<Prepared> {
         let path = path.as_ref();
         let mut warnings = Vec::new();
@@ -103,14 +107,14 @@ impl Recipe {
         let packer = Packer::from_folder(path, self.follow, self.take)?;
         let inner = path.join("model");
         let model = match holdall_io::model_file(if inner.is_dir() { &inner } else { path }) {
-            // A model of which files are missing; a folder without a model is packed as it is.
+            // Files of the model are missing. A folder without a model is packed as it is.
             Err(e) if e.code() == SHARD_MISSING.code => return Err(named::refused(path, e)),
             found => found.ok(),
         };
         named::check_all(&packer.files, model.as_deref(), &self.open, &mut warnings)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {
-            // The author need not say what a package in a zip has to.
+            // The author may leave out fields that a zip must have.
             let text = packer.text(CARTON_TOML)?;
             let (mut own, _) = Description::parse_own(&text, &self.limits)?;
             if Description::parse(&text, &self.limits).is_ok() {
@@ -134,7 +138,7 @@ impl Recipe {
             false => Packer::from_model(path, self.follow, self.take)?,
         };
         if !packer.paths().any(|path| path.starts_with("model/")) {
-            let e = PART.broken("there are no files of a model in the folder");
+            let e = PART.broken("the folder contains no model files");
             let hint =
                 "name a folder with the model's files, directly in it or in its folder `model`";
             return Err(e.with_hint(hint).in_source(path.display()));
@@ -142,16 +146,16 @@ impl Recipe {
         Ok(Prepared { packer: packer.with_description(description), warnings, undeclared })
     }
 
-    /// The package that the folder at `path` would be packed as, opened where it lies: a folder without `carton.toml`,
-    /// with the model's files or with a folder `model` that has them. Beside it an input or output that no package
-    /// can declare, and why.
+    /// Opens the folder at `path` as the package that would be packed from it: a folder without
+    /// `carton.toml`, with the model's files or with a folder `model` that has them. Also returns an input or
+    /// output that a package cannot declare, and the reason.
     ///
     /// # Errors
-    /// `package/part` for what is not such a folder, `package/runner`, and as [`Package::open`].
+    /// `package/part` if it is not such a folder, `package/runner`, and the same as [`Package::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<(Package, Option<(String, String)>)> {
         let path = path.as_ref();
         if !path.is_dir() {
-            let e = "this is not a folder: only of one without `carton.toml` it is said what runs its model";
+            let e = "this is not a folder; a runner can be given only for a folder without `carton.toml`";
             return Err(PART.broken(e).in_source(path.display()));
         }
         let Inferred { description, undeclared } = self.infer(path)?;
@@ -159,7 +163,7 @@ impl Recipe {
         Ok((Package::open_folder(path, &description, &self.open)?, undeclared))
     }
 
-    /// What the files of a model in a folder say.
+    /// Returns the information in the files of a model in a folder.
     fn infer(&self, path: &Path) -> Result<Inferred> {
         let mut found = Inferred::from_folder(path, self.runner.as_deref().unwrap_or_default())?;
         if self.inputs.is_some() && self.outputs.is_some() {
@@ -168,7 +172,7 @@ impl Recipe {
         Ok(found)
     }
 
-    /// Whether it changes what a package says of itself.
+    /// Returns `true` if the recipe replaces any value of the description.
     fn says_something(&self) -> bool {
         let texts = [
             &self.name,
@@ -190,7 +194,7 @@ impl Recipe {
             || self.examples.is_some()
     }
 
-    /// The description that was given or else found, with the values that replace parts of it.
+    /// Returns the given description, or else the one found, with the values that replace parts of it.
     fn describe(&self, found: Description, warnings: &mut Vec<Warning>) -> Result<Description> {
         let mut d = match &self.from_toml {
             None => found,
@@ -246,9 +250,9 @@ impl Recipe {
         let (name, version) = (&d.runner.name, &d.runner.framework_version);
         if name.is_empty() || version.is_empty() {
             let e = RUNNER.broken(match name.as_str() {
-                "" => "nothing says what runs the model, and with which versions".to_owned(),
+                "" => "the runner of the model and its versions are not known".to_owned(),
                 name => {
-                    format!("nothing says with which versions of `{}` the model runs", name.shown())
+                    format!("the versions of `{}` that the model needs are not known", name.shown())
                 }
             });
             return Err(e.with_hint("for example the runner `python` with the versions `>=3.10`"));
@@ -257,32 +261,31 @@ impl Recipe {
     }
 }
 
-/// Where the package of the model at `path` goes when nothing says it: beside it, with the extension
-/// `.carton`.
+/// Returns the default path of the package of the model at `path`: next to it, with the extension `.carton`.
 pub fn package_path(path: impl AsRef<Path>) -> PathBuf {
     let path = path.as_ref();
     if !path.is_dir() {
         return path.with_extension("carton");
     }
-    // `weights.v2` is the name of a folder, not one with an extension.
+    // A folder name such as `weights.v2` has no extension.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".carton");
     path.with_file_name(name)
 }
 
-/// What the file of a model is called in its package.
+/// Returns the name that the model's file gets in its package.
 fn model_name(path: &Path) -> Result<&str> {
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton")) {
-        let e = PART.broken("this is a package already, not the file of a model");
+        let e = PART.broken("this is a package already, not a model file");
         return Err(e.with_hint("unpack it, and pack the folder").in_source(path.display()));
     }
     path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-        PART.broken("the name of the file is not UTF-8, or there is none").in_source(path.display())
+        PART.broken("the file name is missing or not UTF-8").in_source(path.display())
     })
 }
 
-/// Refuses a requirement that could not be read when the package is opened.
+/// Returns an error for a version requirement that opening the package would refuse.
 fn check_version(version: &str, limits: &Limits) -> Result<()> {
     let text = format!(
         "spec_version = 1\n[runner]\nrunner_name = \"x\"\nrequired_framework_version = {version:?}\n\

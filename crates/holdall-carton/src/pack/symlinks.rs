@@ -1,4 +1,4 @@
-//! Symbolic links of a folder that stay links in a package.
+//! Symbolic links of a folder that stay links in the package.
 
 use super::parts::{FileToPack, Source};
 use holdall_core::Result;
@@ -11,8 +11,9 @@ use holdall_package::{FoundPath, TENSOR_INDEX};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// The symbolic links among the files of the folder `root` that a package can have as such, by their paths in it, with their texts in
-/// the package: those that lead to another of the files, in the same top-level folder of the package.
+/// Returns the symbolic links among the files of the folder `root` that a package can contain, by their
+/// paths, with their texts in the package: those that lead to another of the files in the same top-level
+/// folder of the package.
 pub(super) fn kept_links(
     root: &Path,
     below: &str,
@@ -27,7 +28,7 @@ pub(super) fn kept_links(
     let paths: HashSet<&str> = found.iter().map(|file| &*file.path).collect();
     let text = |path: &str, to: &str| {
         let named = root.join(path).parent()?.join(to);
-        // Where the system looks, whatever links to folders are on the way.
+        // Resolved like the system does, with links to folders on the path.
         let found = named.parent()?.canonicalize().ok()?.join(named.file_name()?);
         let inside = found.strip_prefix(&whole).ok()?.to_str()?;
         let inside = inside.replace(std::path::MAIN_SEPARATOR, "/");
@@ -41,10 +42,10 @@ pub(super) fn kept_links(
     Ok(kept.collect())
 }
 
-/// The path of the file that the symbolic link at `link` leads to at last.
+/// Returns the path of the file that the symbolic link at `link` finally leads to.
 ///
 /// # Errors
-/// `carton/symlink` for one that leads to none of the files.
+/// `carton/symlink` if it leads to none of the files.
 pub(super) fn end_of_link<'a>(
     files: &'a BTreeMap<String, FileToPack>,
     link: &'a str,

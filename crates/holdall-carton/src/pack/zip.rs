@@ -1,4 +1,4 @@
-//! Entries of a zip on their way to a file.
+//! Writes the entries of a zip to a file.
 
 use super::super::ledger;
 use super::Packing;
@@ -20,8 +20,8 @@ use std::io::{self, Read, Write};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
-/// Files up to this many bytes are held in memory: their headers are written once, and they are
-/// compressed only where that makes them shorter.
+/// Files of up to this many bytes are held in memory: their headers are written once, and they are compressed
+/// only if that makes them shorter.
 const SMALL: u64 = 4 << 20;
 /// zstd's own default.
 const ZSTD_LEVEL: i32 = 3;
@@ -35,7 +35,7 @@ pub(super) struct ZipOutput<'a> {
 }
 
 impl<'a> ZipOutput<'a> {
-    /// Nothing written yet of a zip whose files have `total` bytes.
+    /// Creates the output of a zip whose files have `total` bytes.
     pub(super) fn new(mut sink: FileSink, total: u64, work: &'a Work) -> ZipOutput<'a> {
         sink.expect(total);
         ZipOutput { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
@@ -47,7 +47,7 @@ impl<'a> ZipOutput<'a> {
         self.put(path, kind, Method::Stored, text.as_bytes(), text.as_bytes())
     }
 
-    /// Adds a file, and says what its SHA-256 is.
+    /// Adds a file and returns its SHA-256.
     pub(super) fn add(
         &mut self,
         path: &str,
@@ -75,7 +75,7 @@ impl<'a> ZipOutput<'a> {
         self.add_small(path, is_executable, &bytes, packing)
     }
 
-    /// Adds a file as another zip stores it, checked against that zip's word on its way.
+    /// Adds a file as another zip stores it, and compares it with that zip's checksums while copying.
     fn keep(&mut self, path: &str, part: &FileToPack, stored: &Stored) -> Result<[u8; 32]> {
         let hash = part.hash(path)?;
         let range = stored.range();
@@ -102,7 +102,7 @@ impl<'a> ZipOutput<'a> {
         Ok(hash)
     }
 
-    /// Adds a file that is in memory, and not to be executed.
+    /// Adds a file that is in memory and not executable.
     pub(super) fn add_bytes(
         &mut self,
         path: &str,
@@ -219,8 +219,8 @@ impl<'a> ZipOutput<'a> {
         Ok(hash)
     }
 
-    /// Writes the directory, checks that a reader finds each of `paths` and every entry that was added, and publishes the file;
-    /// returns its length.
+    /// Writes the directory, checks that a reader finds each of `paths` and every entry that was added, and
+    /// publishes the file. Returns its length.
     pub(super) fn finish<'p>(mut self, paths: impl Iterator<Item = &'p str>) -> Result<u64> {
         #[cfg(not(test))]
         let end = directory(&self.entries, self.sink.len());
@@ -253,7 +253,7 @@ fn changed(path: &str, len: u64) -> Error {
     CHANGED.broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
 }
 
-/// A compressor of one entry, or none.
+/// The compressor of one entry, if any.
 enum Squeeze {
     Plain,
     Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
@@ -303,7 +303,7 @@ impl Squeeze {
         }
     }
 
-    /// What came out since the last time.
+    /// Returns the compressed bytes since the last call.
     fn take(&mut self) -> Vec<u8> {
         match self {
             Squeeze::Plain => Vec::new(),

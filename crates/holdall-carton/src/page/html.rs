@@ -1,4 +1,4 @@
-//! A page as HTML.
+//! Renders a page as HTML.
 
 use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
 use crate::{FileLocation, Package, Reference};
@@ -7,9 +7,9 @@ use holdall_core::Result;
 use holdall_package::sha256;
 use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd, html};
 
-/// The largest file that a page has in it, in bytes.
+/// Maximum length of a file embedded in a page, in bytes.
 const LARGEST: u64 = 16 << 20;
-/// All of them together.
+/// Maximum total length of embedded files, in bytes.
 const MOST: u64 = 64 << 20;
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}\
@@ -91,16 +91,16 @@ fn examples(out: &mut String, package: &Package, files: &mut Files<'_>) -> Resul
     Ok(())
 }
 
-/// What a tag that is open has become.
+/// How an open Markdown tag is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Kept,
-    /// A link, in place of a picture that is elsewhere.
+    /// A link instead of a picture that is elsewhere.
     Link,
     Dropped,
 }
 
-/// Markdown as HTML: what is HTML in it as text, pictures of the package in it, no others.
+/// Appends Markdown as HTML: HTML in it as text, pictures of the package embedded, no other pictures.
 fn description(out: &mut String, text: &str, files: &mut Files<'_>) -> Result<()> {
     let mut events: Vec<Event<'_>> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
@@ -147,15 +147,16 @@ fn description(out: &mut String, text: &str, files: &mut Files<'_>) -> Result<()
     Ok(())
 }
 
-/// Files of a package that a page has in it.
+/// Files of a package to embed in a page.
 struct Files<'a> {
     package: &'a Package,
-    /// Bytes that it may still have.
+    /// Remaining bytes that may be embedded.
     left: u64,
 }
 
 impl Files<'_> {
-    /// The address that is the file, where it is one of a type that pages show, here, and not too large.
+    /// Returns the file as a `data:` address, if its type can be shown, it is in the package and not too
+    /// large.
     fn data(&mut self, path: &str) -> Result<Option<String>> {
         let is_here = |path: &str| {
             let file = self.package.file(path)?;
@@ -171,7 +172,7 @@ impl Files<'_> {
         Ok(Some(format!("data:{ty};base64,{}", BASE64.encode(&bytes))))
     }
 
-    /// The file as a picture, a sound or a film; else its path.
+    /// Returns the file as a picture, audio or video element; otherwise its path.
     fn shown(&mut self, path: &str, name: &str) -> Result<String> {
         let name = escaped(name);
         let Some(data) = self.data(path)? else { return Ok(escaped(path)) };
@@ -187,7 +188,7 @@ impl Files<'_> {
     }
 }
 
-/// The type of a file by its first bytes: the four that the specification names.
+/// Returns the media type of a file by its first bytes: one of the four that the specification names.
 fn media(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -198,7 +199,7 @@ fn media(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// A text as HTML has it, in an attribute too.
+/// Escapes a text for HTML, including attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

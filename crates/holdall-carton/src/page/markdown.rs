@@ -1,4 +1,4 @@
-//! A page as Markdown.
+//! Renders a page as Markdown.
 
 use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
 use crate::{Package, Reference};
@@ -61,9 +61,9 @@ fn examples(out: &mut String, package: &Package) {
     }
 }
 
-/// The same Markdown, in which HTML is text, pictures are links, and links lead nowhere but to whole addresses.
+/// Returns the Markdown with HTML as text, pictures as links, and only links to absolute addresses.
 fn description(text: &str) -> String {
-    // Where a backslash goes, and where an exclamation mark is taken away.
+    // Positions where a backslash is inserted, and where an exclamation mark is removed.
     let (mut before, mut without) = (Vec::new(), Vec::new());
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
         match event {
@@ -99,7 +99,7 @@ fn description(text: &str) -> String {
     out
 }
 
-/// A text that is nothing but text, on one line.
+/// Escapes a plain text, on one line.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! A page that shows a package: its description, what it takes and gives, its tests, examples and files.
+//! Renders a page that shows a package: its description, inputs and outputs, tests, examples and files.
 //!
-//! What is in a package is somebody else's. Its HTML is shown as text, and its links lead to `https` addresses alone. A
-//! page fetches nothing: pictures, sounds and films of `misc` are in it, those that are elsewhere are links.
+//! The contents of a package are not trusted. Its HTML is shown as text, and its links lead only to `https`
+//! addresses. A page fetches nothing: pictures, sounds and films of `misc` are embedded, others are links.
 
 mod html;
 mod markdown;
@@ -16,17 +16,18 @@ use std::fmt::Write as _;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageForm {
-    /// A whole document of HTML, with a content policy under which nothing is fetched and nothing runs.
+    /// A complete HTML document, with a content policy under which nothing is fetched or executed.
     Html,
-    /// Markdown, without pictures: they are links.
+    /// Markdown, with links instead of pictures.
     Markdown,
 }
 
 impl Package {
-    /// A page that shows the package. Files that are only linked to are named, not fetched.
+    /// Renders a page that shows the package. Files that are only linked to are named, not fetched.
     ///
     /// # Errors
-    /// As [`PackageReader::read`](holdall_io::package::PackageReader::read), for the files that are shown.
+    /// The same as [`PackageReader::read`](holdall_io::package::PackageReader::read), for the files that are
+    /// shown.
     pub fn page(&self, form: PageForm) -> Result<String> {
         match form {
             PageForm::Html => html::page(self),
@@ -35,18 +36,18 @@ impl Package {
     }
 }
 
-/// What Markdown may have besides the usual.
+/// Returns the Markdown extensions that are supported.
 fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH
 }
 
-/// The title: the model's name, else the file's.
+/// Returns the title: the model's name, otherwise the file's name.
 fn title(package: &Package) -> String {
     let name = package.description().model_name.clone().filter(|name| !name.is_empty());
     name.unwrap_or_else(|| package.name().rsplit('/').next().unwrap_or_default().to_owned())
 }
 
-/// What there is to say in a few words each.
+/// Returns short facts: labels and values.
 fn facts(package: &Package) -> Vec<(String, String)> {
     let d = package.description();
     let version = &d.runner.framework_version;
@@ -71,7 +72,7 @@ fn facts(package: &Package) -> Vec<(String, String)> {
 /// Titles of columns, and rows.
 type Table = (&'static [&'static str], Vec<Vec<String>>);
 
-/// The tables, under their titles, without those that have no rows.
+/// Returns the tables with their titles, without empty ones.
 fn tables(package: &Package) -> Vec<(&'static str, Table)> {
     let d = package.description();
     let all: [(&str, Table); 4] = [
@@ -119,13 +120,13 @@ fn files(package: &Package) -> Table {
     (&["path", "bytes", "SHA-256", ""], package.files().iter().map(row).collect())
 }
 
-/// A name, or a number counted from 1.
+/// Returns the name, or a number counted from 1.
 fn numbered(at: usize, name: Option<&str>) -> String {
     let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
     name.unwrap_or_else(|| (at + 1).to_string())
 }
 
-/// The type and shape of a tensor of `tensor_data`.
+/// Returns the type and shape of a tensor of `tensor_data`.
 fn tensor_of(package: &Package, name: &str) -> String {
     match package.tensors().iter().find(|row| row.name == name).map(|row| &row.kind) {
         Some(TensorKind::Plain { ty, shape, .. }) => format!("{} {shape:?}", ty.as_str()),
@@ -134,13 +135,13 @@ fn tensor_of(package: &Package, name: &str) -> String {
     }
 }
 
-/// What an example shows, and of which name.
+/// Returns the inputs and outputs that an example shows, with their names.
 fn shown(example: &Example) -> impl Iterator<Item = (&'static str, &str, &Reference)> {
     let inputs = example.inputs.iter().map(|(name, to)| ("input", name.as_str(), to));
     inputs.chain(example.outputs.iter().map(|(name, to)| ("output", name.as_str(), to)))
 }
 
-/// Whether a link may lead there: to a whole address, or to a place of the page.
+/// Returns `true` if a link is allowed: an absolute address, or an anchor in the page.
 fn may_lead(address: &str, ty: LinkType) -> bool {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let is_whole = address.len() > 8
@@ -148,14 +149,14 @@ fn may_lead(address: &str, ty: LinkType) -> bool {
     !address.contains(is_odd) && (is_whole || address.starts_with('#')) && ty != LinkType::Email
 }
 
-/// The path in the package that `@misc/PATH` names.
+/// Returns the path in the package that `@misc/PATH` names.
 fn misc(address: &str) -> Option<String> {
     let path = address.strip_prefix("@misc/")?;
     let path = holdall_package::percent_decoded(path)?;
     Some(format!("misc/{path}"))
 }
 
-/// Adds one line.
+/// Appends one line.
 fn line(out: &mut String, text: impl std::fmt::Display) {
     let _ = writeln!(out, "{text}");
 }

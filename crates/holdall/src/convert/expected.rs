@@ -1,4 +1,5 @@
-//! What a conversion was asked to change, as the ledger takes it: made of the options alone, not of what was written.
+//! The changes that a conversion was asked to make, for the ledger: derived from the options alone, not from
+//! what was written.
 
 use super::{Convert, graph};
 use holdall_core::ledger::Expected;
@@ -7,7 +8,7 @@ use holdall_formats::{Format, Shards};
 use holdall_io::File;
 
 impl Convert {
-    /// What becomes of the tensors and attributes of `file`.
+    /// Returns the expected changes to the tensors and attributes of `file`.
     pub(super) fn expected(
         &self,
         file: &File,
@@ -40,7 +41,7 @@ impl Convert {
         }
         for tensor in file.tensors() {
             let name = tensor.name();
-            // What stays in a graph as it stands there is not written by anyone.
+            // A tensor that stays in the graph unchanged is not written.
             if !self.select.takes(name) || into.is_some_and(|into| into.stays(&tensor)) {
                 expected.tensor(name).left_out = true;
                 continue;
@@ -65,7 +66,7 @@ impl Convert {
         Ok(expected)
     }
 
-    /// The file attributes that the target gets, before it is known which it can hold.
+    /// Returns the file attributes for the target, before it is known which of them it can hold.
     pub(super) fn attributes_of(&self, file: &File, target: Option<&Format>) -> Attributes {
         if let Some(given) = &self.attributes {
             return given.clone();
@@ -87,8 +88,8 @@ impl Convert {
         attributes
     }
 
-    /// Whether a file attribute is of the tensors that are written, or of the file: one that stands among the values of
-    /// tensors, none of which is selected, goes with them.
+    /// Returns `true` if a file attribute is kept. In formats whose attributes are values next to the tensors,
+    /// only selected ones are kept.
     fn keeps_attribute(&self, file: &File, key: &str) -> bool {
         if self.select.is_all() || self.attributes.is_some() {
             return true;
@@ -101,7 +102,7 @@ impl Convert {
     }
 }
 
-/// Whether tensors of a layout are made dense whatever they are written to: what formats but PyTorch have no form for.
+/// Returns `true` if tensors of a layout are made dense in any target, because only PyTorch has the layout.
 pub(super) fn is_made_dense(layout: &Layout) -> bool {
     matches!(layout, Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid)
 }

@@ -1,8 +1,9 @@
-//! Weights written into the graph of an ONNX model, and into a file beside it.
+//! Writes weights into the graph of an ONNX model and into its external data file.
 
 use super::refusals::of_target;
 use super::{
-    Convert, ConvertReport, ExternalData, Prepared, became, ledger, len_of, report, write_items,
+    Convert, ConvertReport, ExternalData, Prepared, ledger, len_of, report, report_changes,
+    write_items,
 };
 use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
 use holdall_formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
@@ -13,34 +14,36 @@ use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Bytes that a model has room for; a little less than the format has.
+/// Maximum bytes of a model file; a little less than the format's limit of 2 GiB.
 const MOST: u64 = (1 << 31) - (1 << 20);
-/// Tensors of so many bytes are beside a model that has no room for them.
+/// Tensors of at least this many bytes become external if the model would be too large.
 const LEAST: u64 = 1024;
 
-/// The graph that weights go into.
+/// The graph that weights are written into.
 pub(super) struct Into {
     graph: Graph,
     file: File,
     external: ExternalData,
-    /// Whether the weights are its own.
+    /// Whether the weights come from this graph itself.
     is_same: bool,
 }
 
-/// The graph that a conversion writes into, where it writes a model.
+/// Returns the graph that a conversion writes into, or `None` if the target is not ONNX.
 pub(super) fn graph_target(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
-    // Where the format is not known, the code that needs it says so.
+    // If the format is not known, the code that needs it returns the error.
     let is_onnx = options.write.format_for(path).is_ok_and(|format| format.id == onnx::FORMAT.id);
     let graph = match &options.graph {
         Some(graph) if is_onnx && graph.format() == onnx::FORMAT.id => graph,
         Some(graph) if is_onnx => {
-            let e = NO_GRAPH.broken(format!("`{}` is no model of ONNX", graph.name()));
+            let e = NO_GRAPH.broken(format!("`{}` is not an ONNX model", graph.name()));
             return Err(e);
         }
-        Some(_) => return Err(NO_GRAPH.broken("a graph was given, but what is written has none")),
+        Some(_) => {
+            return Err(NO_GRAPH.broken("a graph was given, but the target format has no graph"));
+        }
         None if is_onnx && file.format() == onnx::FORMAT.id => file,
         None if is_onnx => {
-            let e = NO_GRAPH.broken("weights alone are no model");
+            let e = NO_GRAPH.broken("an ONNX model needs a graph, and the source has only weights");
             return Err(e.with_remedy(Remedy::NameGraph).in_source(file.name()));
         }
         None => return Ok(None),
@@ -58,34 +61,36 @@ impl Into {
         self.graph.clone().encoder(External::default())
     }
 
-    /// Whether a tensor of the source stays in the graph as it stands there.
+    /// Returns `true` if a tensor of the source stays in the graph unchanged.
     pub(super) fn stays(&self, tensor: &Tensor) -> bool {
         self.is_same && !self.graph.has_elements(tensor.name())
     }
 
-    /// Gives a tensor the attributes that it has in the graph, where those stay.
+    /// Replaces a tensor's attributes by those that it has in the graph.
     pub(super) fn set_attributes(&self, spec: &mut TensorSpec) {
         let own = self.file.index().get(&spec.name);
         spec.attributes = own.map(|own| own.attributes().clone()).unwrap_or_default();
     }
 
-    /// What is wrong with elements of another type that nobody asked for.
+    /// Returns the error if the elements have another type than the graph, unless a cast was requested.
     pub(super) fn wrong_type(&self, spec: &TensorSpec) -> Option<Error> {
         self.graph.is_of_other_type(spec).then(|| self.graph.other_type(spec))
     }
 
-    /// The tensors of the graph that nobody gives elements for: they keep theirs.
+    /// Returns the tensors of the graph for which the source has no elements: they keep the elements of the
+    /// graph.
     ///
     /// # Errors
-    /// Their faults, where what they have is not there.
+    /// The tensors' faults if their elements are missing.
     pub(super) fn kept(&self, given: &[Item]) -> Result<Vec<Item>> {
         let given: HashSet<&str> = given.iter().map(|item| item.spec.name.as_str()).collect();
         let mut out = Vec::new();
         for tensor in self.file.tensors().filter(|t| !given.contains(t.name())) {
             if *tensor.layout() == Layout::SparseCoo {
-                // Its description stays, and its values are left empty.
+                // The graph keeps the description of a sparse tensor, and its values are not written.
                 if tensor.components().any(|c| c.stored.source > 0 && !c.stored.is_stated()) {
-                    let e = BESIDE.broken("the values of a sparse tensor are in another file");
+                    let e = BESIDE
+                        .broken("cannot keep a sparse tensor whose values are in an external file");
                     return Err(e.in_tensor(tensor.name()).in_source(self.file.name()));
                 }
             } else if self.graph.has_elements(tensor.name()) {
@@ -95,7 +100,7 @@ impl Into {
         Ok(out)
     }
 
-    /// Whether elements are beside the model.
+    /// Returns `true` if the elements are external.
     fn is_beside(&self, item: &Item, how: ExternalData) -> bool {
         let len = len_of(item);
         len > 0
@@ -106,7 +111,7 @@ impl Into {
             }
     }
 
-    /// The tensors in the model, and those beside it.
+    /// Splits the items into those in the model file and external ones.
     fn split(&self, items: Vec<Item>) -> (Vec<Item>, Vec<Item>) {
         let inside = items.iter().filter(|item| !self.is_beside(item, self.external));
         let len = inside.fold(self.graph.len(), |n, item| n.saturating_add(len_of(item)));
@@ -117,16 +122,16 @@ impl Into {
         items.into_iter().partition(|item| !self.is_beside(item, how))
     }
 
-    /// Refuses what a stream cannot have: a file beside it.
+    /// Returns an error if a tensor would be external: a stream has no external file.
     pub(super) fn check_stream(&self, items: &[Item]) -> Result<()> {
         match items.iter().any(|item| self.is_beside(item, self.external)) {
-            true => Err(BESIDE.broken("a stream has no folder that another file could be in")),
+            true => Err(BESIDE.broken("cannot write external data: the target is a stream, without a folder for a second file")),
             false => Ok(()),
         }
     }
 }
 
-/// Writes the model, and before it the file beside it, if there is one.
+/// Writes the external file, if there is one, and then the model.
 pub(super) fn write(
     file: &File,
     path: &Path,
@@ -152,7 +157,8 @@ pub(super) fn write(
         external.location = location;
     }
     let location = external.location.clone();
-    // A weight of another type than the graph has is found under the name of what becomes the weight when the model runs.
+    // A weight that the graph casts is stored under another name, that of the cast's input, so that reading the
+    // model back would not find it.
     let is_cast = inside.iter().any(|item| into.wrong_type(&item.spec).is_some());
     let writer = write_items(file, to, into.graph.encoder(external), &write, inside)?;
     let closed = if is_cast { writer.close_unread() } else { writer.close() };
@@ -172,23 +178,25 @@ pub(super) fn write(
         return Err(e);
     }
     drop(claim);
-    // What the model that was there had beside it, as we name such files, is of no more use.
+    // External files of the replaced model, if named by Holdall, are no longer needed.
     for location in old.into_iter().filter(|old| *old != location && is_ours(path, old)) {
         let _ = std::fs::remove_file(path.with_file_name(location));
     }
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     Ok(report)
 }
 
-/// A note beside a model that is being written: which file beside it is no use without it. It is locked while somebody writes the model, so
-/// that what a process leaves that is killed is told from what is being written.
+/// A note next to a model that is being written: it names the external file that is useless without the
+/// model. It is locked while the model is written, so that files left by a killed process can be
+/// distinguished from files in use.
 struct Claim {
     note: PathBuf,
     _lock: std::fs::File,
 }
 
 impl Claim {
-    /// Notes that the file at `location` is to belong to the model at `path`. Failing to is no reason not to write.
+    /// Creates the note that the file at `location` belongs to the model at `path`. The model is written even
+    /// if this fails.
     fn new(path: &Path, location: &str) -> Option<Claim> {
         let note = Claim::target_path(path)?;
         let mut file = std::fs::File::create_new(&note).ok()?;
@@ -197,7 +205,7 @@ impl Claim {
         Some(Claim { note, _lock: file })
     }
 
-    /// Removes what a process left that was killed while it wrote the model at `path`.
+    /// Removes the files of a process that was killed while it wrote the model at `path`.
     fn sweep(path: &Path) {
         let Some(note) = Claim::target_path(path) else { return };
         let Ok(mut file) = std::fs::File::options().read(true).write(true).open(&note) else {
@@ -207,7 +215,7 @@ impl Claim {
         if file.try_lock().is_err() || file.read_to_string(&mut location).is_err() {
             return;
         }
-        // It may have come to the end, but for the note.
+        // The process may have completed the model but not removed the note.
         if is_ours(path, &location) && !external::beside(path).contains(&location) {
             let _ = std::fs::remove_file(path.with_file_name(&location));
         }
@@ -226,11 +234,14 @@ impl Drop for Claim {
     }
 }
 
-/// The name of a model's file, and of one beside it that is not there: no model loses what it has.
+/// Returns the name of the model file, and an unused name for its external file, so that no existing file is
+/// replaced.
 fn names(path: &Path) -> Result<(String, String)> {
     let name = path.file_name().and_then(|name| name.to_str()).filter(|name| is_location(name));
     let Some(name) = name else {
-        let e = BESIDE.broken("its name cannot be that of external data");
+        let e = BESIDE.broken(
+            "cannot write external data: its location cannot contain the name of this file",
+        );
         return Err(e.in_source(path.display()));
     };
     let others = (2u32..).map(|n| format!("{name}.{n}.data"));
@@ -239,12 +250,12 @@ fn names(path: &Path) -> Result<(String, String)> {
     Ok((name.to_owned(), free.unwrap_or_default()))
 }
 
-/// Whether readers take a name for that of a file beside the model.
+/// Returns `true` if readers accept the name as the location of an external file.
 fn is_location(name: &str) -> bool {
     !name.contains(['/', '\\', ':', '\0'])
 }
 
-/// Whether a file beside the model at `path` is named as we name such.
+/// Returns `true` if `location` is a name that Holdall gives external files of the model at `path`.
 fn is_ours(path: &Path, location: &str) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let middle = location.strip_prefix(name).and_then(|rest| rest.strip_suffix(".data"));

@@ -1,4 +1,4 @@
-//! Nothing is written into graphs where no format has them.
+//! The replacement of `graph.rs` in builds without ONNX: nothing is written into graphs.
 
 use super::{
     Convert, ConvertReport, Encode, Error, File, Item, Path, Prepared, Result, Tensor, TensorSpec,

@@ -1,4 +1,5 @@
-//! What stands in the way of a conversion: one error for all of it, with the code of the converter for what the target cannot hold.
+//! Collects everything that prevents a conversion into one error, with the converter's code for what the
+//! target cannot hold.
 
 use holdall_core::error::Shown as _;
 use holdall_core::{
@@ -10,33 +11,34 @@ use holdall_io::items::Item;
 use holdall_io::{File, WriteOptions};
 use std::collections::HashMap;
 
-/// Refusals that were found before anything is written.
+/// Errors found before anything is written.
 #[derive(Default)]
 pub(super) struct Refusals {
     all: Vec<Error>,
-    /// What the target cannot hold; its attributes are refused last.
+    /// Tensors that the target cannot hold; errors about its attributes are added last.
     specs: Vec<TensorSpec>,
     is_of_target: bool,
 }
 
 impl Refusals {
-    /// Adds what is wrong with a tensor of the source.
+    /// Adds an error about a tensor of the source.
     pub(super) fn add(&mut self, e: Error) {
         self.all.push(e);
     }
 
-    /// Adds what the target says of a tensor that it cannot hold.
+    /// Adds an error of the target about a tensor that it cannot hold.
     pub(super) fn add_tensor(&mut self, e: Error, spec: TensorSpec) {
         self.specs.push(spec);
         self.is_of_target = true;
         self.all.push(e);
     }
 
-    /// Returns an error if anything was refused, or if `attributes` is an error about the file's attributes. `accepted` are the
-    /// tensors that the target can hold. `is_dense` says that tensors were to be made dense already.
+    /// Returns an error if anything was refused, or if `attributes` is an error about the file's attributes.
+    /// `accepted` are the tensors that the target can hold. `is_dense` is `true` if tensors were to be made
+    /// dense already.
     ///
     /// # Errors
-    /// The only one, if it is about the source; `convert/cannot-hold`.
+    /// The error itself if there is one and it is about the source; otherwise `convert/cannot-hold`.
     pub(super) fn finish(
         mut self,
         file: &File,
@@ -55,9 +57,9 @@ impl Refusals {
         }
         let e = CANNOT_HOLD.broken(match (self.is_of_target, &all[..]) {
             (true, all) => in_words(write, all),
-            (false, _) => format!("not all of it can be converted: {}", reasons(&all)),
+            (false, _) => format!("some tensors cannot be converted: {}", reasons(&all)),
         });
-        // What has no elements is not made dense.
+        // Tensors without elements cannot be made dense.
         let is_record = |spec: &TensorSpec| matches!(spec.layout, Layout::Records | Layout::Blob);
         let is_useless = is_dense || (!self.specs.is_empty() && self.specs.iter().all(is_record));
         let e = with_advice(e, &all, |remedy| !(is_useless && *remedy == Remedy::MakeDense));
@@ -70,7 +72,8 @@ impl Refusals {
     }
 }
 
-/// An error of the target's encoder about all tensors together: a `convert/cannot-hold`, if that is what the target says.
+/// Turns an error of the target's encoder about all tensors together into `convert/cannot-hold`, if the error
+/// says that the target cannot hold them.
 pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
     let rules = write.format().map_or(&[][..], |format| format.rules);
     let is_known = rules.iter().any(|rule| std::ptr::eq(*rule, e.rule()));
@@ -81,7 +84,7 @@ pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
     with_advice(CANNOT_HOLD.broken(in_words(write, all)), all, |_| true).with_cause(e)
 }
 
-/// What the target cannot hold, with the name of its format.
+/// Returns what the target cannot hold in words, with the name of its format.
 fn in_words(write: &WriteOptions, all: &[Error]) -> String {
     let name = write.format().map_or("", |format| format.name);
     let is_named = all.iter().all(|e| e.message().contains(name));
@@ -93,7 +96,7 @@ fn in_words(write: &WriteOptions, all: &[Error]) -> String {
     }
 }
 
-/// The target's format and version, in words.
+/// Returns the target's format and version in words.
 fn target(write: &WriteOptions) -> String {
     let Some(format) = write.format() else { return "the target".to_owned() };
     let newest = format.versions.first().copied();
@@ -103,7 +106,8 @@ fn target(write: &WriteOptions) -> String {
     }
 }
 
-/// The error with the remedies of all errors that `keeps` says, each once since many advise the same, and with their first hint.
+/// Adds the remedies of all errors for which `keeps` returns `true`, without duplicates, and their first
+/// hint.
 fn with_advice(e: Error, all: &[Error], keeps: impl Fn(&Remedy) -> bool) -> Error {
     let mut remedies: Vec<&Remedy> = Vec::new();
     for remedy in all.iter().flat_map(Error::remedies).filter(|remedy| keeps(remedy)) {
@@ -118,7 +122,7 @@ fn with_advice(e: Error, all: &[Error], keeps: impl Fn(&Remedy) -> bool) -> Erro
     }
 }
 
-/// The first format whose newest version can hold these attributes and tensors.
+/// Returns the first format whose newest version can hold these attributes and tensors.
 fn able<'t>(
     attributes: &Attributes,
     specs: &mut (dyn Iterator<Item = &'t TensorSpec> + '_),
@@ -137,7 +141,7 @@ fn able<'t>(
     Some(Remedy::WriteFormat { format: format.id, version })
 }
 
-/// What stands in the way, each reason once with some of the tensors it is true of.
+/// Returns the reasons in words, each once with some of the tensors that it concerns.
 fn reasons(all: &[Error]) -> String {
     const REASONS: usize = 8;
     const TENSORS: usize = 3;

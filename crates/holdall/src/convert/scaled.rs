@@ -1,4 +1,5 @@
-//! Weights of few bits whose scales are other tensors, as quantized models have them: their numbers mean nothing without.
+//! Weights of few bits whose scales are separate tensors, as in quantized models: their numbers have no
+//! meaning without the scales.
 
 use super::Convert;
 use crate::form::TensorForm;
@@ -7,8 +8,8 @@ use holdall_io::Tensor;
 use holdall_io::select::scaled_weight;
 
 impl Convert {
-    /// Returns why a tensor is not quantized: a scale beside it says what its elements are. [`Casts`](crate::Casts) refuse such a
-    /// tensor themselves.
+    /// Returns the error if a tensor cannot be quantized because a separate scale tensor gives the meaning of
+    /// its elements. [`Casts`](crate::Casts) refuse such tensors themselves.
     pub(super) fn scaled(&self, tensor: &Tensor) -> Option<Error> {
         let of = tensor.dense_type().filter(|_| *tensor.layout() == Layout::Dense)?;
         let form = self.reforms.target(tensor.name()).filter(|to| {

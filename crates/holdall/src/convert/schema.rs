@@ -1,4 +1,4 @@
-//! The schema of a file that has none of its own: made from its tensors.
+//! Infers the schema of a file without one from its tensors.
 
 use super::{Convert, plan};
 use crate::records::rules::NO_METATENSOR;
@@ -8,10 +8,10 @@ use holdall_io::WriteOptions;
 use holdall_schema::{Document, Reading};
 use serde_json::Value;
 
-/// The schema that a file has among its attributes, or otherwise the one that [`infer_schema`] makes.
+/// Returns the schema among the file's attributes, otherwise the one that [`infer_schema`] makes.
 ///
 /// # Errors
-/// The `json/…` and `schema/…` rules; as [`infer_schema`].
+/// The `json/…` and `schema/…` rules; the same as [`infer_schema`].
 pub fn schema(file: &File) -> Result<Document> {
     if let Some(own) = crate::records::schema_of_file(file)? {
         return Ok(own);
@@ -19,14 +19,14 @@ pub fn schema(file: &File) -> Result<Document> {
     Document::new(infer_schema(file)?, file.name(), Reading::File, &file.limits().of_schemas())
 }
 
-/// The schema that a file would get as Metatensor if it had none of its own; sparse and quantized tensors as
-/// dense ones, types that Metatensor lacks as what they are stored as.
+/// Returns the schema that the file would get as Metatensor if it had no schema of its own. Sparse and
+/// quantized tensors become dense ones; types that Metatensor lacks become their storage types.
 ///
 /// # Errors
-/// `records/no-metatensor` in a build without that format; as [`plan`].
+/// `records/no-metatensor` in a build without that format; the same as [`plan`].
 pub fn infer_schema(file: &File) -> Result<Value> {
     let format = holdall_formats::with_schema().ok_or_else(no_metatensor)?;
-    // Those of the file stand elsewhere; those of tensors say what records are.
+    // File attributes are not part of the schema; tensor attributes give the schema of records.
     let options = Convert::new(WriteOptions::new().with_format(format))
         .with_attributes(Attributes::new())
         .with_dense()
@@ -34,11 +34,11 @@ pub fn infer_schema(file: &File) -> Result<Value> {
     schema_of_tensors(&plan(file, "-", &options)?.0)
 }
 
-/// The schema that these tensors get where there is none: objects from names with dots, each tensor with its
-/// dtype and shape.
+/// Returns a schema for these tensors: names with dots become nested objects, and each tensor has its dtype
+/// and shape.
 ///
 /// # Errors
-/// `records/no-metatensor` in a build without that format; Unsupported for what Metatensor cannot hold.
+/// `records/no-metatensor` in a build without that format; Unsupported if Metatensor cannot hold a tensor.
 #[cfg(feature = "metatensor")]
 pub fn schema_of_tensors(tensors: &[TensorSpec]) -> Result<Value> {
     let text = holdall_formats::metatensor::infer(tensors, None)?;

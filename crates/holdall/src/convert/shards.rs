@@ -1,7 +1,7 @@
-//! A model in several files: which tensor goes into which, and the folder that has them.
+//! Writes a model in several files: assigns tensors to shards and writes their folder.
 
 use super::refusals::of_target;
-use super::{ConvertReport, Prepared, became, ledger, len_of, report, write_items};
+use super::{ConvertReport, Prepared, ledger, len_of, report, report_changes, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
 #[cfg(feature = "ztensor2")]
@@ -23,21 +23,21 @@ use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-/// What the names of the files begin with.
+/// The prefix of the files' names.
 const STEM: &str = "model";
-/// What five digits count.
+/// The largest number with five digits.
 const MOST: usize = 99_999;
 
-/// Which tensor goes into which file.
+/// The assignment of tensors to files.
 pub(super) struct Shards {
-    /// The number of each tensor's file, from 0.
+    /// The index of each tensor's file, from 0.
     numbers: Vec<usize>,
     count: usize,
     bound: Bound,
     extension: &'static str,
 }
 
-/// That a folder can be at `path`, and the options with the format that its files have.
+/// Checks that a folder can be written at `path`. Returns the options with the format of its files.
 pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<WriteOptions> {
     FolderSink::check(path, write.overwrite, &SHARDS_PLACE)?;
     if let (Ok(source), Ok(folder)) = (Path::new(file.name()).canonicalize(), path.canonicalize())
@@ -47,24 +47,25 @@ pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<Wri
         return Err(e.in_source(path.display()));
     }
     let Some(format) = write.format_for(path).ok().or_else(with_index) else {
-        return Err(SHARDS_FORMAT.broken("this build writes neither"));
+        return Err(SHARDS_FORMAT.broken("this build writes no format with an index of shards"));
     };
     if format.shards.is_none() {
-        let e = SHARDS_FORMAT.broken(format!("{} has one file for a model", format.name));
+        let e = SHARDS_FORMAT.broken(format!("{} cannot be split into several files", format.name));
         return Err(e.in_source(path.display()));
     }
     Ok(write.with_format(format))
 }
 
-/// Returns the format that a folder is written in if none is asked for: the first that needs no more than an index of its files.
+/// Returns the default format of a folder: the first that needs only an index of its files.
 fn with_index() -> Option<&'static Format> {
     let has_index = |format: &&Format| matches!(format.shards, Some(Bound::Index));
     holdall_formats::writable().find(has_index)
 }
 
 impl Shards {
-    /// The files of these items, of at most so many bytes and tensors, greedily in `order`, which has their names: one that is
-    /// larger has a file of its own, before the one that is being filled; one that shares the bytes of another follows it.
+    /// Assigns the items to files of at most the given bytes and tensors, greedily in `order`, which has the
+    /// items' names. A larger item has a file of its own, before the file that is being filled; an item that
+    /// shares the bytes of another follows that one.
     pub(super) fn new(
         order: &[String],
         items: &[Item],
@@ -109,7 +110,9 @@ impl Shards {
         let limit = if let Bound::Parts(_) = bound { usize::from(u16::MAX) } else { MOST };
         let count = files.len();
         if count > limit {
-            return Err(SHARDS_COUNT.broken(format!("{count} files would be written")));
+            return Err(SHARDS_COUNT.broken(format!(
+                "{count} files would be written, but at most {limit} are supported"
+            )));
         }
         let mut numbers = vec![0; items.len()];
         for (number, file) in files.iter().enumerate() {
@@ -120,34 +123,35 @@ impl Shards {
         Ok(Shards { numbers, count, bound, extension })
     }
 
-    /// The name of a file.
+    /// Returns the name of a file.
     fn name(&self, number: usize) -> String {
         match self.count {
             1 => format!("{STEM}.{}", self.extension),
-            // Five digits count them all.
+            // At most five digits: see [`MOST`].
             count => part_name(STEM, number as u32 + 1, count as u32, self.extension),
         }
     }
 
-    /// The name of the index file, where there is one.
+    /// Returns the name of the index file, if the format has one.
     fn index(&self) -> Option<String> {
         let has_index = self.count > 1 && matches!(self.bound, Bound::Index);
         has_index.then(|| format!("{STEM}.{}.index.json", self.extension))
     }
 
-    /// The name of the file that names the others, where there is one.
+    /// Returns the name of the root file that lists the shards, if the format has one.
     fn root(&self) -> Option<String> {
         let has_root = self.count > 1 && matches!(self.bound, Bound::Root);
         has_root.then(|| format!("{STEM}.{}", self.extension))
     }
 
-    /// The names of all files that are written.
+    /// Returns the names of all files that are written.
     pub(super) fn files(&self) -> Vec<String> {
         let others = self.index().into_iter().chain(self.root());
         (0..self.count).map(|number| self.name(number)).chain(others).collect()
     }
 
-    /// The attributes of a file: each has all of them, but parts say what they are, and those after the first no more.
+    /// Returns the attributes of a file. Each file has all of them, except GGUF parts, which say which part
+    /// they are, and after the first have nothing else.
     fn attributes(&self, all: &Attributes, number: usize, tensors: usize) -> Attributes {
         if self.root().is_some() {
             return Attributes::new();
@@ -159,7 +163,7 @@ impl Shards {
             }
             (parts.remove)(&mut own);
             if self.count > 1 {
-                // Checked to be no more than a u16; that many tensors are in no file.
+                // The count was checked to fit a u16.
                 let part = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
                 let tensors = i32::try_from(tensors).unwrap_or(i32::MAX);
                 (parts.set)(&mut own, part(number), part(self.count), tensors);
@@ -181,7 +185,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
     let mut index = shards.index().map(|name| (name, BTreeMap::new()));
     let mut of_file: Vec<Vec<Item>> = (0..shards.count).map(|_| Vec::new()).collect();
     for (item, number) in items.into_iter().zip(&shards.numbers) {
-        // Who reads the index does not know of tensors that only name another.
+        // Readers of the index do not know tensors that only share the bytes of another.
         let is_own = item.spec.components.iter().all(|c| c.shares.is_none());
         if let Some((_, map)) = index.as_mut().filter(|_| is_own) {
             map.insert(item.spec.name.clone(), shards.name(*number));
@@ -237,17 +241,17 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         report.target_len = report.target_len.saturating_add(text.len() as u64);
     }
     if shards.root().is_some() {
-        // Those of the model are in the file that names the others.
+        // The model's attributes are in the root file.
         record.merge(Record::new(Some(write.attributes.clone())));
     }
     report.left_behind = ledger::close(file, &record, &expected)?;
     sink.finish(write.durability)?;
-    became(&mut report, casts, forming);
+    report_changes(&mut report, casts, forming);
     report.files = shards.files();
     Ok(report)
 }
 
-/// The file that names those in the folder, each by its length and the digest of all its bytes.
+/// Returns the root file, which lists the shards with their lengths and digests.
 #[cfg(feature = "ztensor2")]
 fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
     let mut root = Root::default();
@@ -262,5 +266,5 @@ fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> 
     root.finish(of)
 }
 
-/// A file that was written: its name, length and digest.
+/// A written file: its name, length and digest.
 type Summary = (String, u64, Digest);

@@ -1,4 +1,4 @@
-//! The work of comparing values: small pairs of tensors whole, big ones in pieces, on all threads.
+//! Compares values: small pairs of tensors whole, large ones in pieces, on all threads.
 
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::elements::{Elements, step};
@@ -12,12 +12,12 @@ use holdall_schema::Content;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Pairs of dense tensors up to this many bytes together are compared in one job.
+/// Pairs of dense tensors of up to this many bytes together are compared in one job.
 const SMALL: u64 = 4 << 20;
-/// Small pairs in one job.
+/// Maximum number of small pairs in one job.
 const MAX_BATCH: usize = 256;
 
-/// Two tensors of one name, and what differs between them so far.
+/// Two tensors of the same name, and the differences found so far.
 pub(super) struct Pair {
     pub(super) a: Tensor,
     pub(super) b: Tensor,
@@ -25,13 +25,13 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Why one of them cannot be read.
+    /// Returns the error if one of the tensors cannot be read.
     fn fault(&self) -> Option<Error> {
         [&self.a, &self.b].into_iter().find_map(|tensor| tensor.sound().err())
     }
 }
 
-/// What a thread keeps between jobs.
+/// Buffers that a thread keeps between jobs.
 #[derive(Default)]
 struct JobBuffers {
     scratch: Scratch,
@@ -40,15 +40,15 @@ struct JobBuffers {
 }
 
 enum Job {
-    /// Everything about these pairs.
+    /// Compares these pairs completely.
     Pairs(Range<usize>),
-    /// The digests of a big pair.
+    /// Compares the digests of a large pair.
     Digests(usize),
-    /// Some elements of a big pair.
+    /// Compares a range of elements of a large pair.
     Piece { big: usize, range: Range<u64> },
 }
 
-/// A pair of dense tensors that is more than one job.
+/// A pair of dense tensors that is split into several jobs.
 struct Big {
     pair: usize,
     a: Elements,
@@ -60,11 +60,11 @@ struct Context<'a> {
     pairs: &'a [Pair],
     big: Vec<Big>,
     options: &'a DiffOptions,
-    /// Pairs that are not the same, with their numbers.
+    /// The differing pairs, with their indices.
     changed: Mutex<Vec<(usize, TensorDiff)>>,
 }
 
-/// Compares the values of all pairs. Answers those that differ in anything.
+/// Compares the values of all pairs. Returns those with any difference.
 pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<TensorDiff>> {
     let mut context = Context { pairs, big: Vec::new(), options, changed: Mutex::default() };
     let jobs = context.cut()?;
@@ -89,11 +89,11 @@ pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<Tenso
 }
 
 impl Context<'_> {
-    /// Cuts the work into jobs: pairs that one thread must compare from start to end first, the
-    /// longest before the others, then everything else in the order of `a`.
+    /// Splits the work into jobs: first the pairs that one thread must compare from start to end, the longest
+    /// first, then all others in the order of `a`.
     fn cut(&mut self) -> Result<Vec<Job>> {
         let (mut whole, mut jobs): (Vec<Job>, Vec<Job>) = (Vec::new(), Vec::new());
-        // Bytes in the batch that was begun last.
+        // Bytes in the current batch.
         let mut batched = 0;
         for at in 0..self.pairs.len() {
             let len = self.pair_len(at);
@@ -128,7 +128,7 @@ impl Context<'_> {
         Ok(whole)
     }
 
-    /// A pair of dense tensors of which any elements can be had on their own.
+    /// Returns the elements of a pair of dense tensors if any range of them can be read independently.
     fn open(&self, at: usize) -> Result<Option<(Elements, Elements, u64)>> {
         let Pair { a, b, diff } = &self.pairs[at];
         let dense = [a, b].iter().all(|t| *t.layout() == Layout::Dense);
@@ -137,18 +137,18 @@ impl Context<'_> {
         }
         let (a, b) = match (stored(a, &Role::Data), stored(b, &Role::Data)) {
             (Ok(a), Ok(b)) => (a, b),
-            // What cannot be compared is told when the pair's turn comes.
+            // The error is reported when the pair is compared.
             (Err(e), _) | (_, Err(e)) if is_beyond_us(&e) => return Ok(None),
             (a, b) => (a?, b?),
         };
         let open = a.is_random() && b.is_random() && is_comparable(&a.of, &b.of);
-        // Far away, bytes come once: digests are summed on the way from the first byte to the last.
+        // Remote bytes are fetched once: their digests are computed while reading from start to end.
         let open = open && !a.is_summed() && !b.is_summed();
         let count = a.count.filter(|_| open && a.count == b.count);
         Ok(count.map(|count| (a, b, count)))
     }
 
-    /// Bytes to be read for a pair.
+    /// Returns the bytes to be read for a pair.
     fn pair_len(&self, at: usize) -> u64 {
         let Pair { a, b, diff } = &self.pairs[at];
         if diff.shapes.is_some() { 0 } else { a.stored_len().saturating_add(b.stored_len()) }
@@ -157,7 +157,7 @@ impl Context<'_> {
     fn cost(&self, job: &Job) -> u64 {
         match job {
             Job::Pairs(pairs) => pairs.clone().map(|at| self.pair_len(at)).sum(),
-            // Bytes that other jobs read too.
+            // Other jobs read these bytes too.
             Job::Digests(_) => 0,
             Job::Piece { big, range } => {
                 let Big { a, b, .. } = &self.big[*big];
@@ -246,14 +246,14 @@ impl Context<'_> {
                 if found.components.is_empty() && found.attributes.is_empty() {
                     return Ok(());
                 }
-                // What they stand for may be the same all the same.
+                // Different components may represent the same elements.
                 let (x, y) = (elements(a)?, elements(b)?);
                 found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
                 return Ok(());
             }
             (Layout::Records, Layout::Records) | (Layout::Blob, Layout::Blob) => {
                 found.components = self.components(kept, pair)?;
-                // Where the heap has their bytes says nothing of them.
+                // The order of bytes in the heap is not a difference.
                 if !found.components.is_empty() && has_same_content(a, b)? {
                     found.components.clear();
                 }
@@ -275,13 +275,13 @@ impl Context<'_> {
         let (x, y) = (elements(a)?, elements(b)?);
         if !is_comparable(&x.of, &y.of) {
             let (x, y) = (&x.of, &y.of);
-            let message = format!("elements of {x} and of {y} cannot be told one by one");
+            let message = format!("cannot compare {x} and {y} element by element");
             return Err(ELEMENT_SIZE.broken(message));
         }
         if x.count != y.count
             && let (Some(_), Some(_)) = (x.count, y.count)
         {
-            // Of an unknown type there may be more on one side: that is a difference.
+            // Elements of unknown types can differ in number: that is a difference.
             let types = (Some(x.of.clone()), Some(y.of.clone()));
             let lens = (x.len(), y.len());
             found.components.push(ComponentDiff::new(Role::Data, types, lens));
@@ -290,7 +290,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Compares the components of two tensors, role by role. Answers those that are not the same.
+    /// Compares the components of two tensors, role by role. Returns those that differ.
     fn components(&self, kept: &mut JobBuffers, pair: &Pair) -> Result<Vec<ComponentDiff>> {
         let mut out = Vec::new();
         let type_of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
@@ -300,7 +300,7 @@ impl Context<'_> {
             let lens = (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len));
             let mut diff = ComponentDiff::new(c.role.clone(), types, lens);
             if let Some(other) = other {
-                // A length that only decoding tells does not count as different.
+                // A length that is known only after decoding does not count as different.
                 let lens = (decoded_len(&pair.a, &c)?, decoded_len(&pair.b, &other)?);
                 diff.lens = (Some(lens.0), Some(lens.1));
                 let (x, y) = (stored(&pair.a, &c.role)?, stored(&pair.b, &c.role)?);
@@ -323,7 +323,7 @@ impl Context<'_> {
         Ok(out)
     }
 
-    /// Compares all elements of both from the first to the last, and both with their digests.
+    /// Compares all elements of both from first to last, and both with their digests.
     fn through(
         &self,
         kept: &mut JobBuffers,
@@ -348,7 +348,7 @@ impl Context<'_> {
                 })
             })?;
             if x != y {
-                // Only elements of unknown types can be more on one side.
+                // Only elements of unknown types can differ in number.
                 let message =
                     format!("{} elements on one side, {} on the other", start + x, start + y);
                 return Err(ELEMENT_SIZE.broken(message));
@@ -360,7 +360,7 @@ impl Context<'_> {
     }
 }
 
-/// Returns `true` if two tensors have the same records, or the same runs, in the same order.
+/// Returns `true` if two tensors have the same records, or the same blob entries, in the same order.
 fn has_same_content(a: &Tensor, b: &Tensor) -> Result<bool> {
     if *a.layout() == Layout::Blob {
         let (x, y) = (a.blob()?, b.blob()?);
@@ -383,7 +383,7 @@ fn has_same_content(a: &Tensor, b: &Tensor) -> Result<bool> {
     let (mut of_x, mut of_y) = (x.iter(0..x.len())?, y.iter(0..y.len())?);
     while let (Some(x), Some(y)) = (of_x.next(), of_y.next()) {
         let (x, y) = (x?, y?);
-        // The text of a `TypeDef:Record` may be written in any way.
+        // The text of a `TypeDef:Record` may be formatted differently.
         if x.to_json()? != y.to_json()? && x.to_value()? != y.to_value()? {
             return Ok(false);
         }
@@ -391,7 +391,8 @@ fn has_same_content(a: &Tensor, b: &Tensor) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether an error is not a fault of the files: a limit, or this version, is in the way.
+/// Returns `true` if the error is not a fault of the files, but says that a limit or this version prevents
+/// the comparison.
 fn is_beyond_us(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit)
 }
@@ -400,12 +401,12 @@ fn count(bytes: &[u8], of: &ElementType) -> u64 {
     bytes.len() as u64 * 8 / of.bits()
 }
 
-/// What is compared of a tensor.
+/// Returns one side of the comparison of a tensor.
 fn side<'a>(tensor: &'a Tensor, elements: &'a Elements) -> Side<'a> {
     Side { source: tensor.file().name(), tensor: tensor.name(), of: &elements.of }
 }
 
-/// Bytes that a component decodes to, found out by decoding it where nothing else tells.
+/// Returns the decoded length of a component, by decoding it if the length is not stored.
 fn decoded_len(tensor: &Tensor, c: &Component) -> Result<u64> {
     if let Some(len) = c.decoded_len {
         return Ok(len);
@@ -419,13 +420,13 @@ fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {
     Elements::stored(tensor, tensor.require(role)?)
 }
 
-/// The elements that a tensor of a known layout stands for.
+/// Returns the elements that a tensor of a known layout represents.
 fn elements(tensor: &Tensor) -> Result<Elements> {
     Ok(match tensor.layout() {
         Layout::Dense => stored(tensor, &Role::Data)?,
         layout if layout.is_computed() => Elements::computed(tensor.computed()?),
         _ if tensor.description().is_some() => Elements::described(tensor)?,
-        // Says so when the layout is not known.
+        // `to_dense` returns the error for an unknown layout.
         _ => Elements::held(tensor.to_dense()?),
     })
 }

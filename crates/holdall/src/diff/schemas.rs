@@ -1,25 +1,25 @@
-//! Two schemas, or those of files, compared.
+//! Compares two schemas, given as schemas or as files.
 
 use crate::convert;
 use crate::records::{SchemaOrFile, schema_of_dataset};
 use holdall_core::Result;
 use holdall_schema::{Change, Document, Root, SchemaLimits, diff};
 
-/// What changed between two schemas.
+/// The differences between two schemas.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchemaDiff {
-    /// What was compared: the whole of a side, or the schema of its records.
+    /// The old side that was compared: the whole schema, or the schema of its records.
     pub old: Document,
-    /// The same of the other side.
+    /// The new side that was compared.
     pub new: Document,
-    /// What changed, and what each change means for old files.
+    /// The changes, and what each means for old files.
     pub changes: Vec<Change>,
 }
 
-/// Compares two schemas. Of a file it is the one among its attributes, or otherwise the one that its tensors
-/// have. `path` chooses the records of a dataset, where a side is a file or the schema of one; the schema of a
-/// record is compared with the records that the other side has.
+/// Compares two schemas. The schema of a file is the one among its attributes, otherwise the one inferred
+/// from its tensors. `path` selects the records of a dataset if a side is a file or a file's schema; the
+/// schema of a record is compared with the selected records of the other side.
 ///
 /// # Errors
 /// `records/which-dataset`, `schema/unknown-path`; the `schema/…` rules.
@@ -40,7 +40,7 @@ pub fn diff_schemas(
     Ok(SchemaDiff { old, new, changes })
 }
 
-/// One side: the whole of it, or the records at a path.
+/// Returns one side: the whole schema, or the schema of the records at `path`.
 fn side(what: SchemaOrFile, path: Option<&str>, limits: &SchemaLimits) -> Result<Document> {
     match (what, path) {
         (SchemaOrFile::Schema(schema), None) => Ok(*schema),

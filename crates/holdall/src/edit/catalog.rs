@@ -1,4 +1,4 @@
-//! The files of the model that is edited, and the one that names the others.
+//! The files of an edited model, and the file that lists them.
 
 #[cfg(feature = "ztensor2")]
 use super::part::check_kept;
@@ -17,7 +17,7 @@ use holdall_io::{File, FileRole, OpenOptions};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// The file that names the parts of a model, if there is one.
+/// The file that lists the parts of a model, if there is one.
 pub(super) enum Catalog {
     None,
     /// An index file.
@@ -26,7 +26,7 @@ pub(super) enum Catalog {
         stamp: Stamp,
         text: Box<IndexText>,
     },
-    /// The file of zTensor 2 that states what its shards hold.
+    /// The root file of zTensor 2, which states the contents of its shards.
     #[cfg(feature = "ztensor2")]
     Root {
         path: PathBuf,
@@ -37,12 +37,13 @@ pub(super) enum Catalog {
     },
 }
 
-/// Opens the model at `path` to be edited: as one, and each of its files.
+/// Opens the model at `path` for editing: as a whole, and each of its files.
 ///
 /// # Errors
-/// As [`OpenOptions::open`]; Misuse for a model that is not made of files that can be written.
+/// The same as [`OpenOptions::open`]; Misuse if the model does not consist of files that can be written.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog, Vec<EditedFile>)> {
-    // Before the file is read, whose change since is then found. A folder has a stamp too, which is not used.
+    // Taken before the file is read, so that a later change is detected. A folder has a stamp too, which is
+    // not used.
     let stamp = Stamp::from_path(path)?;
     let file = options.open(path)?;
     let all = file.files();
@@ -71,24 +72,24 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
             rooted(&file, main, &external, options)?
         }
         _ => {
-            // What cannot be written at all says so.
+            // If the file cannot be written at all, that error is returned.
             writable(&file)?;
             let e =
-                CANNOT_EDIT.broken("the model is not made of files that are written one by one");
-            let hint = "convert it into one file, and edit that";
+                CANNOT_EDIT.broken("cannot edit this model: it does not consist of files that can be written separately");
+            let hint = "convert it into one file, and edit that file";
             return Err(e.with_hint(hint).in_source(path.display()));
         }
     };
     Ok((file, catalog, parts))
 }
 
-/// Whether the file at `path` is an index file, by its name.
+/// Returns `true` if the file at `path` is an index file, by its name.
 pub(crate) fn is_index(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     matches!(folders::by_entry(name), Some(ModelFiles::Index(..)))
 }
 
-/// Reads an index file, if it is no longer than index files may be.
+/// Reads an index file of at most the maximum length.
 ///
 /// # Errors
 /// Io; `shards/index`.
@@ -115,7 +116,7 @@ fn indexed(path: &Path, options: &OpenOptions) -> Result<(Catalog, Vec<EditedFil
     Ok((Catalog::Index { path, stamp, text: Box::new(text) }, parts))
 }
 
-/// The model of a file of zTensor 2 that names shards.
+/// Opens the model of a zTensor 2 file that lists shards.
 #[cfg(feature = "ztensor2")]
 fn rooted(
     file: &File,
@@ -127,8 +128,8 @@ fn rooted(
     check_kept(file)?;
     let other = || {
         let message =
-            "it says something else of its shards than they do, or has tensors besides them";
-        let hint = "convert it into another folder, and edit that";
+            "its entries do not agree with its shards, or it has tensors that are in none of them";
+        let hint = "convert it into another folder, and edit that folder";
         CANNOT_EDIT.broken(message).with_hint(hint).in_source(path.display())
     };
     let root = external::root(file)?.ok_or_else(other)?;
@@ -149,7 +150,7 @@ fn rooted(
     Ok((Catalog::Root { path, stamp, root, attributes, changed: false }, parts))
 }
 
-/// Where the shard of that name of the model at `path` is.
+/// Returns the path of a shard of the model at `path`.
 #[cfg(feature = "ztensor2")]
 fn shard_path(path: &Path, shard: &str) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -157,7 +158,7 @@ fn shard_path(path: &Path, shard: &str) -> PathBuf {
     path.with_file_name(beside.map_or(String::new(), |beside| (beside.path)(name, shard)))
 }
 
-/// The file beside the one at `path`, which was opened by itself, that says what is in it.
+/// Returns the file in the same folder that lists the file at `path`, if there is one.
 fn named_by(path: &Path, options: &OpenOptions) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let named = |index: &PathBuf| {
@@ -186,14 +187,14 @@ fn root_beside(_: &Path, _: &str, _: &OpenOptions) -> Option<PathBuf> {
     None
 }
 
-/// The index files in the folder of a file.
+/// Returns the index files in the folder of a file.
 fn indices_beside(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = folder(path).read_dir() else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).filter(|path| is_index(path)).collect()
 }
 
 impl Catalog {
-    /// The file's path, and its stamp from before it was read.
+    /// Returns the catalog's path and its stamp from before it was read.
     pub(super) fn file(&self) -> Option<(&Path, &Stamp)> {
         match self {
             Catalog::None => None,
@@ -203,7 +204,7 @@ impl Catalog {
         }
     }
 
-    /// The attributes of the model, where they are in this file, to be changed.
+    /// Returns the attributes of the model for changes, if the catalog holds them.
     pub(super) fn attributes_mut(&mut self) -> Option<&mut Attributes> {
         match self {
             #[cfg(feature = "ztensor2")]
@@ -215,7 +216,7 @@ impl Catalog {
         }
     }
 
-    /// Whether it has other attributes than before.
+    /// Returns `true` if the catalog's attributes were changed.
     pub(super) fn has_new_attributes(&self) -> bool {
         match self {
             #[cfg(feature = "ztensor2")]
@@ -224,7 +225,8 @@ impl Catalog {
         }
     }
 
-    /// Whether it says where bytes are in the parts, or which bytes they are: it changes with each of them.
+    /// Returns `true` if the catalog states offsets or digests of bytes in the parts, so that it changes with
+    /// each of them.
     pub(super) fn names_bytes(&self) -> bool {
         match self {
             #[cfg(feature = "ztensor2")]
@@ -233,13 +235,14 @@ impl Catalog {
         }
     }
 
-    /// Whether it states how long tensors are that may be stored otherwise when their files are written anew.
+    /// Returns `true` if the catalog states lengths of tensors that may change when their files are
+    /// rewritten.
     pub(super) fn states_lengths_of(&self, parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return false };
         text.states_totals() && parts.iter().any(EditedFile::is_encoded)
     }
 
-    /// Whether what it says would be wrong after these shards were changed.
+    /// Returns `true` if the catalog would be wrong after these shards were changed.
     pub(super) fn is_changed_by(&self, changed: &[ChangedShard], parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return self.names_bytes() };
         let has_other_len = || {
@@ -250,7 +253,7 @@ impl Catalog {
         text.is_changed_by(changed) || (text.states_totals() && has_other_len())
     }
 
-    /// Where the shard of that name is.
+    /// Returns the path of a shard.
     pub(super) fn shard(&self, name: &str) -> PathBuf {
         match self {
             Catalog::None => PathBuf::from(name),
@@ -260,11 +263,12 @@ impl Catalog {
         }
     }
 
-    /// A name for a new shard that takes the place of one: `NAME.2` for `NAME`, and so on up from there, before the extension.
+    /// Returns a free name for the replacement of a shard: `NAME.2` for `NAME`, and so on, before the
+    /// extension.
     pub(super) fn free_name(&self, old: &str) -> String {
         let has_extension = !self.names_bytes();
         let (stem, extension) = match old.rsplit_once('.').filter(|_| has_extension) {
-            // The extension of Keras has two parts.
+            // Keras files have an extension of two parts.
             Some((stem, extension)) => match stem.strip_suffix(".weights") {
                 Some(stem) => (stem, format!(".weights.{extension}")),
                 None => (stem, format!(".{extension}")),
@@ -280,8 +284,9 @@ impl Catalog {
         free.unwrap_or_default()
     }
 
-    /// The paths of files that this catalog on the disk names now, and those that other index files beside it name: all made from the
-    /// path of this one, so that those of the same file are equal.
+    /// Returns the paths of the files that this catalog on disk lists now, and of those that other index
+    /// files in the folder list. All are derived from the catalog's path, so that equal files have equal
+    /// paths.
     pub(super) fn named_now(
         &self,
         #[cfg_attr(not(feature = "ztensor2"), expect(unused_variables))] options: &OpenOptions,

@@ -1,4 +1,4 @@
-//! Bytes of a file that belong to no tensor: how many there are, and zeros in their place.
+//! Bytes of a file that belong to no tensor: counts them, and overwrites them with zeros.
 
 use holdall_core::{Extent, Index};
 #[cfg(target_os = "linux")]
@@ -7,14 +7,14 @@ use std::ops::Range;
 #[cfg(target_os = "linux")]
 use std::os::unix::fs::FileExt as _;
 
-/// From this many bytes of data on, a page boundary lies between data and manifest.
+/// If the data has at least this many bytes, a page boundary lies between data and manifest.
 const PAGED_FROM: u64 = 1 << 20;
-/// The page of that boundary.
+/// The page size of that boundary.
 const PAGE: u64 = 4096;
-/// The largest alignment that is taken for one.
+/// Maximum alignment that is inferred from offsets, as a power of two.
 const MAX_ALIGN_BITS: u32 = 21;
 
-/// The bytes of each source between components, before the first and after the last one.
+/// Returns the byte ranges of each source between components, before the first and after the last one.
 fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
     let mut extents: Vec<Extent> = index
         .tensors()
@@ -29,7 +29,7 @@ fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
         let mut at = data.start;
         let first = extents.partition_point(|extent| extent.source < source);
         for extent in extents[first..].iter().take_while(|extent| extent.source == source) {
-            // One without bytes may lie anywhere in the file, and is aligned like others.
+            // An empty component may lie anywhere in the file, and is aligned like others.
             let (start, end) = (extent.start.min(data.end), extent.end.min(data.end));
             if start > at {
                 out.push((source, at..start));
@@ -43,7 +43,8 @@ fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
     out
 }
 
-/// Bytes that belong to nothing and that a file written anew would not have: those of gaps, less what alignment takes.
+/// Returns the number of bytes that belong to no component and that rewriting the file would remove: gaps
+/// without padding.
 pub(super) fn unused(index: &Index) -> u64 {
     let starts = index.tensors().flat_map(|t| {
         let own = t.components().map(|c| c.stored).filter(|stored| !stored.is_stated());
@@ -64,17 +65,18 @@ pub(super) fn unused(index: &Index) -> u64 {
     gaps(index).iter().map(of_gap).sum()
 }
 
-/// Overwrites what `target`, which is what `index` is of, has between its components, with zeros: bytes of tensors that were removed, and of
-/// old manifests. Whole pages become a hole, which takes no space, where the file system has such. What is zero already is left
-/// alone.
+/// Overwrites the bytes between the components of `target`, a file with the contents `index`, with zeros:
+/// bytes of removed tensors and of old manifests. Whole pages become holes, which take no space, if the file
+/// system supports them. Bytes that are already zero are not written.
 ///
-/// The file is the same to every reader before, during and after it, so that a kill does no harm; the next edit does the rest.
+/// Readers see the same contents before, during and after this, so a kill does no harm; the next edit
+/// completes it.
 ///
 /// # Errors
 /// Io.
 #[cfg(target_os = "linux")]
 pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()> {
-    /// What every component is aligned to: a gap that is shorter and ends where one starts was never more than padding.
+    /// Alignment of every component: a shorter gap that ends where a component starts is only padding.
     const ALIGNMENT: u64 = 64;
     for (_, gap) in gaps(index).into_iter().filter(|(source, _)| *source == 0) {
         let is_padding = gap.end - gap.start < ALIGNMENT && gap.end.is_multiple_of(ALIGNMENT);
@@ -96,7 +98,7 @@ pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()
     Ok(())
 }
 
-/// Writes zeros where there is something else.
+/// Overwrites nonzero bytes with zeros.
 #[cfg(target_os = "linux")]
 fn zero(target: &std::fs::File, range: Range<u64>) -> std::io::Result<()> {
     const PIECE: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
+//! Edits a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use super::gaps;
 use super::part::{Entry, From};
@@ -16,27 +16,27 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What file systems want inserted ranges to be multiples of.
+/// File systems require that inserted ranges are multiples of this.
 const PAGE: u64 = 4096;
-/// The hole grows by at least what it has, and at most this many bytes more than it must.
+/// The hole grows at least by its present length, and by at most this many bytes more than needed.
 const MAX_SURPLUS: u64 = 256 << 20;
 
-/// A hole in the file between its data and its old manifest, which stays valid at the end of the
-/// file. New data goes into the hole. Dropped before it is published, it closes the hole.
+/// A hole in the file between its data and its old manifest, which stays valid at the end of the file. New
+/// data is written into the hole. If it is dropped before it is published, the hole is removed.
 pub(crate) struct Hole {
     file: std::fs::File,
     name: String,
-    /// Where the hole began: a page boundary after the data.
+    /// Start of the hole: a page boundary after the data.
     start: u64,
-    /// Where it ends and the old manifest begins.
+    /// End of the hole and start of the old manifest.
     end: u64,
-    /// What was written so far ends here.
+    /// End of the bytes written so far.
     len: u64,
     published: bool,
 }
 
 impl Hole {
-    /// Opens a hole in `file`, if an edit that leads to these entries can be made in place.
+    /// Opens a hole in `file`, if an edit with these entries can be made in place.
     ///
     /// # Errors
     /// Io.
@@ -56,7 +56,7 @@ impl Hole {
         let claimed = file.index().claimed().iter().map(|extent| extent.end);
         let ends = file.tensors().flat_map(end).chain(claimed);
         let start = ends.max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
-        // What a new manifest cannot say about bytes that stay as they are.
+        // Whether a new manifest can describe bytes that stay as they are.
         let sayable = |c: &Component| {
             c.byte_order == ByteOrder::Little && c.decoded_len.is_some() && !c.stored.is_stated()
         };
@@ -71,7 +71,7 @@ impl Hole {
         if fallocate(target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
             return Ok(None);
         }
-        // What others left in the folder goes, as with a file that is written anew.
+        // Removes temporary files of other processes from the folder, as when a file is rewritten.
         sweep(folder(path));
         let name = path.display().to_string();
         let end = start + PAGE;
@@ -79,8 +79,9 @@ impl Hole {
         Ok(Some(Hole { file: target, name, start, end, len: start, published: false }))
     }
 
-    /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off, unless `check` finds something
-    /// missing in the new one. Returns the number of bytes written, what the file contains now, and what `check` returned.
+    /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off, unless `check`
+    /// fails because the new manifest lacks something. Returns the number of bytes written, the new index,
+    /// and the result of `check`.
     pub(crate) fn commit<T>(
         self,
         entries: Vec<Entry>,
@@ -88,7 +89,7 @@ impl Hole {
         write: &WriteOptions,
         check: impl FnOnce(&Record) -> Result<T>,
     ) -> Result<(u64, Index, T)> {
-        // The file's first bytes are there.
+        // The file already has its first bytes.
         encoder.begin(&write.attributes, &[])?;
         let mut items = Vec::new();
         let mut record = Record::new(Some(write.attributes.clone()));
@@ -114,7 +115,7 @@ impl Hole {
         items::write(&mut writer, items, &write.work)?;
         let (hole, mut encoder, mut record) = writer.into_parts()?;
         let data_end = hole.len.next_multiple_of(PAGE);
-        // A multiple of the page needs no padding, so this is the manifest and the footer alone.
+        // A multiple of the page size needs no padding, so this is only the manifest and the footer.
         let tail = encoder.finish(data_end)?;
         let checked = check(&record)?;
         let read_back = |source: &dyn ByteSource| ledger::read_back(source, &mut record, &*encoder);
@@ -139,23 +140,23 @@ impl Hole {
         let whole: Arc<dyn ByteSource> =
             Arc::new(FileSource::from_file(file, Path::new(&self.name))?);
         let index = read_back(&SliceSource::new(whole, 0..new_end)?)?;
-        // What the hole has too much lies between the new footer and the old manifest, and is cut off
-        // with it.
+        // The unused rest of the hole lies between the new footer and the old manifest, and is cut off with
+        // it.
         if durability == Durability::Disk {
             self.file.sync_all().map_err(|e| self.failed(e))?;
         }
-        // The step between the old file and the new one.
+        // This call replaces the old file by the new one.
         self.file.set_len(new_end).map_err(|e| self.failed(e))?;
         self.published = true;
         if durability == Durability::Disk {
             self.file.sync_all().map_err(|e| self.failed(e))?;
         }
-        // The new file is the file now, and nothing of the old one is needed.
+        // The new file is valid now, and no bytes of the old one are needed.
         gaps::erase(&self.file, &index).map_err(|e| self.failed(e))?;
         Ok((self.len - self.start + tail_len, index))
     }
 
-    /// Makes the hole reach to `end` at least.
+    /// Extends the hole to at least `end`.
     fn grow(&mut self, end: u64) -> Result<()> {
         if end <= self.end {
             return Ok(());
@@ -198,7 +199,7 @@ impl Sink for Hole {
 impl Drop for Hole {
     fn drop(&mut self) {
         if !self.published {
-            // The old file is valid with the hole in it; without, it is as it was.
+            // The old file is valid with the hole; removing the hole restores it exactly.
             let len = self.end - self.start;
             let _ = fallocate(&self.file, FallocateFlags::COLLAPSE_RANGE, self.start, len);
         }

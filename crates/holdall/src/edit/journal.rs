@@ -1,7 +1,9 @@
-//! What an edit of several files is about to add and to remove, on the disk as long as the edit is under way.
+//! The files that an edit of several files is about to add and remove, recorded on disk while the edit is
+//! running.
 //!
-//! A killed edit leaves its journal, and files that the model does not name: new shards, if it was killed before the index was
-//! renamed, or old ones after that. The next edit removes those that the journal lists and nothing names.
+//! A killed edit leaves its journal, and files that the model does not list: new shards, if it was killed
+//! before the index was renamed, or old ones after that. The next edit removes the files that are in the
+//! journal and that no catalog lists.
 
 use super::catalog::Catalog;
 use holdall_core::Result;
@@ -13,7 +15,7 @@ use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The journal of an edit that is under way. It is locked until this is dropped.
+/// The journal of a running edit. It is locked until this is dropped.
 pub(super) struct Journal {
     path: PathBuf,
     /// The paths of all shards that are added or removed.
@@ -21,10 +23,10 @@ pub(super) struct Journal {
     _file: File,
 }
 
-/// Removes what a killed edit of the model left. The catalog is locked.
+/// Removes the files of a killed edit of the model. The catalog must be locked.
 ///
 /// # Errors
-/// [`LOCKED`] where that edit is under way; Io.
+/// [`LOCKED`] if that edit is still running; Io.
 pub(super) fn sweep(catalog: &Catalog) -> Result<()> {
     let Some((model, _)) = catalog.file() else { return Ok(()) };
     let path = on_disk::path_for(model);
@@ -37,10 +39,10 @@ pub(super) fn sweep(catalog: &Catalog) -> Result<()> {
 }
 
 impl Journal {
-    /// Writes the journal of an edit that adds and removes the shards of these names.
+    /// Writes the journal of an edit that adds and removes the shards with these names.
     ///
     /// # Errors
-    /// [`LOCKED`] where another edit is under way; Io.
+    /// [`LOCKED`] if another edit is running; Io.
     pub(super) fn begin(
         catalog: &Catalog,
         names: &[String],
@@ -63,7 +65,7 @@ impl Journal {
             }
             Err(e) => return Err(failed(e)),
         };
-        // File systems without locks are edited without.
+        // On file systems without locks, edits run without them.
         let _ = file.try_lock();
         file.write_all(text.as_bytes()).map_err(failed)?;
         if durability == Durability::Disk {
@@ -73,7 +75,7 @@ impl Journal {
         Ok(Some(Journal { path, files, _file: file }))
     }
 
-    /// Removes the files that it lists and nothing names, and the journal itself.
+    /// Removes the listed files that no catalog lists, and the journal itself.
     ///
     /// # Errors
     /// Io.

@@ -1,12 +1,12 @@
-//! Changing a model: adding, replacing, removing and renaming tensors, setting attributes.
+//! Edits a model: adds, replaces, removes and renames tensors, and sets attributes.
 //!
-//! Nothing touches a file until [`Edit::commit`], which does all changes at once. It works in place
-//! where it can, and otherwise writes a new file beside the old one; either way a kill or a power cut
-//! at any instant leaves the old model or the new one.
+//! No file is changed until [`Edit::commit`], which makes all changes at once. It works in place where
+//! possible, and otherwise writes a new file next to the old one; in both cases a kill or a power cut at any
+//! instant leaves either the old model or the new one.
 //!
-//! In place works for zTensor on file systems that can insert a range into a file (ext4, XFS), when a
-//! page boundary lies between the data and the manifest, as in every file of more than 1 MiB that
-//! this crate wrote:
+//! In-place edits work for zTensor on file systems that can insert a range into a file (ext4, XFS), if a page
+//! boundary lies between the data and the manifest, as in every file of more than 1 MiB that this crate
+//! wrote:
 //!
 //! ```text
 //! data | gap | old manifest                            the old file
@@ -15,18 +15,19 @@
 //! data | gap | new data, new manifest                  the new file: cut off in one step
 //! ```
 //!
-//! Then, once that is on the disk, the bytes of tensors that were removed, and whatever else lies between those that are there,
-//! are overwritten with zeros, whole pages by holes: what was removed cannot be read from the file any more. No reader of the
-//! new file reads there. One that still has the old version open finds zeros in the tensors that were removed, and the old
-//! manifest cut off; if it checks digests, it is told. A kill in between leaves some of it for the next edit, which does the
-//! same for the whole file.
+//! Once the new file is on disk, the bytes of removed tensors and all other gaps between components are
+//! overwritten with zeros, whole pages by holes: removed data can no longer be read from the file. Readers of
+//! the new file do not read these ranges. A reader that still has the old version open finds zeros in the
+//! removed tensors, and the old manifest cut off; if it checks digests, it gets an error. A kill during this
+//! step leaves some of these bytes; the next edit erases them in the whole file.
 //!
-//! And for formats whose header comes first (GGUF, safetensors, Metatensor), where no tensor's bytes move, and all that differs in the
-//! header lies in one sector of a disk, 512 bytes: those are written in one step.
+//! In-place edits also work for formats with the header at the start (GGUF, safetensors, Metatensor), if no
+//! tensor's bytes move and all changed bytes of the header lie in one disk sector of 512 bytes, which is
+//! written in one step.
 //!
-//! Of a model in several files, those files are written that change. One changes as a file by itself does. Where several change, or
-//! the index file has to change as well, the changed shards are written under new names, and the rename of the new index takes
-//! the old model's place: see `several.rs`.
+//! In a model in several files, only the changed files are written. A single changed file is edited like a
+//! file by itself. If several change, or the index file must change as well, the changed shards are written
+//! under new names, and renaming the new index over the old one replaces the model: see `several.rs`.
 
 mod catalog;
 mod gaps;
@@ -59,46 +60,46 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Changes to a model, collected.
+/// Pending changes to a model.
 pub struct Edit {
     path: PathBuf,
     options: OpenOptions,
-    /// The model as it is.
+    /// The model before the changes.
     file: File,
     write: WriteOptions,
     /// The files that hold its tensors.
     parts: Vec<EditedFile>,
-    /// The file that names those.
+    /// The file that lists the parts.
     catalog: Catalog,
-    /// The part that has each tensor, and its place there.
+    /// For each tensor, its part and its position in the part.
     by_name: HashMap<String, (usize, usize)>,
-    /// The parts that tensors were removed from: one that is added again goes there.
+    /// For each removed tensor, its part: a tensor added under the name goes there.
     removed: HashMap<String, usize>,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditReport {
-    /// Whether files were changed in place; else they were written anew.
+    /// Whether files were changed in place; otherwise they were rewritten.
     pub in_place: bool,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written: u64,
-    /// Bytes of the model's files.
+    /// Length of the model's files in bytes.
     pub len: u64,
-    /// Bytes of the files that belong to nothing, what aligns tensors excepted; [`compact`] gives them back.
+    /// Bytes of the files that belong to nothing, without alignment padding; [`compact`] removes them.
     pub dead: u64,
-    /// The files that were changed or written, of a model in several files.
+    /// The files that were changed or written, for a model in several files.
     pub files: Vec<PathBuf>,
-    /// What the model contained before, was not asked to lose, and lacks now because its format has no place for it as it is
-    /// written here, in words: checksums of chunks that are now in one piece.
+    /// Contents of the old model that were not to be changed but are missing now, because the format cannot
+    /// hold them as written here, in words: for example checksums of chunks that are now in one piece.
     pub left_behind: Vec<String>,
-    /// What common readers of the format do not take of tensors that were added or got other names.
+    /// Warnings about added or renamed tensors that common readers of the format do not accept.
     pub warnings: Vec<Warning>,
 }
 
 impl EditReport {
-    /// Makes the report one about a model in one file.
+    /// Turns the report into one about a model in one file.
     fn name_no_files(&mut self) {
         self.files.clear();
         if !self.in_place {
@@ -107,29 +108,31 @@ impl EditReport {
     }
 }
 
-/// What an edit wrote.
+/// The result of writing the edited files.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// The file that was changed in place; `None` if files were written anew.
+    /// The file that was changed in place; `None` if files were rewritten.
     pub(super) in_place: Option<InPlace>,
     pub(super) files: Vec<PathBuf>,
     pub(super) left_behind: Vec<String>,
 }
 
 impl Edit {
-    /// Begins changes to the model at `path`: a file, a folder with a model, an index file, the first part of a split GGUF file.
+    /// Starts an edit of the model at `path`: a file, a folder with a model, an index file, or the first part
+    /// of a split GGUF file.
     ///
     /// # Errors
-    /// As [`crate::open()`]; Misuse for a format that cannot be written; Unsupported for a place that cannot be written to.
+    /// The same as [`crate::open()`]; Misuse if the format cannot be written; Unsupported if the place cannot
+    /// be written to.
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
         Edit::open_with(path, &OpenOptions::new())
     }
 
-    /// As [`Edit::open`], with these options. The file is never mapped, because it changes under the
-    /// map: where they ask for that, it is read.
+    /// Starts an edit with these open options. The file is never mapped, because it changes: options that
+    /// request mapping read it instead.
     ///
     /// # Errors
-    /// As [`Edit::open`].
+    /// The same as [`Edit::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Edit> {
         let path = path.as_ref();
         operations::check(Operation::Edit, path)?;
@@ -150,20 +153,21 @@ impl Edit {
         Ok(Edit { path, options, file, write, parts, catalog, by_name, removed })
     }
 
-    /// The model as it is.
+    /// Returns the model before the changes.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// How new tensors are written (encoding, digest, durability), and how the work is done; format, version and
-    /// attributes stay the file's.
+    /// Sets how new tensors are written (encoding, digest, durability), and how the work is done; format,
+    /// version and attributes stay those of the file.
     pub fn with_write(mut self, write: WriteOptions) -> Edit {
         self.write = write;
         self
     }
 
-    /// Sets an attribute of the file. The attributes of a model in several files are those of its first file; in formats whose files
-    /// have attributes of their own, such as HDF5, it is set in the file that has it.
+    /// Sets an attribute of the file. In a model in several files, attributes belong to the first file; in
+    /// formats whose files each have attributes, such as HDF5, an existing attribute is set in the file that
+    /// has it.
     pub fn set_attribute(&mut self, key: impl Into<String>, value: Value) {
         let key = key.into();
         if let Some(attributes) = self.catalog.attributes_mut() {
@@ -177,10 +181,10 @@ impl Edit {
         }
     }
 
-    /// Takes an attribute of the file away.
+    /// Removes an attribute of the file.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound if there is no such attribute.
     pub fn unset_attribute(&mut self, key: &str) -> Result<()> {
         let is_gone = match self.catalog.attributes_mut() {
             Some(attributes) => attributes.remove(key).is_some(),
@@ -206,7 +210,7 @@ impl Edit {
     /// Sets an attribute of a tensor.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound if there is no such tensor.
     pub fn set_tensor_attribute(
         &mut self,
         tensor: &str,
@@ -219,16 +223,17 @@ impl Edit {
         Ok(())
     }
 
-    /// Takes an attribute of a tensor away.
+    /// Removes an attribute of a tensor.
     ///
     /// # Errors
-    /// NotFound; Misuse for one without which the tensor cannot be read.
+    /// NotFound; Misuse if the tensor cannot be read without the attribute.
     pub fn unset_tensor_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
         let spec = &self.entry(tensor)?.spec;
         if needed(&spec.layout).contains(&key) && spec.attributes.get(key).is_some() {
             let (key, layout) = (key.shown(), spec.layout.as_str().shown());
-            let e =
-                NEEDED.broken(format!("`{key}` says how a tensor of layout `{layout}` is read"));
+            let e = NEEDED.broken(format!(
+                "cannot remove `{key}`: a tensor of layout `{layout}` cannot be read without it"
+            ));
             return Err(e.in_tensor(tensor).in_source(self.path.display()));
         }
         self.expect_attribute(tensor, key)?;
@@ -242,10 +247,10 @@ impl Edit {
         }
     }
 
-    /// Gives a tensor another name.
+    /// Renames a tensor.
     ///
     /// # Errors
-    /// NotFound; Misuse when the name is taken.
+    /// NotFound if there is no tensor `from`; Misuse if `to` exists.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<()> {
         if from != to && self.by_name.contains_key(to) {
             return Err(self.taken(to));
@@ -258,10 +263,10 @@ impl Edit {
         Ok(())
     }
 
-    /// Takes a tensor out.
+    /// Removes a tensor.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound if there is no such tensor.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.check_only_here(name)?;
         let (number, at) = self.position(name)?;
@@ -276,20 +281,20 @@ impl Edit {
         Ok(())
     }
 
-    /// Adds a tensor from the bytes of its components, in order. It goes into the file that a tensor of the name was removed from,
-    /// or else into the last one.
+    /// Adds a tensor from the bytes of its components, in order. It goes into the file from which a tensor of
+    /// the same name was removed, otherwise into the last one.
     ///
     /// # Errors
-    /// Misuse when the name is taken: [`Edit::remove`] the tensor first to replace it.
+    /// Misuse if the name exists: to replace a tensor, [`Edit::remove`] it first.
     pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
         let made = |bytes: Bytes| ComponentSource::bytes(move || Ok(bytes));
         self.insert(spec, components.into_iter().map(made).collect())
     }
 
-    /// Adds a tensor of one component from a reader that gives its decoded bytes.
+    /// Adds a tensor of one component from a reader of its decoded bytes.
     ///
     /// # Errors
-    /// As [`Edit::add`].
+    /// The same as [`Edit::add`].
     pub fn add_from(&mut self, spec: TensorSpec, from: impl Read + Send + 'static) -> Result<()> {
         self.insert(spec, vec![ComponentSource::Reader(Box::new(from))])
     }
@@ -297,7 +302,7 @@ impl Edit {
     /// Adds a tensor of another open file under `name`.
     ///
     /// # Errors
-    /// As [`Edit::add`].
+    /// The same as [`Edit::add`].
     pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         let Item { mut spec, feeds, .. } = items::as_it_is(tensor)?;
         spec.name = name.to_owned();
@@ -329,7 +334,7 @@ impl Edit {
         })
     }
 
-    /// Notes for the ledger that an attribute of a tensor changes.
+    /// Records for the ledger that an attribute of a tensor changes.
     fn expect_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
         let (number, at) = self.position(tensor)?;
         if let Some(part) = self.parts.get_mut(number) {
@@ -338,7 +343,7 @@ impl Edit {
         Ok(())
     }
 
-    /// A tensor to be changed.
+    /// Returns the entry of a tensor for changes.
     fn entry(&mut self, name: &str) -> Result<&mut Entry> {
         let (number, at) = self.position(name)?;
         let part = self.parts.get_mut(number);
@@ -351,13 +356,14 @@ impl Edit {
         }
     }
 
-    /// Refuses to free the name of a tensor that another file has too, which the index leaves out: the model would get that one.
+    /// Returns an error if the tensor's name also exists in another file, outside the index: the model would
+    /// get that tensor instead.
     fn check_only_here(&self, name: &str) -> Result<()> {
         match self.parts.iter().find(|part| part.hidden.contains(name)) {
             None => Ok(()),
             Some(part) => {
                 let e = CANNOT_EDIT.broken(format!(
-                    "`{}` has a tensor of this name too, which would take the place of this one",
+                    "`{}` has a tensor of this name too, which would replace this one in the model",
                     part.path.display()
                 ));
                 Err(e.in_tensor(name).in_source(self.path.display()))
@@ -368,8 +374,8 @@ impl Edit {
     #[cold]
     fn taken(&self, name: &str) -> Error {
         CANNOT_EDIT
-            .broken("the name is taken")
-            .with_hint("remove or rename the tensor that has it first")
+            .broken("a tensor of this name exists already")
+            .with_hint("remove or rename that tensor first")
             .in_tensor(name)
             .in_source(self.path.display())
     }
@@ -377,13 +383,15 @@ impl Edit {
     /// Makes all changes.
     ///
     /// # Errors
-    /// Unsupported for what the format cannot hold, and for changes of several files that no index makes one model; Misuse, Io, and
-    /// for new tensors from another file what is wrong with that. The model is then as it was.
+    /// Unsupported if the format cannot hold a change, or if several files would change that no index lists;
+    /// Misuse; Io; errors of another file that new tensors are read from. After an error the model is
+    /// unchanged.
     pub fn commit(self) -> Result<EditReport> {
         self.commit_until(&mut |_| false)
     }
 
-    /// Makes all changes. Where `stop` says so after a step of an edit of several files, everything stays as it is then.
+    /// Makes all changes. In an edit of several files, if `stop` returns `true` after a step, everything is
+    /// left as it is at that step.
     fn commit_until(self, stop: &mut dyn FnMut(several::Step) -> bool) -> Result<EditReport> {
         let merges = self.merges_attributes();
         let Edit { path, options, file, write, mut parts, catalog, .. } = self;
@@ -428,7 +436,8 @@ impl Edit {
     }
 }
 
-/// Returns what common readers do not take of the tensors of a file that are not among these.
+/// Returns warnings about tensors of a file that common readers do not accept, without the tensors in
+/// `known`.
 fn warnings_of(file: &File, known: &HashSet<String>) -> Vec<Warning> {
     let encode = holdall_formats::by_name(file.format()).and_then(|format| format.encode);
     let Some(Ok(encoder)) = encode.map(|encode| encode(&EncodeOptions::new())) else {
@@ -439,7 +448,7 @@ fn warnings_of(file: &File, known: &HashSet<String>) -> Vec<Warning> {
     items::warnings(&*encoder, &specs)
 }
 
-/// Writes the one part that changes.
+/// Writes the only part that changes.
 fn write_one(parts: Vec<EditedFile>, write: &WriteOptions) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for part in parts.into_iter().filter(|part| part.changed) {
@@ -449,18 +458,18 @@ fn write_one(parts: Vec<EditedFile>, write: &WriteOptions) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Writes the model at `path` anew without the bytes that belong to nothing, file by file.
+/// Rewrites the model at `path` without unused bytes, file by file.
 ///
 /// # Errors
-/// As [`Edit::commit`].
+/// The same as [`Edit::commit`].
 pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
     compact_with(path, write, &OpenOptions::new())
 }
 
-/// As [`compact`], opening the file as [`Edit::open_with`] does.
+/// Rewrites the model at `path` without unused bytes, opened as by [`Edit::open_with`].
 ///
 /// # Errors
-/// As [`Edit::commit`].
+/// The same as [`Edit::commit`].
 pub fn compact_with(
     path: impl AsRef<Path>,
     write: WriteOptions,
@@ -473,7 +482,7 @@ pub fn compact_with(
     let is_alone = parts.len() == 1;
     let is_renewed = catalog.names_bytes() || catalog.states_lengths_of(&parts);
     let outcome = match is_renewed {
-        // Each file holds the same as before: the model is the same at every instant.
+        // Each file keeps its contents, so the model is the same at every instant.
         false => {
             let _lock = several::lock_and_sweep(&catalog)?;
             let mut outcome = Outcome::default();
@@ -495,7 +504,7 @@ pub fn compact_with(
     Ok(report)
 }
 
-/// Describes the model after an edit. `is_one_file` says that it is one file without an index.
+/// Creates the report of an edit. `is_one_file` says that the model is one file without an index.
 fn report(
     path: &Path,
     options: &OpenOptions,
@@ -504,7 +513,7 @@ fn report(
 ) -> Result<(File, EditReport)> {
     let Outcome { in_place, files, left_behind } = outcome;
     let (written, file) = match (in_place, &files[..]) {
-        // It was decoded before the change took effect.
+        // The index was decoded before the change took effect.
         (Some(InPlace { written, index }), [own]) if is_one_file => {
             let source = Arc::new(FileSource::open(own)?);
             let file = options.open_index(index, vec![source], path.display().to_string())?;
@@ -522,13 +531,13 @@ fn report(
     Ok((file, EditReport { in_place, written, len, dead, files, left_behind, warnings }))
 }
 
-/// Bytes of all files that hold tensors.
+/// Returns the total length of all files that hold tensors.
 fn total_len(file: &File) -> u64 {
     file.index().source_lens().fold(0, u64::saturating_add)
 }
 
-/// Bytes of the data regions of a model's files that belong to no component and that [`compact`] gives back: all but what
-/// aligns components.
+/// Returns the number of bytes in the data regions of a model's files that belong to no component and that
+/// [`compact`] removes: all except alignment padding.
 pub fn dead_bytes(file: &File) -> u64 {
     gaps::unused(file.index())
 }
@@ -538,11 +547,12 @@ fn several_files(path: &Path, parts: &[EditedFile]) -> Error {
     let changed = parts.iter().filter(|part| part.changed);
     let names: Vec<String> =
         changed.take(4).map(|part| format!("`{}`", part.path.display())).collect();
-    let message = format!("{} would change, and no index makes them one model", names.join(", "));
+    let message =
+        format!("cannot change several files ({}) of a model without an index", names.join(", "));
     SEVERAL_FILES.broken(message).in_source(path.display())
 }
 
-/// The attributes without which a tensor of that layout cannot be read.
+/// Returns the attributes without which a tensor of the layout cannot be read.
 fn needed(layout: &Layout) -> &'static [&'static str] {
     match layout {
         Layout::QuantizedGroup => &["bits", "group_size"],

@@ -1,4 +1,4 @@
-//! Editing a header in place: see [`crate::edit`] for when that is safe at any instant.
+//! Edits a header in place: see [`crate::edit`] for when that is safe at any instant.
 
 use bytes::Bytes;
 use holdall_core::ledger::Record;
@@ -13,22 +13,22 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes that a disk has all of or none of, and the system too.
+/// Bytes that a disk, and the operating system, write completely or not at all.
 const SECTOR: u64 = 512;
 
-/// The bytes that an edit changes in a file whose header comes first, where they are few enough to be written in one
-/// step, and the bytes of all tensors stay where they are.
+/// The bytes that an edit changes in a file with the header at the start, if they can be written in one step
+/// and the bytes of all tensors stay where they are.
 pub(crate) struct Patch {
     at: u64,
     bytes: Vec<u8>,
-    /// What was given to the encoder.
+    /// The tensors and attributes that were passed to the encoder.
     pub(crate) record: Record,
     encoder: Box<dyn Encode>,
 }
 
 impl Patch {
-    /// What makes `target`, which is `file`, what `encoder` makes of these items, which are arranged; nothing where that takes
-    /// writing the file anew.
+    /// Returns the patch that turns `target`, the file `file`, into what `encoder` writes for these arranged
+    /// items; `None` if the file must be rewritten instead.
     pub(crate) fn plan(
         file: &File,
         target: &std::fs::File,
@@ -44,7 +44,7 @@ impl Patch {
         }
         let mut record = Record::new(Some(write.attributes.clone()));
         let specs: Vec<_> = items.iter().map(|item| item.spec.clone()).collect();
-        // What is wrong is told by who writes the file anew.
+        // Rewriting the file returns the error.
         let header = encoder.begin(&write.attributes, &specs).ok()?;
         let mut end = header.len() as u64;
         for (Item { feeds, .. }, spec) in items.iter().zip(&specs) {
@@ -58,7 +58,7 @@ impl Patch {
                     && old.byte_order == ByteOrder::Little;
                 let range = old.stored.range();
                 let start = match c.shares {
-                    // It was arranged to have the bytes that it has.
+                    // It was arranged to keep its bytes.
                     Some(_) => range.start,
                     None => encoder.next_offset(end, &spec, at).ok()?,
                 };
@@ -88,10 +88,11 @@ impl Patch {
         })
     }
 
-    /// Compares what a reader would find in `target` with what was given to the encoder, and returns that.
+    /// Compares what a reader would find in the patched `target` with what was passed to the encoder, and
+    /// returns the index that was read.
     ///
     /// # Errors
-    /// As [`ledger::read_back`].
+    /// The same as [`ledger::read_back`].
     pub(crate) fn read_back(&mut self, target: &std::fs::File, path: &Path) -> Result<Index> {
         let failed = |e| io(e, "reading").in_source(path.display());
         let file = target.try_clone().map_err(failed)?;
@@ -100,7 +101,7 @@ impl Patch {
         ledger::read_back(&patched, &mut self.record, &*self.encoder)
     }
 
-    /// Writes it. Gives how many bytes.
+    /// Writes the patch. Returns the number of bytes written.
     pub(crate) fn apply(
         self,
         target: &std::fs::File,
@@ -116,7 +117,7 @@ impl Patch {
     }
 }
 
-/// A file with other bytes in one place.
+/// A file with one range of its bytes replaced.
 struct Patched<'a> {
     file: FileSource,
     at: u64,

@@ -1,4 +1,4 @@
-//! One file of the model that is edited: what becomes of it, and how it is written.
+//! One file of an edited model: its pending changes, and how it is written.
 
 #[cfg(target_os = "linux")]
 use super::in_place::Hole;
@@ -18,50 +18,50 @@ use holdall_io::{File, OpenOptions, Tensor, WriteOptions, Writer};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// A file that holds tensors, and what it is to become.
+/// A file that holds tensors, and its pending changes.
 pub(super) struct EditedFile {
     pub(super) path: PathBuf,
-    /// The name that the file which names the parts has for it; empty where there is none.
+    /// The part's name in the catalog; empty if there is no catalog.
     pub(super) name: String,
     stamp: Stamp,
-    /// The file by itself, whatever it is a part of.
+    /// The file opened by itself, not as a part of the model.
     pub(super) file: File,
     pub(super) attributes: Attributes,
-    /// Tensors in the order in which they will be listed by formats that keep an order.
+    /// Tensors in the order in which formats that keep an order list them; `None` for removed ones.
     pub(super) entries: Vec<Option<Entry>>,
-    /// Tensors that the model has from another file.
+    /// Tensors of this file that the model takes from another file.
     pub(super) hidden: HashSet<String>,
     pub(super) changed: bool,
-    /// The index file that names a file which was opened by itself, or the file of the model that it belongs to.
+    /// The index file that lists a file that was opened by itself, or the root file of its model.
     pub(super) named_by: Option<PathBuf>,
     /// The attributes that were set and removed, for the ledger.
     pub(super) expected: Expected,
 }
 
-/// A tensor of the file to be.
+/// A tensor of the edited file.
 pub(crate) struct Entry {
     pub(crate) spec: TensorSpec,
     pub(crate) from: From,
 }
 
-/// Where its bytes are.
+/// The source of a tensor's bytes.
 pub(crate) enum From {
-    /// In the file already.
+    /// A tensor of the file, kept.
     Kept(Tensor),
     New(Vec<ComponentSource>),
 }
 
 impl EditedFile {
-    /// The file at `path`, opened by itself.
+    /// Opens the file at `path` by itself.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
+    /// The same as [`OpenOptions::open`].
     pub(super) fn open(path: &Path, name: String, options: &OpenOptions) -> Result<EditedFile> {
         let stamp = Stamp::from_path(path)?;
         Ok(EditedFile::new(path, name, stamp, options.open_alone(path)?))
     }
 
-    /// A file that is open, and had that stamp before.
+    /// Creates the part for an open file, whose stamp was taken before it was opened.
     pub(super) fn new(path: &Path, name: String, stamp: Stamp, file: File) -> EditedFile {
         let kept = |t: Tensor| Some(Entry { spec: items::spec_of(&t), from: From::Kept(t) });
         EditedFile {
@@ -78,7 +78,8 @@ impl EditedFile {
         }
     }
 
-    /// The shard that it becomes, under that name or its own. Lengths and counts are as far as they are known before it is written.
+    /// Returns the new shard under `name`, or under its present name. Lengths and counts are included as far
+    /// as they are known before writing.
     pub(super) fn changed_shard(&self, name: Option<&str>) -> ChangedShard {
         let tensors = self.entries.iter().flatten().map(|entry| {
             let old = match &entry.from {
@@ -98,13 +99,14 @@ impl EditedFile {
         }
     }
 
-    /// Whether tensors are stored encoded or in chunks: how long they are shows only when they are written.
+    /// Returns `true` if tensors are stored encoded or in chunks, so that their lengths are known only after
+    /// writing.
     pub(super) fn is_encoded(&self) -> bool {
         let mut components = self.file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
         components.any(|c| c.encoding != Encoding::Raw || c.stored.source >= Extent::CHUNKED)
     }
 
-    /// Whether the names of its tensors are others than before.
+    /// Returns `true` if the names of its tensors change.
     fn has_other_names(&self) -> bool {
         let new: HashSet<&str> =
             self.entries.iter().flatten().map(|entry| entry.spec.name.as_str()).collect();
@@ -112,8 +114,8 @@ impl EditedFile {
         new != old
     }
 
-    /// Refuses changes after which another file would say something wrong of this one, which no edit of one file can set right.
-    /// `all` are the files of the model.
+    /// Returns an error if another file would become wrong about this one, which an edit of one file cannot
+    /// correct. `all` are the files of the model.
     ///
     /// # Errors
     /// [`NAMED_ELSEWHERE`], [`SEVERAL_FILES`].
@@ -123,19 +125,21 @@ impl EditedFile {
         if let Some(by) = &self.named_by
             && (self.has_other_names() || matches!(shards, Some(Shards::Root)))
         {
-            let message = format!("`{}` says what is in this file", by.display());
+            let message =
+                format!("this file is listed in `{}`, which would become wrong", by.display());
             return Err(NAMED_ELSEWHERE.broken(message).in_source(self.path.display()));
         }
         let Some(Shards::Parts(parts)) = shards else { return Ok(()) };
         let Some(old) = (parts.read)(self.file.attributes()) else { return Ok(()) };
         if all.len() > 1 && (parts.read)(&self.attributes) != Some(old) {
-            let e = CANNOT_EDIT.broken("the keys that say which part of a model a file is stay");
+            let e =
+                CANNOT_EDIT.broken("cannot change the keys that give the file's part of the model");
             return Err(e.in_source(self.path.display()));
         }
         let count = self.entries.iter().flatten().count();
         if old.tensors.is_some() && count != self.file.len() {
             let message = format!(
-                "{} parts say how many tensors they have together, and one would have {count} instead of {}",
+                "each of the {} parts states the total number of tensors, and one part would have {count} instead of {} tensors",
                 old.count,
                 self.file.len()
             );
@@ -151,7 +155,7 @@ impl EditedFile {
         self.changed = true;
     }
 
-    /// Removes an attribute of the file; returns whether it was there.
+    /// Removes an attribute of the file; returns `true` if it existed.
     pub(super) fn unset_attribute(&mut self, key: &str) -> bool {
         let is_gone = self.attributes.remove(key).is_some();
         if is_gone {
@@ -161,7 +165,7 @@ impl EditedFile {
         is_gone
     }
 
-    /// Notes for the ledger that an attribute of the tensor at `at` changes.
+    /// Records for the ledger that an attribute of the tensor at `at` changes.
     pub(super) fn expect_attribute(&mut self, at: usize, key: &str) {
         if let Some(Some(Entry { from: From::Kept(tensor), .. })) = self.entries.get(at) {
             let source = tensor.name().to_owned();
@@ -169,7 +173,7 @@ impl EditedFile {
         }
     }
 
-    /// Notes for the ledger which tensors of the file stay, under which names.
+    /// Records for the ledger which tensors of the file stay, under which names.
     fn expect_names(&mut self) {
         let mut names: HashMap<&str, &str> = HashMap::new();
         for Entry { spec, from } in self.entries.iter().flatten() {
@@ -186,10 +190,10 @@ impl EditedFile {
         }
     }
 
-    /// Decides how it is written, and refuses what cannot be.
+    /// Decides how the file is written, and checks that it can be.
     ///
     /// # Errors
-    /// Unsupported for what the format cannot hold, Misuse, Io; what is wrong with a tensor that is kept.
+    /// Unsupported if the format cannot hold a change; Misuse; Io; errors of kept tensors.
     pub(super) fn prepare(mut self, write: &WriteOptions) -> Result<Prepared> {
         self.expect_names();
         let EditedFile { path, stamp, file, attributes, entries, mut expected, .. } = self;
@@ -215,8 +219,9 @@ impl EditedFile {
     }
 }
 
-/// Gives the attributes of files that will have no tensor, and are then no files of the model, to the next: all of those of the first file,
-/// or, where files have attributes of their own, those that others lack.
+/// Moves the attributes of files that will have no tensors, and will then no longer be part of the model, to
+/// the next file: all of those of the first file, or, if each file has its own attributes, those that other
+/// files lack.
 pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
     let is_empty =
         |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
@@ -253,16 +258,16 @@ pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
     }
 }
 
-/// A file that was changed in place.
+/// The result of changing a file in place.
 #[derive(Debug)]
 pub(crate) struct InPlace {
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub(crate) written: u64,
-    /// What the file contains now: it was decoded before the change took effect.
+    /// The new index: it was decoded before the change took effect.
     pub(crate) index: Index,
 }
 
-/// A file that can be written, and is locked until this is dropped.
+/// A file that is ready to be written, and is locked until this is dropped.
 pub(super) struct Prepared {
     path: PathBuf,
     file: File,
@@ -274,10 +279,11 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Changes the file in place, and returns what was written; or writes it anew. Also returns what was left behind.
+    /// Changes the file in place, or rewrites it. Returns the in-place result, if any, and what was left
+    /// behind.
     ///
     /// # Errors
-    /// Io, and what reading the bytes of tensors fails with.
+    /// Io, and errors of reading the bytes of tensors.
     pub(super) fn replace(self) -> Result<(Option<InPlace>, Vec<String>)> {
         let Prepared { path, file, target, entries, write, encoder, expected } = self;
         #[cfg(target_os = "linux")]
@@ -301,10 +307,10 @@ impl Prepared {
         Ok((None, left_behind))
     }
 
-    /// Writes the file anew. Returns what was left behind.
+    /// Rewrites the file. Returns what was left behind.
     ///
     /// # Errors
-    /// As [`Prepared::replace`].
+    /// The same as [`Prepared::replace`].
     pub(super) fn write_anew(self) -> Result<Vec<String>> {
         let items = items_of(self.entries, &*self.encoder)?;
         let sink = FileSink::create(&self.path, true, self.write.durability)?;
@@ -312,17 +318,17 @@ impl Prepared {
         Ok(left_behind)
     }
 
-    /// Writes what the file is to become to another place. Returns what the sink returns, and what was left behind.
+    /// Writes the edited file to `sink`. Returns the sink's result, and what was left behind.
     ///
     /// # Errors
-    /// As [`Prepared::replace`].
+    /// The same as [`Prepared::replace`].
     pub(super) fn write_to<S: Sink>(&mut self, sink: S) -> Result<(S::Done, Vec<String>)> {
         let items = items_of(std::mem::take(&mut self.entries), &*self.encoder)?;
         rewrite(&self.file, sink, items, &self.write, &self.expected)
     }
 }
 
-/// What the file to be is made of, in the order in which it is written.
+/// Returns the items of the edited file, in the order in which they are written.
 fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
@@ -358,7 +364,7 @@ fn rewrite<S: Sink>(
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     write.work.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
     let mut writer = Writer::new(sink, encoder, write);
-    // What cannot be written is in the file that it comes from.
+    // An error about a tensor that cannot be written names the source file.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     items::write(&mut writer, items, &write.work)?;
     let finished = writer.close()?;
@@ -384,23 +390,26 @@ pub(super) fn writable(file: &File) -> Result<&'static Format> {
     }
 }
 
-/// The version a file is written in again: its own, in its own words.
+/// Returns the version in which a file is rewritten: its own version, as the file spells it.
 pub(crate) fn version_to_write(file: &File) -> Option<String> {
     Some(file.version()).filter(|version| !version.is_empty()).map(str::to_owned)
 }
 
-/// Refuses what would lose something that the file says and this version does not know.
+/// Returns an error if rewriting would lose data of the file that this version does not know.
 pub(super) fn check_kept(file: &File) -> Result<()> {
     let unkept = file.index().unkept();
     if unkept.is_empty() {
         return Ok(());
     }
-    let message = format!("the file would lose what is not known here: {}", list(unkept));
+    let message = format!(
+        "cannot edit this file: it has data that this version does not know and would drop: {}",
+        list(unkept)
+    );
     Err(UNKEPT.broken(message).in_source(file.name()))
 }
 
-/// The alignment that is asked for, or that a file was written with, as far as its offsets show where it does not say: more than the
-/// format's own only when all of several components have it.
+/// Returns the requested alignment, or the alignment that the file was written with, as far as it is stated
+/// or shown by the offsets: more than the format's own only if all of several components have it.
 fn alignment(file: &File, write: &WriteOptions) -> Result<Option<u64>> {
     let format = writable(file)?;
     if write.encode.align.is_some() || !format.aligns || write.encoder(format)?.states_align() {

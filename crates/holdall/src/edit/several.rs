@@ -1,4 +1,4 @@
-//! Changing several files of a model at once, where one names the others.
+//! Changes several files of a model at once, if one file lists the others.
 //!
 //! ```text
 //! journal written                       the old model: the index names what it named
@@ -8,8 +8,8 @@
 //! journal removed                       the new model, and nothing besides
 //! ```
 //!
-//! Whoever opens the model between two of these steps gets the old one or the new one. What a killed edit leaves is removed by the
-//! next: see `journal.rs`.
+//! A program that opens the model between two of these steps gets either the old one or the new one. The next
+//! edit removes the files of a killed edit: see `journal.rs`.
 
 use super::Outcome;
 use super::catalog::Catalog;
@@ -28,7 +28,7 @@ use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::{WriteOptions, lock};
 use std::path::{Path, PathBuf};
 
-/// The steps of an edit, as they were done.
+/// The steps of an edit, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Journal,
@@ -37,20 +37,20 @@ pub(super) enum Step {
     Removed,
 }
 
-/// A shard that is written in the place of another.
+/// A shard that replaces another.
 struct Change {
     shard: ChangedShard,
     prepared: Prepared,
-    /// What the old shard's index was.
+    /// The old shard's index.
     old: Index,
     old_path: PathBuf,
     path: PathBuf,
 }
 
-/// Locks the file that names the others until what is returned is dropped, and removes what a killed edit left.
+/// Locks the catalog until the returned file is dropped, and removes the files of a killed edit.
 ///
 /// # Errors
-/// Io, when it is locked or has changed.
+/// Io if it is locked or has changed.
 pub(super) fn lock_and_sweep(catalog: &Catalog) -> Result<Option<std::fs::File>> {
     let Some((path, stamp)) = catalog.file() else { return Ok(None) };
     let lock = lock::open(path, stamp)?;
@@ -58,11 +58,11 @@ pub(super) fn lock_and_sweep(catalog: &Catalog) -> Result<Option<std::fs::File>>
     Ok(Some(lock))
 }
 
-/// Writes the parts that change under new names, and the file that names them. Where `stop` says so
-/// after a step, it stops there and leaves everything as it is, as a kill does.
+/// Writes the changed parts under new names, and the new catalog. If `stop` returns `true` after a step, it
+/// stops there and leaves everything as it is, as a kill does.
 ///
 /// # Errors
-/// As [`super::Edit::commit`]. Nothing has changed then.
+/// The same as [`super::Edit::commit`]. After an error nothing has changed.
 pub(super) fn commit(
     mut catalog: Catalog,
     parts: Vec<EditedFile>,
@@ -78,7 +78,7 @@ pub(super) fn commit(
             continue;
         }
         if part.entries.iter().flatten().next().is_none() {
-            // Nothing is left that a shard could hold.
+            // The shard has no tensors left.
             emptied.push(part.changed_shard(None));
             continue;
         }
@@ -101,7 +101,7 @@ pub(super) fn commit(
             Ok(Some(written)) => outcome = written,
             Ok(None) => stopped = true,
             Err(e) => {
-                // What was written is named by nothing.
+                // No catalog lists the new files.
                 let _ = journal.remove_unnamed(&catalog);
                 return Err(e);
             }
@@ -115,7 +115,7 @@ pub(super) fn commit(
     Ok(outcome)
 }
 
-/// Writes the shards and the file that names them; nothing where `stop` said so.
+/// Writes the shards and the catalog; returns `None` if `stop` returned `true`.
 fn write_all(
     catalog: &mut Catalog,
     changes: Vec<Change>,
@@ -127,7 +127,7 @@ fn write_all(
 ) -> Result<Option<Outcome>> {
     let mut outcome = Outcome::default();
     let mut written = Vec::new();
-    // They hold the locks of the old shards.
+    // Keeps the locks of the old shards.
     let mut locked = Vec::new();
     for Change { mut shard, mut prepared, old, old_path, path } in changes {
         let sink = FileSink::create(&path, false, write.durability)?;
@@ -181,7 +181,7 @@ fn write_all(
     Ok((!stop(Step::Index)).then_some(outcome))
 }
 
-/// States a new shard in the place of an old one.
+/// Replaces the entry of an old shard by a new one.
 #[cfg(feature = "ztensor2")]
 fn replace_shard(
     root: &mut Root,
@@ -198,7 +198,7 @@ fn replace_shard(
     Ok(())
 }
 
-/// Whether the new index and the shards fit each other, before it takes the place of the old one.
+/// Checks that the new index and the shards agree, before the index replaces the old one.
 fn check_index(
     path: &Path,
     text: &[u8],
@@ -222,7 +222,7 @@ fn check_index(
     map.check_all(&shards, checked, name).map_err(named).map(drop)
 }
 
-/// Bytes of all components in files, those that several share once.
+/// Returns the bytes of all components in files; bytes shared by several count once.
 fn stored_len(index: &Index) -> i128 {
     let mut all: Vec<_> = index
         .tensors()
@@ -234,7 +234,7 @@ fn stored_len(index: &Index) -> i128 {
     all.iter().map(|stored| i128::from(stored.len())).sum()
 }
 
-/// A shard that takes the place of another is read and written by those who could before, as far as the system lets it.
+/// Copies the permissions of a shard to its replacement, as far as the system allows it.
 fn keep_mode(old: &Path, new: &Path) {
     if let Ok(meta) = old.metadata() {
         let _ = std::fs::set_permissions(new, meta.permissions());
@@ -276,8 +276,8 @@ mod tests {
         edit.add(TensorSpec::dense("w5", DType::I8, [3]), vec![vec![1, 2, 3].into()]).unwrap();
     }
 
-    /// Whatever step an edit of several files ends after, the old model opens or the new one, by its folder and by its index; and the
-    /// next edit removes what was left.
+    /// After whatever step an edit of several files stops, either the old model or the new one opens, by its
+    /// folder and by its index; and the next edit removes the remaining files.
     #[test]
     fn a_stop_after_any_step_leaves_the_old_model_or_the_new_one() {
         let dir = tempfile::tempdir().unwrap();
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// A journal names files below the model's folder alone, and those that something names stay.
+    /// A journal lists only files below the model's folder, and files that a catalog lists stay.
     #[test]
     fn a_journal_removes_no_other_files() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tensors quantized in groups, piece by piece.
+//! Quantizes tensors in groups, piece by piece.
 
 use super::{AT_A_TIME, ErrorStats};
 use bytes::Bytes;
@@ -10,14 +10,16 @@ use holdall_io::items::{ComponentSource, MadePieces};
 use holdall_io::{Check, DensePieces, Tensor, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Scales and zero points of at most so many bytes wait in memory until their turn comes; more are made again then.
+/// Scales and zero points of at most this many bytes are kept in memory until they are written; otherwise
+/// they are computed again.
 const HELD: u64 = 8 << 20;
-/// Words, scales and zero points.
+/// The number of components: words, scales and zero points.
 const PARTS: usize = 3;
 
 type Parts = [Vec<u8>; PARTS];
 
-/// The words, the scales and the zero points of a tensor in groups, whose lengths are `lens`.
+/// Returns the sources of the words, the scales and the zero points of a tensor in groups, with the lengths
+/// `lens`.
 pub(super) fn feeds(
     tensor: &Tensor,
     grouping: Grouping,
@@ -47,33 +49,33 @@ pub(super) fn feeds(
     (0..PARTS).map(one).collect()
 }
 
-/// One part of a tensor in groups, piece by piece.
+/// Produces one component of a tensor in groups, piece by piece.
 struct Groups {
     from: Tensor,
     element: ElementType,
     dense: DensePieces,
-    /// Groups of so many elements.
+    /// The bits and the size of groups.
     grouping: Grouping,
-    /// The part that is given.
+    /// The index of the component to produce.
     part: usize,
-    /// The others so far, and where they go.
+    /// The other components so far, and where they are kept at the end.
     others: Parts,
     held: Option<Arc<Mutex<Option<Parts>>>>,
-    /// Elements that are made together: whole groups, which fill whole words.
+    /// Elements that are quantized together: whole groups that fill whole words.
     unit: u64,
-    /// Bytes of elements that are not yet so many.
+    /// Bytes of elements that do not fill a unit yet.
     left: Vec<u8>,
-    /// Elements before them.
+    /// Index of the first of those elements.
     at: u64,
     is_done: bool,
     work: Work,
-    /// The greatest error so far, and the sum of the squares of all.
+    /// The largest error so far, and the sum of the squares of all errors.
     most: f64,
     squares: f64,
     told: ErrorStats,
 }
 
-/// What became of one run of elements.
+/// The result of quantizing one run of elements.
 #[derive(Default)]
 struct Run {
     parts: Parts,
@@ -92,8 +94,9 @@ impl Groups {
     ) -> Result<Groups> {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let size = grouping.size_in(from.shape());
-        // Eight elements of any type take whole bytes.
-        let unit = common(common(size, grouping.packing()?.elements()), 8);
+        // Eight elements of any type fill whole bytes.
+        let unit =
+            least_common_multiple(least_common_multiple(size, grouping.packing()?.elements()), 8);
         Ok(Groups {
             dense: from.dense_pieces(Check::All)?,
             grouping: Grouping::new(grouping.bits(), Some(size))?,
@@ -113,14 +116,14 @@ impl Groups {
         })
     }
 
-    /// The part of the next elements; nothing at the end.
-    fn go(&mut self) -> Result<Option<Bytes>> {
+    /// Returns the component's bytes of the next elements; `None` at the end.
+    fn next_piece(&mut self) -> Result<Option<Bytes>> {
         while !self.is_done {
             let Some(piece) = self.dense.next().transpose()? else {
                 self.is_done = true;
                 let last = Bytes::from(std::mem::take(&mut self.left));
-                let made = self.made(&last)?;
-                self.end();
+                let made = self.quantize_dense(&last)?;
+                self.finish();
                 return Ok((!made.is_empty()).then_some(made));
             };
             let all = match self.left.is_empty() {
@@ -134,14 +137,14 @@ impl Groups {
             let whole = (all.len() as u64 / unit * unit) as usize;
             self.left = all[whole..].to_vec();
             if whole > 0 {
-                return self.made(&all.slice(..whole)).map(Some);
+                return self.quantize_dense(&all.slice(..whole)).map(Some);
             }
         }
         Ok(None)
     }
 
-    /// The part of these elements, made on the threads of `work`.
-    fn made(&mut self, dense: &Bytes) -> Result<Bytes> {
+    /// Returns the component's bytes of these elements, quantized on the threads of `work`.
+    fn quantize_dense(&mut self, dense: &Bytes) -> Result<Bytes> {
         let Groups { element, grouping, unit, at, work, .. } = self;
         let count = dense.len() as u64 * 8 / element.bits().max(1);
         let run = (AT_A_TIME / *unit).max(1) * *unit;
@@ -172,7 +175,7 @@ impl Groups {
             for (number, bytes) in parts.iter().enumerate() {
                 match number == self.part {
                     true => own.extend_from_slice(bytes),
-                    // Words are never few.
+                    // Words are too large to be kept.
                     false if number > 0 && self.held.is_some() => {
                         self.others[number].extend_from_slice(bytes);
                     }
@@ -185,8 +188,8 @@ impl Groups {
         Ok(own.into())
     }
 
-    /// Tells of the errors, and leaves the parts that were made besides.
-    fn end(&mut self) {
+    /// Stores the errors and the other components.
+    fn finish(&mut self) {
         let rms = (self.squares / self.from.count().max(1) as f64).sqrt();
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.most, rms));
         if let (0, Some(held)) = (self.part, &self.held) {
@@ -200,14 +203,14 @@ impl Iterator for Groups {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Result<Bytes>> {
-        let made = self.go().transpose()?;
+        let made = self.next_piece().transpose()?;
         self.is_done |= made.is_err();
         Some(made.map_err(|e| e.in_tensor(self.from.name()).in_source(self.from.file().name())))
     }
 }
 
-/// The least common multiple.
-fn common(a: u64, b: u64) -> u64 {
+/// Returns the least common multiple.
+fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y > 0 {
         (x, y) = (y, x % y);

@@ -1,4 +1,5 @@
-//! What sparse tensors store of dense ones, found piece by piece: once to count it, and once for each kind of index.
+//! Finds the nonzero elements of dense tensors piece by piece: once to count them, and once for each
+//! component of the sparse tensor.
 
 use bytes::Bytes;
 use holdall_core::layout::number::ElementType;
@@ -7,31 +8,32 @@ use holdall_io::items::{ComponentSource, MadePieces};
 use holdall_io::{Check, DensePieces, Tensor};
 use std::ops::Range;
 
-/// Elements that are looked at together: their indices take 2 MiB at most.
+/// Number of elements processed together: their indices take at most 2 MiB.
 const AT_A_TIME: u64 = 1 << 18;
 
-/// What is given of the elements that are not zero.
+/// The content of one component of the sparse tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NonzeroContent {
-    /// Their bytes.
+    /// The bytes of the elements.
     Values,
-    /// Their places in a dimension of `size`, `every` elements behind one another.
+    /// Indices in a dimension of length `size` with a stride of `every` elements.
     Places { every: u64, size: u64 },
-    /// How many there are before each row of `columns`, and before the end.
+    /// Row pointers: the number of nonzero elements before each row of `columns` elements, and before the
+    /// end.
     Rows { rows: u64, columns: u64 },
 }
 
-/// How many elements of a tensor are not zero.
+/// Returns the number of nonzero elements of a tensor.
 pub(super) fn count(tensor: &Tensor) -> Result<u64> {
     let mut stored = Stored::new(tensor, NonzeroContent::Values)?;
     let mut count = 0u64;
-    while let Some(range) = stored.more()? {
-        count += stored.found(range).count() as u64;
+    while let Some(range) = stored.next_range()? {
+        count += stored.nonzero(range).count() as u64;
     }
     Ok(count)
 }
 
-/// These of a tensor's elements, one after the other.
+/// Returns a source of these contents of a tensor, one after the other.
 pub(super) fn feed(tensor: &Tensor, all: Vec<NonzeroContent>) -> ComponentSource {
     let tensor = tensor.clone();
     ComponentSource::Made(Box::new(move || {
@@ -47,17 +49,17 @@ pub(super) fn feed(tensor: &Tensor, all: Vec<NonzeroContent>) -> ComponentSource
     }))
 }
 
-/// One walk over the elements of a tensor.
+/// One pass over the elements of a tensor.
 struct Stored {
     dense: DensePieces,
     what: NonzeroContent,
-    /// Bytes of an element.
+    /// Bytes per element.
     width: usize,
     piece: Bytes,
-    /// Of the piece, what was looked at, in bytes; and the number of the element there.
+    /// Processed bytes of the current piece, and the index of the next element.
     seen: usize,
     at: u64,
-    /// Those that are not zero so far, and the rows that were told of.
+    /// Nonzero elements so far, and the rows whose pointers were written.
     upto: u64,
     row: u64,
     is_done: bool,
@@ -79,8 +81,9 @@ impl Stored {
         })
     }
 
-    /// The next bytes of the piece to look at, of the next piece where there are none; nothing at the end.
-    fn more(&mut self) -> Result<Option<Range<usize>>> {
+    /// Returns the next byte range of the piece to process, and loads the next piece when one is done; `None`
+    /// at the end.
+    fn next_range(&mut self) -> Result<Option<Range<usize>>> {
         while self.seen >= self.piece.len() {
             let Some(piece) = self.dense.next().transpose()? else { return Ok(None) };
             (self.piece, self.seen) = (piece, 0);
@@ -91,8 +94,9 @@ impl Stored {
         Ok(Some(range))
     }
 
-    /// The elements of these bytes that are not zero, with their numbers among them. A negative zero has a bit.
-    fn found(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &[u8])> {
+    /// Returns the nonzero elements in these bytes, with their indices in the tensor. A negative zero counts
+    /// as nonzero, since its sign bit is set.
+    fn nonzero(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &[u8])> {
         let all = (0u64..).zip(self.piece[range].chunks_exact(self.width));
         all.filter(|(_, value)| value.iter().any(|b| *b != 0))
     }
@@ -103,24 +107,24 @@ impl Stored {
         let mut out = Vec::new();
         match self.what {
             NonzeroContent::Values => {
-                self.found(range).for_each(|(_, value)| out.extend_from_slice(value))
+                self.nonzero(range).for_each(|(_, value)| out.extend_from_slice(value))
             }
             NonzeroContent::Places { every, size } => {
-                for (number, _) in self.found(range) {
+                for (number, _) in self.nonzero(range) {
                     let place = (first + number) / every.max(1) % size.max(1);
                     out.extend_from_slice(&place.to_le_bytes());
                 }
             }
             NonzeroContent::Rows { rows, columns } => {
                 let (mut row, mut upto) = (self.row, self.upto);
-                // Row 0 begins before all elements; others are told of where they begin.
+                // Row 0 starts before all elements; other pointers are written where their row begins.
                 let mut tell = |place: u64, upto: u64| {
                     while row <= rows && row.saturating_mul(columns) <= place {
                         out.extend_from_slice(&upto.to_le_bytes());
                         row += 1;
                     }
                 };
-                for (number, _) in self.found(range) {
+                for (number, _) in self.nonzero(range) {
                     tell(first + number, upto);
                     upto += 1;
                 }
@@ -131,8 +135,8 @@ impl Stored {
         out
     }
 
-    /// What is left behind the last element: pointers of rows where there are no columns.
-    fn rest(&mut self) -> Vec<u8> {
+    /// Returns the bytes after the last element: row pointers of a shape without columns.
+    fn finish(&mut self) -> Vec<u8> {
         let NonzeroContent::Rows { rows, .. } = self.what else { return Vec::new() };
         let last = (rows + 1).min(self.row.saturating_add(AT_A_TIME));
         let count = last.saturating_sub(self.row) as usize;
@@ -141,13 +145,13 @@ impl Stored {
     }
 
     fn go(&mut self) -> Result<Vec<u8>> {
-        while let Some(range) = self.more()? {
+        while let Some(range) = self.next_range()? {
             let out = self.made(range);
             if !out.is_empty() {
                 return Ok(out);
             }
         }
-        Ok(self.rest())
+        Ok(self.finish())
     }
 }
 

@@ -1,8 +1,7 @@
-//! What reports say, as plain data: fields, lists, texts and numbers.
+//! Reports as plain data: fields, lists, texts and numbers.
 //!
-//! A report says once, by [`ToPlain`], which fields it has. The command prints them as JSON, the Python
-//! package makes objects of them. Both show the same names and the same order, because neither writes
-//! them down again.
+//! [`ToPlain`] defines the fields of a report once. The command prints them as JSON, and the Python package
+//! makes objects of them, so that both have the same names in the same order.
 
 #[cfg(feature = "carton")]
 mod package;
@@ -14,7 +13,8 @@ use holdall_core::{Attributes, Digest, Error, Remedy, Role, TensorInfo, Value, W
 use holdall_json::write_string;
 use std::borrow::Cow;
 
-/// Plain data: the parts that JSON has, and those of ours that JSON has a form for, which [`Plain::to_json`] gives.
+/// Plain data: the types of JSON, and types of this crate that have a form in JSON, which [`Plain::to_json`]
+/// writes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Plain<'a> {
@@ -24,7 +24,7 @@ pub enum Plain<'a> {
     Bool(bool),
     /// An integer.
     Integer(i128),
-    /// A float; what JSON cannot say is `{"$float": "nan" | "inf" | "-inf"}`.
+    /// A float; values that JSON lacks are written as `{"$float": "nan" | "inf" | "-inf"}`.
     Float(f64),
     /// A text.
     Text(Cow<'a, str>),
@@ -44,9 +44,9 @@ pub enum Plain<'a> {
     Json(Cow<'a, str>),
 }
 
-/// What can be shown as plain data.
+/// A type that can be shown as plain data.
 pub trait ToPlain {
-    /// The same as plain data.
+    /// Returns the value as plain data.
     fn to_plain(&self) -> Plain<'_>;
 }
 
@@ -71,19 +71,20 @@ macro_rules! fields {
 }
 
 impl<'a> Plain<'a> {
-    /// What `all` gives, as a list.
+    /// Returns the values of `all` as a list.
     pub fn list<T: Into<Plain<'a>>>(all: impl IntoIterator<Item = T>) -> Plain<'a> {
         Plain::List(all.into_iter().map(Into::into).collect())
     }
 
-    /// What `all` gives, as an object; its names come from the data.
+    /// Returns the entries of `all` as an object, for names that come from data.
     pub fn map<K: Into<Cow<'a, str>>, T: Into<Plain<'a>>>(
         all: impl IntoIterator<Item = (K, T)>,
     ) -> Plain<'a> {
         Plain::Object(all.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 
-    /// This object with the fields of another after its own. What is not an object adds nothing.
+    /// Returns this object with the fields of another after its own. A `more` that is not an object adds
+    /// nothing.
     #[must_use]
     pub fn and(self, more: Plain<'a>) -> Plain<'a> {
         match (self, more) {
@@ -95,7 +96,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// This object without a field, if it has it.
+    /// Returns this object without the field `name`.
     #[must_use]
     pub fn without(mut self, name: &str) -> Plain<'a> {
         if let Plain::Object(fields) = &mut self {
@@ -104,8 +105,8 @@ impl<'a> Plain<'a> {
         self
     }
 
-    /// The JSON text, on one line without spaces; `hint` says what can be done about an error, in the words of whoever
-    /// prints it: [`hint`] has those of Rust.
+    /// Returns the JSON text, on one line without spaces. `hint` returns what can be done about an error, in
+    /// the terms of the caller's language: [`hint`] is the one for Rust.
     pub fn to_json(&self, hint: fn(&Error) -> Option<String>) -> String {
         let mut out = String::new();
         self.write(hint, &mut out);
@@ -146,12 +147,12 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What can be done about an error, in words of Rust: for [`Plain::to_json`].
+/// Returns what can be done about an error, in terms of Rust: for [`Plain::to_json`].
 pub fn hint(e: &Error) -> Option<String> {
     e.advice(|remedy| Some(remedy.to_string()))
 }
 
-/// The fields of an error.
+/// Returns the fields of an error.
 fn error(e: &Error, hint: Option<String>) -> Plain<'_> {
     fields! {
         kind: e.kind().as_str(),

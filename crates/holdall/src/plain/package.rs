@@ -1,4 +1,4 @@
-//! Which fields packages and the reports about them have.
+//! The fields of packages and of reports about them.
 
 use super::{Plain, ToPlain};
 #[cfg(feature = "http")]
@@ -11,13 +11,13 @@ use crate::carton::{
 use crate::fields;
 use crate::verify::Verdict;
 
-/// An object whose names come from the data.
+/// Returns an object whose names come from the data.
 fn map<T: ToPlain>(all: &[(String, T)]) -> Plain<'_> {
     Plain::map(all.iter().map(|(name, value)| (name.as_str(), value)))
 }
 
 impl ToPlain for Package {
-    /// Everything that the package says of itself.
+    /// The package's own description, completely.
     fn to_plain(&self) -> Plain<'_> {
         let head = fields! {
             source: self.name(),
@@ -164,7 +164,7 @@ impl ToPlain for PackReport {
     }
 }
 
-/// Of a package that was verified the verdict is one thing, which package it was another.
+/// The verdict on a package and the package's identity are separate fields.
 impl ToPlain for PackageReport {
     fn to_plain(&self) -> Plain<'_> {
         let verdict = self.verdict();

@@ -1,4 +1,4 @@
-//! Which fields the reports about tensor files have.
+//! The fields of the reports about tensor files.
 
 use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
@@ -25,7 +25,7 @@ impl ToPlain for Layout {
 }
 
 impl ToPlain for File {
-    /// What the file is, without what it contains.
+    /// The file's properties, without its contents.
     fn to_plain(&self) -> Plain<'_> {
         fields!(source: self.name(), format: self.format(), version: self.version())
     }
@@ -280,7 +280,7 @@ impl ToPlain for DifferingElement {
 }
 
 impl ToPlain for AttributeDiff {
-    /// A side that does not have the attribute is left out: null is a value.
+    /// A side without the attribute is left out, since null is a value.
     fn to_plain(&self) -> Plain<'_> {
         let mut out = vec![(Cow::from("key"), Plain::from(&self.key))];
         for (side, value) in [("a", &self.a), ("b", &self.b)] {

@@ -1,4 +1,4 @@
-//! Models in several files, of which some are missing, damaged, or not those that the index names: the files that are there.
+//! Recovers models in several files of which some are missing, damaged, or not those that the index names.
 
 use crate::OpenOptions;
 use crate::edit::{index_text, is_index};
@@ -9,26 +9,27 @@ use holdall_io::{File, Location};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// The files of a model that are there, as one, and what is known to be missing.
+/// The existing files of a model, opened as one, and its known missing parts.
 pub(super) struct Parts {
     pub(super) file: File,
     pub(super) lost: Vec<Error>,
 }
 
-/// What names the files of a model.
+/// The files that a model should have.
 struct Named {
     folder: PathBuf,
-    /// Their names, sorted.
+    /// The files' names, sorted.
     files: Vec<String>,
-    /// What an index says of the tensors: which file has each.
+    /// The index's assignment of tensors to files, if there is an index.
     map: Option<IndexText>,
 }
 
-/// Opens what is there of the model in several files that `path` stands for: a folder, an index, or one of the files. Returns `None` if
-/// it stands for none. Tensors are where they are, whatever an index says.
+/// Opens the existing files of the model in several files at `path`: a folder, an index, or one of the files.
+/// Returns `None` if `path` is not part of such a model. Tensors are taken from whichever file has them,
+/// whatever an index says.
 ///
 /// # Errors
-/// Io; what is wrong with the files, if none of them opens.
+/// Io; an error of the files if none of them opens.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> {
     let Some(Named { folder, files, map }) = named(path)? else { return Ok(None) };
     let (mut paths, mut lost, mut first) = (Vec::new(), Vec::new(), None);
@@ -36,7 +37,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
         files.into_iter().partition(|name| folder.join(name).is_file());
     for name in files {
         let path = folder.join(&name);
-        // Each by itself, so that one that is damaged does not hide the others.
+        // Each file separately, so that a damaged one does not hide the others.
         let opened = options.unchecked_source_at(&Location::Path(path.clone()));
         match opened.and_then(|(source, name)| options.open_source(source, name)) {
             Ok(_) => paths.push(path),
@@ -51,7 +52,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
         return first.map_or(Ok(None), Err);
     }
     let file = match &*paths {
-        // The first part by itself, without those that it names.
+        // The first part by itself, without the parts that it names.
         [one] => options.open_alone(one)?,
         all => options.open_all(all)?,
     };
@@ -59,27 +60,28 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     for (tensor, shard) in map.iter().flat_map(|text| text.map().tensors()) {
         if file.index().get(tensor).is_none() {
             needed.insert(shard);
-            let message = format!("`{}` should have it, and no file has", shard.shown());
+            let message =
+                format!("the index assigns it to `{}`, but no file has it", shard.shown());
             lost.push(SHARD_TENSOR.broken(message).without_advice().in_tensor(tensor));
         }
     }
-    // A file that an index names and whose tensors are in others is not missed.
+    // A file that an index names but whose tensors are in other files is not missing.
     for name in missing.iter().filter(|name| map.is_none() || needed.contains(name.as_str())) {
-        let message = format!("`{}` is not there", name.shown());
+        let message = format!("`{}` is missing", name.shown());
         lost.push(SHARD_MISSING.broken(message).without_advice().in_source(folder.display()));
     }
     Ok(Some(Parts { file, lost }))
 }
 
-/// Returns the error that says which parts of a model are not in a file that is one of several, by what it or its name says. `None` if
-/// it is a whole model.
+/// Returns an error that lists the other parts of the model if the file, by its contents or its name, is one
+/// of several. `None` if it is a whole model.
 pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
     if file.files().len() > 1 {
         return None;
     }
     let named = path.file_name().and_then(|name| name.to_str()).and_then(PartName::new);
     let (number, count) = match (part_of(file.index()), &named) {
-        // What a merge left behind: all tensors are there.
+        // A merged file that still has its part number: all tensors are in it.
         (Some(part), _) if part.number == 0 && part.tensors == Some(file.len() as u32) => {
             return None;
         }
@@ -99,14 +101,14 @@ pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
         more => format!(" and {more} more"),
     };
     let message = format!(
-        "it is part {number} of {count} of a model, and has the tensors of that part only; not taken: {}{more}",
+        "it is part {number} of {count} of a model, and has only the tensors of that part; not taken: {}{more}",
         shown.join(", ")
     );
     let is_alone = count < 2;
     (!is_alone).then(|| SHARD_MISSING.broken(message).without_advice().in_source(file.name()))
 }
 
-/// The number of other parts that an error names.
+/// Maximum number of other parts that an error names.
 const MOST_SHOWN: usize = 16;
 
 fn named(path: &Path) -> Result<Option<Named>> {
@@ -121,7 +123,7 @@ fn named(path: &Path) -> Result<Option<Named>> {
     Ok(PartName::new(name).map(|part| split(folder, part)))
 }
 
-/// The files of a folder: those of its index, or the parts of one file.
+/// Returns the files of a folder: those of its index, or the parts of one split file.
 fn in_folder(folder: &Path) -> Result<Option<Named>> {
     let all = names(folder)?;
     let indices: Vec<&String> = all.iter().filter(|name| is_index(&folder.join(name))).collect();
@@ -131,7 +133,7 @@ fn in_folder(folder: &Path) -> Result<Option<Named>> {
     }
 }
 
-/// The parts of one file among the files of a folder, if it has those of one alone.
+/// Returns the parts of a split file among the files of a folder, if there is exactly one split file.
 fn parts_in(folder: &Path, all: &[String]) -> Option<Named> {
     let mut parts = all.iter().filter_map(|name| PartName::new(name));
     let first = parts.next()?;
@@ -139,7 +141,7 @@ fn parts_in(folder: &Path, all: &[String]) -> Option<Named> {
     parts.all(is_of_it).then(|| split(folder, first))
 }
 
-/// The names of all that is in a folder.
+/// Returns the names of all entries of a folder.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |e| holdall_io::error::io(e, "reading the folder").in_source(shown.display());
@@ -154,7 +156,7 @@ fn indexed(folder: &Path, name: &str) -> Result<Option<Named>> {
         Err(_) => return Ok(None),
     };
     let mut files = text.map().files().to_vec();
-    // An index of another division: the tensors are in files that it does not name.
+    // The index belongs to another division into files: the tensors are in files that it does not name.
     if files.iter().any(|name| !folder.join(name).is_file())
         && let Some(of_folder) = parts_in(folder, &names(folder)?)
     {
@@ -165,7 +167,7 @@ fn indexed(folder: &Path, name: &str) -> Result<Option<Named>> {
     Ok(Some(Named { folder: folder.to_owned(), files, map: Some(text) }))
 }
 
-/// All files of the model that one of its files is of, by the name of that.
+/// Returns all files of the model to which a part belongs, derived from the part's name.
 fn split(folder: &Path, part: PartName<'_>) -> Named {
     let files = (1..=part.count).map(|number| part.with_number(number)).collect();
     Named { folder: folder.to_owned(), files, map: None }

@@ -1,4 +1,5 @@
-//! Zips that do not open: those whose directory was lost, by the headers of their entries, and those whose directory is whole.
+//! Recovers zips that do not open: those whose directory was lost, by the headers of their entries, and those
+//! whose directory is intact.
 
 use super::Opened;
 use crate::OpenOptions;
@@ -13,13 +14,14 @@ use holdall_io::{Work, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why nothing is taken out of a zip whose directory is whole.
-const WHOLE: &str = "nothing can be taken out of it: the directory of the zip is whole, and no tensors are found by it";
+/// The reason why nothing can be recovered from a zip whose directory is intact.
+const WHOLE: &str =
+    "nothing can be recovered: the directory of the zip is intact, and lists no tensors";
 
-/// Opens a zip that does not open as it is. Returns `None` if the file is none.
+/// Opens a zip that does not open as it is. Returns `None` if the file is not a zip.
 ///
 /// # Errors
-/// Io; `write/extension`, for a package without a directory that is not to become a zip.
+/// Io; `write/extension` for a package without a directory if the target is not a zip.
 pub(super) fn open(
     path: &Path,
     target: &Path,
@@ -53,8 +55,7 @@ pub(super) fn open(
             let format = write.format_for(target)?.name;
             Err(EXTENSION
                 .broken(format!(
-                    "`{}` is a zip that has lost its directory: its files can be taken out of it, into a zip, but no tensors \
-                     into {format}",
+                    "`{}` is a zip that has lost its directory: its files can be recovered into a zip, but no tensors into {format}",
                     path.display().to_string().shown()
                 ))
                 .with_hint("give the new file the extension `.zip` or `.carton`")
@@ -64,7 +65,7 @@ pub(super) fn open(
     }
 }
 
-/// Returns whether only a package has an entry of that name.
+/// Returns `true` if only packages have an entry of that name.
 #[cfg(feature = "carton")]
 fn is_of_package(name: &str) -> bool {
     matches!(name, "carton.toml" | holdall_package::MANIFEST_NAME)

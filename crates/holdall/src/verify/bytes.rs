@@ -1,7 +1,7 @@
-//! The checks of stored and decoded bytes: digests, compressed data, bool bytes.
+//! Checks stored and decoded bytes: digests, compressed data, bool bytes.
 //!
-//! Components of the same stored bytes are one *unit*, read once. What is to be found out about all units is one
-//! plan, which runs on all cores.
+//! Components with the same stored bytes form one *unit*, which is read once. The checks of all units form
+//! one plan, which runs on all cores.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::codec::{Frame, check_decoded_len};
@@ -20,48 +20,49 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest frame that is decoded in one go.
+/// The maximum length of a frame that is decoded at once.
 const MAX_FRAME: u64 = 16 << 20;
 
-/// A component and the number of the tensor it is of.
+/// A component and the index of its tensor.
 struct Member {
     tensor: usize,
     component: Component,
-    /// Whether its bytes are bools and nothing else. A packed sparse tensor has indices among them.
+    /// Whether all of its bytes are bools. A packed sparse tensor also contains indices.
     bools: bool,
 }
 
-/// Components of the same stored bytes, and what is to be found out about those.
+/// Components with the same stored bytes, and the checks of those bytes.
 struct Unit {
     stored: Extent,
-    /// Places in the list of members.
+    /// Range in the list of members.
     members: Range<usize>,
     digests: Digests,
-    /// Whether the bytes as they are stored are those of a bool component.
+    /// Whether the stored bytes are those of a bool component.
     stored_bool: bool,
-    /// The compressed member that says most: the first that tells what it decodes to, or the first.
+    /// The compressed member with the most information: the first that states its decoded length, otherwise
+    /// the first.
     compressed: Option<usize>,
-    /// Whether what it decodes to is that of a bool component.
+    /// Whether the decoded bytes are those of a bool component.
     decoded_bool: bool,
 }
 
-/// What was found out about a unit.
+/// The results of the checks of a unit.
 #[derive(Default)]
 struct Found {
     digests: Vec<Digest>,
-    /// The first bytes that are not bool: offset in the stored or decoded bytes, value.
+    /// The first bytes that are not bool: offset in the stored or decoded bytes, and value.
     stored_bool: Option<(u64, u8)>,
     decoded_bool: Option<(u64, u8)>,
-    /// The first thing wrong with the compressed data, and where in the decoded bytes it was found.
+    /// The first error in the compressed data, and its offset in the decoded bytes.
     decode: Option<(u64, Error)>,
 }
 
-/// What a want is for.
+/// The purpose of a want.
 struct Purpose {
     unit: usize,
-    /// Whether what it decodes to is compressed, or the bytes as they are stored.
+    /// Whether the want decodes compressed data, or reads the stored bytes.
     is_compressed: bool,
-    /// Whether its bytes are bools.
+    /// Whether the bytes are bools.
     bools: bool,
 }
 
@@ -70,25 +71,26 @@ struct Context<'a> {
     state: &'a State,
     members: Vec<Member>,
     units: Vec<Unit>,
-    /// The members without a digest of their own whose bytes a checksum covers, by the number of that.
+    /// The members without a digest of their own whose bytes a checksum covers, by the checksum's index.
     covered: HashMap<usize, Vec<usize>>,
-    /// What was found out about units, by their numbers, where anything was.
+    /// Results of units that have any, by the unit's index.
     found: Mutex<HashMap<usize, Found>>,
 }
 
-/// What is read in one go.
+/// A set of ranges that are read together.
 struct Pass<'a> {
     plan: Plan,
-    /// What its wants are for, those of components.
+    /// The purposes of its wants for components.
     purposes: &'a [Purpose],
-    /// The checksums whose bytes the wants behind those are.
+    /// The checksums whose bytes the remaining wants cover.
     checksums: &'a [Numbered<'a>],
 }
 
-/// The number of a checksum among those of the file, and the checksum.
+/// A checksum and its index in the file.
 pub(super) type Numbered<'a> = (usize, &'a Checksum);
 
-/// Checks the bytes of all components of `tensors`, and those of the checksums, among which are all that cover one.
+/// Checks the bytes of all components of `tensors`, and the bytes of `checksums`, which must include all that
+/// cover one of the components.
 pub(super) fn check(
     file: &File,
     tensors: &[Tensor],
@@ -110,7 +112,7 @@ pub(super) fn check(
     for m in &members {
         note_unverified(file, m, state);
     }
-    // In file order, so that a disk is read forwards.
+    // In file order, so that a disk is read sequentially.
     members.sort_by_key(|m| (m.component.stored, m.tensor));
     let units = units(&members);
     report.stored_len = units.iter().map(|u| u.stored.len()).sum();
@@ -124,10 +126,10 @@ pub(super) fn check(
     checksums.sort_by_key(|(_, checksum)| checksum.stored());
     let passes = passes(file, wants, &purposes, &checksums);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
-    // The algorithms of the checksums that cover members, by the numbers of the members.
+    // The algorithms of the checksums that cover members, by the members' indices.
     let mut sound: HashMap<usize, Option<Algorithm>> = HashMap::default();
     for Pass { plan, purposes, checksums } in passes {
-        // What is wrong with the bytes of a checksum, where they are decoded for it.
+        // Decoding errors in bytes that are read for a checksum.
         let broken = Mutex::new(Vec::new());
         let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
@@ -188,8 +190,9 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What is to be read, in the order of the sources. The bytes of a checksum are read beside the components of its source, and before
-/// the next source: what one thread reads, another finds in the system's cache.
+/// Returns what is to be read, in the order of the sources. The bytes of a checksum are read together with
+/// the components of its source, and before the next source, so that bytes read by one thread are in the
+/// system's cache for another.
 fn passes<'a>(
     file: &File,
     wants: Vec<Want>,
@@ -208,7 +211,7 @@ fn passes<'a>(
         own.extend(checksums.iter().map(|(_, checksum)| {
             let bytes = checksum.bytes.clone();
             let algorithm = bytes.summed_by();
-            // A group of its own: what is in order is fetched with nothing else.
+            // In a separate group, since ordered ranges are not fetched together with others.
             Want::new(0, bytes).with_digests(algorithm).in_group(1)
         }));
         if !own.is_empty() {
@@ -249,18 +252,20 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
     if let Some(name) = unknown_type {
         let name = name.shown();
         skip(Reason::UnknownLogicalType, &|| {
-            format!("logical type `{name}` is not known; its length says nothing about the shape")
+            format!(
+                "logical type `{name}` is unknown, so its length cannot be checked against the shape"
+            )
         });
     }
 }
 
-/// The name of the checksum that each chunk has of those that a component is put together of.
+/// Returns the name of the checksum that each chunk of a component has, if it is stored in such chunks.
 fn chunk_checksum(file: &File, c: &Component) -> Option<&'static str> {
     let number = c.stored.chunked()?;
     file.index().chunked().get(number)?.checksum()
 }
 
-/// Puts members of equal stored bytes together. They come sorted by those.
+/// Groups members with equal stored bytes, by which they are sorted.
 fn units(members: &[Member]) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut start = 0;
@@ -299,19 +304,19 @@ fn is_compressed(c: &Component) -> bool {
 }
 
 impl Unit {
-    /// Whether anything can be found out about it.
+    /// Returns `true` if the unit has any check.
     fn is_looked_at(&self) -> bool {
         self.digests.any() || self.stored_bool || self.compressed.is_some() || self.is_chunked()
     }
 
-    /// Whether the bytes are put together of chunks, which may be broken.
+    /// Returns `true` if the bytes are stored in chunks, which may be damaged.
     fn is_chunked(&self) -> bool {
         self.stored.chunked().is_some()
     }
 }
 
 impl Context<'_> {
-    /// What is to be read, and what for.
+    /// Returns the ranges to read, and their purposes.
     fn wants(&self) -> Result<(Vec<Want>, Vec<Purpose>)> {
         let (mut wants, mut purposes) = (Vec::new(), Vec::new());
         for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.is_looked_at()) {
@@ -321,7 +326,7 @@ impl Context<'_> {
                 wants.push(Want::new(0, component).with_digests(digests));
                 purposes.push(Purpose { unit: at, is_compressed, bools });
             };
-            // The members say what the digest is to be.
+            // The members state the expected digest.
             let mut of_unit = self.members[unit.members.start].component.clone();
             of_unit.digest = None;
             let mut refused = None;
@@ -332,7 +337,7 @@ impl Context<'_> {
                 });
                 match checked {
                     Ok(()) => {
-                        // A CRC-32 is of what it decodes to, and found wrong in decoding.
+                        // A CRC-32 covers the decoded bytes, and is compared while decoding.
                         let digest = c.digest.clone().filter(|_| c.summed_by().is_none());
                         add(Component { digest, ..c.clone() }, true, unit.decoded_bool);
                     }
@@ -360,7 +365,7 @@ impl Context<'_> {
         Ok((wants, purposes))
     }
 
-    /// Looks at bytes that came.
+    /// Checks bytes that were read.
     fn look(&self, purpose: &Purpose, visit: DecodedBytes<'_>) {
         let DecodedBytes { at, decoded, .. } = visit;
         let bad = match &decoded {
@@ -380,7 +385,7 @@ impl Context<'_> {
         }
     }
 
-    /// Notes what is wrong with the bytes of a checksum: about each tensor with bytes among them, or about the file.
+    /// Records an error in the bytes of a checksum: for each tensor with bytes in it, or for the file.
     fn blame(&self, (number, checksum): Numbered<'_>, e: Error) -> Result<()> {
         let e = checksum_error(checksum, e);
         let members = self.covered.get(&number).into_iter().flatten();
@@ -403,7 +408,7 @@ impl Context<'_> {
         add(found.entry(unit).or_default());
     }
 
-    /// Holds what was found out about a unit against what each member says.
+    /// Compares the results of a unit with what each member states.
     fn judge(&self, unit: &Unit, found: Found, counts: &mut VerifyReport) -> Result<()> {
         let decoded_len =
             unit.compressed.and_then(|first| self.members[first].component.decoded_len);
@@ -424,7 +429,7 @@ impl Context<'_> {
                 match check_digest(c, digest) {
                     Ok(()) => counts.count_digest(algorithm, 1),
                     Err(e) => {
-                        // Whatever else is wrong with these bytes follows from it.
+                        // Other errors in these bytes follow from this one.
                         fault(e)?;
                         continue;
                     }
@@ -444,7 +449,7 @@ impl Context<'_> {
             if is_compressed(c) {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
-                    // The error may name another tensor of the same bytes.
+                    // The error may name another tensor with the same bytes.
                     fault(e.clone().unplaced())?;
                     continue;
                 }
@@ -452,7 +457,7 @@ impl Context<'_> {
                     && own != other
                 {
                     fault(c.encoding.length_rule().broken(format!(
-                        "declares {own} decoded bytes, another component of the same bytes {other}"
+                        "declares {own} decoded bytes, but another component of the same bytes declares {other}"
                     )))?;
                     continue;
                 }
@@ -474,7 +479,7 @@ impl Context<'_> {
     }
 }
 
-/// Keeps whichever lies first.
+/// Keeps the result with the smaller offset.
 fn first_of<T>(kept: &mut Option<(u64, T)>, new: Option<(u64, T)>) {
     if let Some(new) = new
         && kept.as_ref().is_none_or(|old| new.0 < old.0)
@@ -483,7 +488,7 @@ fn first_of<T>(kept: &mut Option<(u64, T)>, new: Option<(u64, T)>) {
     }
 }
 
-/// The first byte that is neither 0 nor 1, if there is one. The bytes start at `start` of all.
+/// Returns the first byte that is neither 0 nor 1, with its offset. The bytes start at offset `start`.
 fn not_bool(bytes: &[u8], start: u64) -> Option<(u64, u8)> {
     for (i, chunk) in bytes.chunks(4096).enumerate() {
         if chunk.iter().fold(0, |all, b| all | b) > 1 {

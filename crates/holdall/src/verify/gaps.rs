@@ -1,4 +1,4 @@
-//! The check of bytes that belong to no component, where the format has a rule about them.
+//! Checks bytes that belong to no component, if the format has a rule about them.
 
 use super::State;
 use holdall_core::{Result, Warning};
@@ -6,22 +6,22 @@ use holdall_io::File;
 use holdall_io::select::Select;
 use std::ops::Range;
 
-/// Gaps read at a time.
+/// Number of gaps read at a time.
 const BATCH: usize = 1024;
-/// Every component starts at a multiple of this many bytes, at least.
+/// The minimum alignment of components, in bytes.
 const LEAST_ALIGN: u64 = 64;
-/// The largest alignment that files are written with.
+/// The maximum alignment that files are written with, in bytes.
 const MOST_ALIGN: u64 = 2 << 20;
 
-/// Checks that the gaps of the data region are zero. They are bounded by what the format allows, and are
-/// looked at whatever tensors were asked for.
+/// Checks that the gaps of the data region are zero. The format limits their length, and they are checked for
+/// any selection of tensors.
 pub(super) fn check(file: &File, state: &State) -> Result<()> {
     let Some(rule) = holdall_formats::by_name(file.format()).and_then(|f| f.gaps) else {
         return Ok(());
     };
     let gaps: Vec<(Range<u64>, usize)> = gaps(file);
     let source = file.sources().at(0);
-    // A few at a time: they are small, and lie far apart.
+    // In batches, since gaps are small and far apart.
     for gaps in gaps.chunks(BATCH) {
         let ranges: Vec<Range<u64>> = gaps.iter().map(|(gap, _)| gap.clone()).collect();
         for ((gap, tensor), bytes) in gaps.iter().zip(source.read(&ranges)?) {
@@ -37,7 +37,7 @@ pub(super) fn check(file: &File, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// The gaps of the data region before each component, and the number of the tensor that follows.
+/// Returns the gaps of the data region before each component, and the index of the tensor that follows.
 fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
     let mut ranges: Vec<(u64, u64, usize)> = Vec::new();
     for tensor in file.index().tensors() {
@@ -57,9 +57,9 @@ fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
     gaps
 }
 
-/// The warning that bytes which align components are not zero, where the format has one. What lies between
-/// data longer than that may be what is left of removed tensors, and is nobody's. A file that is far away
-/// is not asked for such bytes, each of which would be a wait.
+/// Returns a warning if alignment padding is not zero, if the format has that warning. Longer gaps may hold
+/// the bytes of removed tensors, and are not checked. Padding of a remote file is not read, since each read
+/// would cost a round trip.
 pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
     let code = holdall_formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
     let Some(code) = code.filter(|_| !file.sources().terms().is_remote()) else { return Ok(None) };
@@ -69,7 +69,7 @@ pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
     let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
     let padding = |(gap, tensor): (Range<u64>, usize)| {
         let next = gap.start.next_multiple_of(align);
-        // What is dead starts at a multiple of the least at the earliest.
+        // Unused bytes start at a multiple of the minimum alignment at the earliest.
         let end = if next == gap.end { next } else { gap.start.next_multiple_of(LEAST_ALIGN) };
         (gap.start..end.min(gap.end), tensor)
     };

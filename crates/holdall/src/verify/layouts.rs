@@ -1,4 +1,4 @@
-//! The checks of how components fit together: sparse indices, quantized groups, records, blobs.
+//! Checks how components fit together: sparse indices, quantized groups, records, blobs.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::error::Shown as _;
@@ -11,8 +11,8 @@ use holdall_schema::record::rules::TOO_LARGE;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Checks the layouts of `tensors`. Those with broken bytes are left alone: what is wrong with them
-/// was said.
+/// Checks the layouts of `tensors`. Tensors with damaged bytes are skipped, since they have a finding
+/// already.
 pub(super) fn check<'a>(
     tensors: &'a [Tensor],
     options: &VerifyOptions,
@@ -26,7 +26,7 @@ pub(super) fn check<'a>(
     let mut seen = HashSet::new();
     let with_len = |t: &'a Tensor| (t, own_len(t, &mut seen));
     let mut jobs: Vec<(&Tensor, u64)> = tensors.iter().filter(layered).map(with_len).collect();
-    // The longest first, so that no thread is left with one at the end.
+    // The longest first, so that no thread still works on a long one at the end.
     jobs.sort_by_key(|(t, _)| std::cmp::Reverse(t.stored_len()));
     options.work.for_each(
         jobs,
@@ -42,9 +42,9 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// How many bytes only the checks here read; those that several tensors share count for the first.
+/// Returns the bytes that only these checks read; bytes shared by several tensors count for the first.
 fn own_len(tensor: &Tensor, seen: &mut HashSet<Extent>) -> u64 {
-    // What is put together of chunks is read before.
+    // Components in chunks were read before.
     let is_unread = |c: &Component| {
         c.digest.is_none()
             && c.encoding == Encoding::Raw
@@ -55,7 +55,7 @@ fn own_len(tensor: &Tensor, seen: &mut HashSet<Extent>) -> u64 {
     own.map(|c| c.stored_len()).sum()
 }
 
-/// Tensors found sound.
+/// Number of tensors found sound.
 #[derive(Default)]
 struct Counts {
     sparse: AtomicU64,
@@ -63,7 +63,7 @@ struct Counts {
     described: AtomicU64,
     records: AtomicU64,
     blobs: AtomicU64,
-    /// Bytes that were read for these alone.
+    /// Bytes that only these checks read.
     read_len: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
             (held::tiles(&unsummed).map(drop), &counts.sparse)
         }
         Layout::QuantizedGroup => (held::quantized(&unsummed).map(drop), &counts.quantized),
-        // All that can be wrong with blocks is their length, which opening checks.
+        // The only possible error in blocks is their length, which opening checks.
         Layout::Blocks(_) => return Ok(()),
         Layout::Strided => {
             let checked = Strided::check(tensor.info());
@@ -109,8 +109,8 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
     }
 }
 
-/// Records that are not at hand are read whole up to so many bytes: what they point to may lie in any order, and small reads of it may
-/// each be a wait. More are read piece by piece.
+/// Records that are not in memory are read whole up to this many bytes: their references may point anywhere,
+/// and many small reads could each cost a round trip. Longer ones are read piece by piece.
 const WHOLE_MAX: u64 = 32 << 20;
 
 fn check_records(tensor: &Tensor) -> Result<()> {
@@ -122,7 +122,7 @@ fn check_records(tensor: &Tensor) -> Result<()> {
     records.iter(0..records.len())?.try_for_each(|record| record?.check())
 }
 
-/// Entries may share bytes, and then stand for far more than the file has: there is an end to that.
+/// Entries may share bytes, so that their total can be far longer than the file: the total is limited.
 fn check_blob(tensor: &Tensor) -> Result<()> {
     let blob = tensor.blob()?;
     let limits = tensor.file().limits();
@@ -131,7 +131,8 @@ fn check_blob(tensor: &Tensor) -> Result<()> {
     for at in 0..blob.len() {
         let len = blob.get(at)?.len() as u64;
         left = left.checked_sub(len).ok_or_else(|| {
-            let message = format!("the entries up to number {at} stand for more than {most} bytes");
+            let message =
+                format!("the entries up to index {at} have more than {most} bytes in total");
             TOO_LARGE.broken(message).in_tensor(tensor.name())
         })?;
         match blob.content() {

@@ -1,4 +1,4 @@
-//! The files of the corpus, and everything that can be found out about one.
+//! The files of the corpus, and their errors.
 #![allow(dead_code)] // Each test file uses some of it.
 
 use holdall::{Error, File, Io, OpenOptions, Tensor, VerifyOptions, Work, verify};
@@ -8,7 +8,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
 }
 
-/// Files in the folders of `corpus/<kind>` that are not descriptions of others, sorted.
+/// Returns the files in the folders of `corpus/<kind>` that are not descriptions of others, sorted.
 pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     let folders =
         root().join(kind).read_dir().expect("the corpus is there").map(|f| f.unwrap().path());
@@ -21,15 +21,14 @@ pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     all
 }
 
-/// The code that a file of `corpus/reject` is named after: `area.what.case.zt` breaks `area/what`.
+/// Returns the code in the name of a file of `corpus/reject`: `area.what.case.zt` breaks `area/what`.
 pub(crate) fn code_of(path: &Path) -> String {
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut parts = name.split('.');
     format!("{}/{}", parts.next().unwrap(), parts.next().unwrap())
 }
 
-/// What is wrong with a file: the first error of opening it, of verifying it, or of making each of
-/// its tensors dense.
+/// Returns the first error of opening a file, of verifying it, or of making each of its tensors dense.
 pub(crate) fn error_of(path: &Path, io: Io) -> Option<Error> {
     let file = match OpenOptions::new().with_io(io).open(path) {
         Ok(file) => file,
@@ -38,7 +37,7 @@ pub(crate) fn error_of(path: &Path, io: Io) -> Option<Error> {
     error_in(&file)
 }
 
-/// The same of an open file.
+/// The same for an open file.
 pub(crate) fn error_in(file: &File) -> Option<Error> {
     let report = match verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(2))) {
         Ok(report) => report,

@@ -1,4 +1,4 @@
-//! Keeps what work tells of its progress.
+//! Records the progress of work.
 
 use holdall::Work;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Work whose progress is kept.
+    /// Returns work whose progress is recorded.
     pub(crate) fn work(self: &Arc<Count>) -> Work {
         let kept = Arc::clone(self);
         Work::new().on_progress(move |done, total| {

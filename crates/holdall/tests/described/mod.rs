@@ -1,4 +1,4 @@
-//! Files of other writers, beside each what is in it; and files made to break a rule.
+//! Files of other writers, each with a description of its contents; and files made to break a rule.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use holdall::layout::Dense;
@@ -7,12 +7,12 @@ use holdall_core::model::Hasher;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
-/// The accepted files of a format.
+/// Returns the folder of accepted files of a format.
 pub(crate) fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept").join(format)
 }
 
-/// Those that are described, and the tensors that each has.
+/// Returns the described files, each with its tensors.
 pub(crate) fn files(format: &str) -> Vec<(PathBuf, Vec<Json>)> {
     let paths = folder(format).read_dir().unwrap().map(|entry| entry.unwrap().path());
     let described = |path: PathBuf| {
@@ -23,14 +23,14 @@ pub(crate) fn files(format: &str) -> Vec<(PathBuf, Vec<Json>)> {
     paths.filter_map(described).collect()
 }
 
-/// The SHA-256 of bytes, in hex.
+/// Returns the SHA-256 of bytes, in hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     hasher.update(bytes);
     hasher.finish().to_string().trim_start_matches("sha256:").to_owned()
 }
 
-/// The name of the elements of a component.
+/// Returns the name of the element type of a component.
 pub(crate) fn dtype(c: &Component) -> String {
     match &c.logical_type {
         Some(t) => t.as_str().to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn dtype(c: &Component) -> String {
     }
 }
 
-/// Compares elements with what is said of them: their type, their shape, and the SHA-256 of their bytes.
+/// Compares elements with their description: type, shape, and the SHA-256 of the bytes.
 pub(crate) fn compare(dense: &Dense, said: &Json, sum: &Json, place: &str) {
     let dtype = match dense.logical_type() {
         Some(t) => t.as_str().to_owned(),
@@ -49,12 +49,12 @@ pub(crate) fn compare(dense: &Dense, said: &Json, sum: &Json, place: &str) {
     assert_eq!(hex(dense.bytes()), *sum, "{place}");
 }
 
-/// A file of these bytes.
+/// Opens a file of these bytes.
 pub(crate) fn open(bytes: Vec<u8>) -> Result<File> {
     OpenOptions::new().open_bytes(bytes, "made")
 }
 
-/// The rule that bytes break, on being opened or loaded; nothing where they are sound.
+/// Returns the code of the rule that the bytes break when opened or loaded; empty if they are sound.
 pub(crate) fn code(bytes: Vec<u8>) -> &'static str {
     match open(bytes).and_then(|file| file.load_all().map(drop)) {
         Ok(()) => "",
@@ -65,7 +65,7 @@ pub(crate) fn code(bytes: Vec<u8>) -> &'static str {
     }
 }
 
-/// Each of these breaks the rule that its name begins with.
+/// Checks that each of these breaks the rule with which its name begins.
 pub(crate) fn all_fail(rejects: Vec<(&str, Vec<u8>)>) {
     for (what, bytes) in rejects {
         let mut parts = what.split('.');

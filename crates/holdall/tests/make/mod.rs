@@ -1,4 +1,4 @@
-//! Files made in memory, sound or broken on purpose.
+//! Files made in memory, sound or deliberately damaged.
 #![allow(dead_code)] // Each test file uses some of it.
 
 use holdall::{
@@ -15,14 +15,14 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct MadeComponent {
     spec: ComponentSpec,
-    /// As they go into the file.
+    /// The bytes as stored in the file.
     pub(crate) stored: Vec<u8>,
     encoding: Encoding,
     /// `None` for the CRC-32C of the stored bytes.
     digest: Option<Option<Digest>>,
 }
 
-/// A raw component with its CRC-32C.
+/// Creates a raw component with its CRC-32C.
 pub(crate) fn part(role: Role, dtype: DType, bytes: impl Into<Vec<u8>>) -> MadeComponent {
     let stored = bytes.into();
     let spec = ComponentSpec::new(role, dtype, stored.len() as u64);
@@ -30,7 +30,7 @@ pub(crate) fn part(role: Role, dtype: DType, bytes: impl Into<Vec<u8>>) -> MadeC
 }
 
 impl MadeComponent {
-    /// In one zstd frame, or in many with a seek table if that is how its length is written.
+    /// Compresses into one zstd frame, or into several with a seek table for lengths that are written so.
     pub(crate) fn zstd(mut self) -> MadeComponent {
         let (lens, seekable) = frame_lens(self.stored.len() as u64);
         let mut encoder = zstd::Encoder::new(1).unwrap();
@@ -51,7 +51,7 @@ impl MadeComponent {
         self
     }
 
-    /// In one zstd frame, whatever its length.
+    /// Compresses into one zstd frame, whatever the length.
     pub(crate) fn one_frame(mut self) -> MadeComponent {
         let mut out = Vec::new();
         zstd::Encoder::new(1).unwrap().frame(&self.stored, &mut out).unwrap();
@@ -82,7 +82,7 @@ impl MadeComponent {
         self
     }
 
-    /// The same stored bytes as an earlier component.
+    /// Uses the stored bytes of an earlier component.
     pub(crate) fn shares(mut self, tensor: &str, role: Role) -> MadeComponent {
         self.spec.shares = Some(ComponentRef { tensor: tensor.to_owned(), role });
         self
@@ -118,17 +118,17 @@ impl Made {
     }
 }
 
-/// f32 elements, little-endian.
+/// Returns little-endian f32 elements.
 pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// u64 elements, little-endian.
+/// Returns little-endian u64 elements.
 pub(crate) fn u64s(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// A CSR tensor of f32.
+/// Returns a CSR tensor of f32.
 pub(crate) fn csr(
     name: &str,
     shape: [u64; 2],
@@ -144,7 +144,7 @@ pub(crate) fn csr(
     tensor(name, &shape, Layout::SparseCsr, parts)
 }
 
-/// A COO tensor of f32; coordinates one dimension after the other.
+/// Returns a COO tensor of f32; coordinates are one dimension after the other.
 pub(crate) fn coo(name: &str, shape: &[u64], coords: &[u64], values: &[f32]) -> Made {
     let parts = vec![
         part(Role::Values, DType::F32, f32s(values)),
@@ -153,8 +153,7 @@ pub(crate) fn coo(name: &str, shape: &[u64], coords: &[u64], values: &[f32]) -> 
     tensor(name, shape, Layout::SparseCoo, parts)
 }
 
-/// A file of that format and version (`ztensor@1.2.0`, `safetensors`). Names of stored runs come
-/// back with it: where each component lies.
+/// Returns a file of that format and version (`ztensor@1.2.0`, `safetensors`) with these tensors.
 pub(crate) fn bytes_of(format: &str, attributes: &Attributes, tensors: &[Made]) -> Vec<u8> {
     let (format, version) = format.split_once('@').unwrap_or((format, ""));
     let mut options = EncodeOptions::new();
@@ -201,7 +200,7 @@ pub(crate) fn bytes_of(format: &str, attributes: &Attributes, tensors: &[Made]) 
     out
 }
 
-/// The same, opened.
+/// Returns that file, opened.
 pub(crate) fn file(format: &str, tensors: &[Made]) -> File {
     open(bytes_of(format, &Attributes::new(), tensors))
 }
@@ -210,12 +209,12 @@ pub(crate) fn open(bytes: Vec<u8>) -> File {
     OpenOptions::new().open_bytes(Bytes::from(bytes), "made").unwrap()
 }
 
-/// The same file from a source of which every read is a copy.
+/// Returns the same file from a source whose reads are all copies.
 pub(crate) fn copied(file: &File) -> File {
     from(file, ReadHints::DISK)
 }
 
-/// The same file from a source that says it is far away.
+/// Returns the same file from a source that claims to be remote.
 pub(crate) fn far(file: &File) -> File {
     from(file, ReadHints::REMOTE)
 }
@@ -240,7 +239,7 @@ fn from(file: &File, terms: ReadHints) -> File {
     options.open_source(Arc::new(Copied(bytes, terms)), file.name()).unwrap()
 }
 
-/// Bytes that neither repeat nor compress well.
+/// Returns bytes that neither repeat nor compress well.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -252,7 +251,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Every file of the corpus that is sound.
+/// Returns every sound file of the corpus.
 pub(crate) fn corpus() -> Vec<std::path::PathBuf> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept");
     let mut out = Vec::new();
@@ -269,8 +268,8 @@ pub(crate) fn corpus() -> Vec<std::path::PathBuf> {
     out
 }
 
-/// Whether an error says that a tensor, sound as it is, has no elements that could be given one by
-/// one: its layout or type is not known, or it is sparse and too wide.
+/// Returns `true` if the error means that a sound tensor has no individual elements: its layout or type is
+/// unknown, or it is sparse and too wide.
 pub(crate) fn is_odd(e: &holdall::Error) -> bool {
     matches!(
         e.code(),

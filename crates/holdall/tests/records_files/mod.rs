@@ -1,4 +1,4 @@
-//! Datasets and blobs as tensors of zTensor files, made by hand.
+//! Datasets and blobs as tensors of zTensor files, encoded by hand.
 #![allow(dead_code)] // Each test takes what it needs.
 
 use holdall::schema::{Encoder, Entry, Heap, Schema, SchemaLimits};
@@ -8,7 +8,7 @@ use holdall::{
 };
 use serde_json::json;
 
-/// A record with a member of every sort.
+/// Returns the kind of a record with members of every sort.
 pub(crate) fn sample() -> serde_json::Value {
     json!({
         "type": "object",
@@ -43,7 +43,7 @@ pub(crate) fn sample() -> serde_json::Value {
     })
 }
 
-/// The value of that number.
+/// Returns the value of record `i`.
 pub(crate) fn value(i: u64) -> serde_json::Value {
     let mut value = json!({
         "id": i,
@@ -64,7 +64,7 @@ pub(crate) fn value(i: u64) -> serde_json::Value {
     value
 }
 
-/// Records and their heap as bytes.
+/// Returns records and their heap as bytes.
 pub(crate) fn encode(
     kind: &serde_json::Value,
     values: impl Iterator<Item = serde_json::Value>,
@@ -107,14 +107,14 @@ pub(crate) fn made(
     Made { spec, bytes: parts.into_iter().map(|(_, _, b)| b).collect() }
 }
 
-/// A dataset of `count` records of [`sample`].
+/// Returns a dataset of `count` records of [`sample`].
 pub(crate) fn dataset(count: u64) -> Made {
     let (records, heap) = encode(&sample(), (0..count).map(value));
     let parts = vec![("data", DType::U8, records), ("blob_data", DType::U8, heap)];
     made("records", &sample().to_string(), count, parts)
 }
 
-/// A blob of these runs.
+/// Returns a blob of these runs.
 pub(crate) fn blob(content: &str, runs: &[&[u8]], align: u32) -> Made {
     let (mut entries, mut heap) = (Vec::new(), Vec::new());
     for run in runs {
@@ -126,7 +126,7 @@ pub(crate) fn blob(content: &str, runs: &[&[u8]], align: u32) -> Made {
     made("blob", &kind, runs.len() as u64, parts)
 }
 
-/// A file with that tensor.
+/// Writes a file with that tensor.
 pub(crate) fn write(made: &Made, options: &WriteOptions) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".zt").tempfile().unwrap();
     let options = options.clone().with_overwrite(true);

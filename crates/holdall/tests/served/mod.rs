@@ -1,4 +1,4 @@
-//! A server of Holdall's on loopback.
+//! A Holdall server on loopback.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use holdall::http::{Hosts, Policy, Timeouts};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What tests may do: loopback, and no waiting.
+/// Returns the tests' policy: loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
     let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
@@ -24,23 +24,23 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions::new().with_policy(policy())
 }
 
-/// Names, bytes that were sent, and how it ended.
+/// For each request: the name, the bytes sent, and the outcome.
 type Seen = Arc<Mutex<Vec<(String, u64, String)>>>;
 
-/// A server that lives as long as this.
+/// A server that stops when this is dropped.
 pub(crate) struct Served {
     pub(crate) server: Option<Server>,
     pub(crate) identity: Identity,
-    /// What was asked for, and how it ended.
+    /// The requests and their outcomes.
     pub(crate) seen: Seen,
     address: SocketAddr,
     shelf: Arc<dyn FileCatalog>,
-    /// Numbers of the server that is there now.
+    /// The metrics of the present server.
     metrics: Arc<dyn FileCatalog>,
 }
 
 impl Served {
-    /// Of these files and folders.
+    /// Starts a server of these files and folders.
     pub(crate) fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Served {
         Served::start(
             Arc::new(Files::new(paths).unwrap()),
@@ -64,14 +64,14 @@ impl Served {
         Served { server: Some(server), identity, seen, address, shelf, metrics }
     }
 
-    /// The server ends as a process does that is killed; another begins at the same place.
+    /// Stops the server like a killed process, and starts another at the same address.
     pub(crate) fn restart(&mut self) {
         self.server.take();
         for _ in 0..200 {
             let service = Service::new(Arc::clone(&self.shelf)).with_log(log(&self.seen));
             let metrics = service.metrics();
             let server = Server::start(service, self.address, &self.identity);
-            // The old one's threads may hold the socket for a moment.
+            // The old server's threads may hold the socket for a moment.
             match server {
                 Ok(server) => {
                     (self.server, self.metrics) = (Some(server), metrics);
@@ -95,7 +95,7 @@ impl Served {
         options().open(self.url(name))
     }
 
-    /// Waits until so many requests were answered.
+    /// Waits until this many requests were answered.
     pub(crate) fn settle(&self, count: usize) {
         let until = std::time::Instant::now() + Duration::from_secs(5);
         while self.seen.lock().unwrap().len() < count && std::time::Instant::now() < until {
@@ -103,7 +103,7 @@ impl Served {
         }
     }
 
-    /// Connections that it has taken.
+    /// Returns the number of accepted connections.
     pub(crate) fn taken(&self) -> usize {
         let numbers = self.metrics.open("metrics").unwrap();
         let text = numbers.read(0..numbers.len()).unwrap();
@@ -112,7 +112,7 @@ impl Served {
         said.unwrap().parse().unwrap()
     }
 
-    /// Bytes that were sent in all.
+    /// Returns the total of bytes sent.
     pub(crate) fn sent(&self) -> u64 {
         self.seen.lock().unwrap().iter().map(|(_, sent, _)| sent).sum()
     }

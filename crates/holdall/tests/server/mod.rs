@@ -1,4 +1,4 @@
-//! A web server on loopback that counts what it is asked, and misbehaves when told to.
+//! A web server on loopback that counts its requests, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use holdall::http::{Hosts, Policy, Schemes, Timeouts};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What tests may do: http, loopback, and no waiting.
+/// Returns the tests' policy: http, loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
     let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
@@ -18,7 +18,7 @@ pub(crate) fn policy() -> Policy {
     Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
 }
 
-/// A server that lives as long as this.
+/// A server that stops when this is dropped.
 pub(crate) struct Server {
     port: u16,
     seen: Arc<Mutex<Vec<Request>>>,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     listener: Option<JoinHandle<()>>,
 }
 
-/// A request, as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -35,29 +35,29 @@ pub(crate) struct Request {
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// How many requests for the same target came before.
+    /// Number of earlier requests for the same target.
     pub(crate) nth: usize,
-    /// Bytes of the body that went out.
+    /// Bytes of the body that were sent.
     pub(crate) sent: usize,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// `Content-Length`, where it is not the length of the body; `None` for a body that ends with the
+    /// `Content-Length`, if it is not the length of the body; `None` for a body that ends with the
     /// connection.
     pub(crate) declared: Option<usize>,
-    /// The connection is cut off after so many bytes of the body.
+    /// The connection is closed after this many bytes of the body.
     pub(crate) cut: Option<usize>,
-    /// Waits so long after every such number of bytes.
+    /// Waits for this duration after each such number of bytes.
     pub(crate) pace: Option<(usize, Duration)>,
 }
 
 impl Server {
-    /// A server that answers in this way.
+    /// Starts a server that answers in this way.
     pub(crate) fn new(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -74,7 +74,7 @@ impl Server {
                 let (log, answer) = (log.clone(), answer.clone());
                 taken.fetch_add(1, Ordering::SeqCst);
                 if let Ok(stream) = stream {
-                    // A client that goes away is not an error.
+                    // A client that disconnects is not an error.
                     std::thread::spawn(move || converse(stream, &log, &*answer));
                 }
             }
@@ -82,12 +82,12 @@ impl Server {
         Server { port, seen, connections, stop, listener: Some(listener) }
     }
 
-    /// A server of one file, well-behaved, at every path.
+    /// Starts a well-behaved server of one file, at every path.
     pub(crate) fn with_file(bytes: Vec<u8>) -> Server {
         Server::new(move |r| Reply::file(&bytes, "\"v1\"", r))
     }
 
-    /// The address of a path that begins with a slash.
+    /// Returns the address of a path that begins with a slash.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -96,22 +96,22 @@ impl Server {
         self.port
     }
 
-    /// Connections that were made so far.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Forgets what was asked so far.
+    /// Forgets the requests so far.
     pub(crate) fn forget(&self) {
         self.seen.lock().unwrap().clear();
     }
 
-    /// Requests, and bytes of bodies, so far.
+    /// Returns the numbers of requests, and of bytes in bodies, so far.
     pub(crate) fn count(&self) -> (usize, usize) {
         let seen = self.seen();
         (seen.len(), seen.iter().map(|r| r.sent).sum())
@@ -129,12 +129,12 @@ impl Drop for Server {
 }
 
 impl Request {
-    /// The value of a header; the name in lowercase.
+    /// Returns the value of a header; the name is in lowercase.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// The bytes that `Range` asks for of a file of `len` bytes, first and last.
+    /// Returns the range of bytes requested of a file of `len` bytes, first and last.
     pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some(match (first, last) {
@@ -149,7 +149,7 @@ impl Request {
 }
 
 impl Reply {
-    /// A body, sent whole.
+    /// Returns an answer with a complete body.
     pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Reply {
         let body = body.into();
         Reply {
@@ -167,12 +167,12 @@ impl Reply {
         self
     }
 
-    /// A redirect.
+    /// Returns a redirect.
     pub(crate) fn to(location: impl ToString) -> Reply {
         Reply::new(302, "elsewhere").with("location", location)
     }
 
-    /// What a good server answers that has this file, in this version.
+    /// Returns the answer of a correct server with this version of the file.
     pub(crate) fn file(bytes: &[u8], etag: &str, request: &Request) -> Reply {
         let same = request.header("if-range").is_none_or(|tag| tag == etag);
         let range = request.range(bytes.len()).filter(|_| same);
@@ -239,7 +239,7 @@ fn converse(
             None => head.push_str("connection: close\r\n\r\n"),
         }
         let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
-        // Counted before it goes out, so that whoever received it finds it counted.
+        // Counted before it is sent, so that a client that has received it finds it counted.
         if let Some(r) = seen.lock().unwrap().get_mut(at) {
             r.sent = body.len();
         }

@@ -1,4 +1,4 @@
-//! A server that answers as S3 does, and checks signatures by itself.
+//! A server that answers like S3, and verifies signatures itself.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use crate::server::{Reply, Request, Server};
@@ -12,16 +12,16 @@ pub(crate) const REGION: &str = "eu-test-1";
 /// The only bucket.
 pub(crate) const BUCKET: &str = "models";
 
-/// What is in the bucket.
+/// The contents of the bucket.
 #[derive(Default)]
 pub(crate) struct Bucket {
     pub(crate) objects: BTreeMap<String, Vec<u8>>,
-    /// Parts of uploads that are under way.
+    /// Parts of unfinished uploads.
     pub(crate) uploads: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
     pub(crate) aborted: usize,
 }
 
-/// A server with one bucket.
+/// Starts a server with one bucket.
 pub(crate) fn s3() -> (Server, Arc<Mutex<Bucket>>) {
     let bucket: Arc<Mutex<Bucket>> = Arc::default();
     let own = bucket.clone();
@@ -100,7 +100,7 @@ pub(crate) fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
                 ))
             });
             if !said || small || text.matches("<Part>").count() != upload.len() {
-                // As S3 does: the status comes before the failure.
+                // Like S3: the status comes before the failure.
                 return Reply { status: 200, ..error(400, "InvalidPart") };
             }
             let whole = bucket.uploads.remove(&id).unwrap().into_values().flatten().collect();
@@ -129,7 +129,7 @@ pub(crate) fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
     }
 }
 
-/// Pages of two.
+/// Returns pages of two objects.
 fn listing(bucket: &Bucket, prefix: &str, from: Option<String>) -> Reply {
     let below = bucket.objects.iter().filter(|(key, _)| key.starts_with(prefix));
     let mut rest = below.skip_while(|(key, _)| from.as_ref().is_some_and(|from| *key <= from));
@@ -153,7 +153,7 @@ fn listing(bucket: &Bucket, prefix: &str, from: Option<String>) -> Reply {
     Reply::new(200, body + "</ListBucketResult>")
 }
 
-/// The refusal of a request that is not signed as it should be.
+/// Returns the refusal of a request whose signature is wrong.
 fn unsigned(request: &Request) -> Option<Reply> {
     let Some(header) = request.header("authorization") else {
         return Some(error(403, "AccessDenied"));

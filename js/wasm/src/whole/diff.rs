@@ -70,7 +70,7 @@ impl Differ {
             && let (Some(x), Some(y)) = (dense_type(&pair.a), dense_type(&pair.b))
             && !is_comparable(&x, &y)
         {
-            let message = format!("elements of {x} and of {y} cannot be told one by one");
+            let message = format!("cannot compare {x} and {y} element by element");
             pair.diff.incomparable = Some(ELEMENT_SIZE.broken(message).in_tensor(pair.a.name()));
             how = 0;
         }
