@@ -1,4 +1,4 @@
-//! The attribute that says what records and blobs are: section 7.2.
+//! The attribute with the schema of records and blobs: section 7.2.
 
 use super::KIND_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
@@ -8,29 +8,30 @@ use holdall_core::model::{Attributes, IndexBuilder, Value};
 use holdall_schema::{Node, NodeId, Schema, Symbols, self_contained};
 use serde_json::Value as Json;
 
-/// Makes the attribute for each node of a schema, once.
+/// Creates the attribute of each node of a schema, once for each node.
 pub(super) struct Kinds<'s> {
     schema: &'s Json,
     symbols: &'s Symbols,
     texts: HashMap<NodeId, Known>,
-    /// Bytes that may still be written.
+    /// The number of bytes that may still be written.
     room: u64,
     most: u64,
 }
 
 struct Known {
     text: String,
-    /// A tensor that has this attribute and no other.
+    /// A tensor whose only attribute is this one.
     tensor: Option<usize>,
 }
 
 impl<'s> Kinds<'s> {
-    /// For nodes of `schema`, in which symbols stand for these numbers; `most` bytes in all.
+    /// Creates kinds for the nodes of `schema`. `symbols` has the values of its symbols; `most` is the maximum number
+    /// of bytes in all.
     pub(super) fn new(schema: &'s Json, symbols: &'s Symbols, most: u64) -> Kinds<'s> {
         Kinds { schema, symbols, texts: HashMap::default(), room: most, most }
     }
 
-    /// Gives the tensor added last, number `tensor`, its attributes: its own and its kind.
+    /// Sets the attributes of tensor number `tensor`, which was added last: its own attributes and its kind.
     pub(super) fn attach(
         &mut self,
         compiled: &Schema,
@@ -77,7 +78,7 @@ impl<'s> Kinds<'s> {
         }
     }
 
-    /// The schema of a record, or of a blob's node, that needs nothing around it.
+    /// Returns the self-contained schema of a record, or of a blob's node.
     fn text(&self, node: &Node) -> String {
         let (pointer, keyword) = match node {
             Node::Dataset { pointer, .. } => (pointer, Some("items")),
@@ -94,7 +95,8 @@ impl<'s> Kinds<'s> {
         kind.to_string()
     }
 
-    /// Puts numbers in the place of symbols. The text was parsed under a limit that bounds the recursion.
+    /// Replaces symbols by their values. The depth of the text was limited when it was parsed, which bounds the
+    /// recursion.
     fn settle(&self, node: &mut Json) {
         match node {
             Json::Array(items) => items.iter_mut().for_each(|item| self.settle(item)),
