@@ -220,7 +220,7 @@ fn refusals_are_sentences_that_do_not_repeat_themselves() {
     };
     let (message, hint) = refused(tiny, "ztensor@1.0");
     let expected = "the target cannot hold all of it: \
-        zTensor 1.0 keeps no attributes of tensors, not `scale` (`layers.0.mlp.up.weight`, \
+        zTensor 1.0 cannot store attributes of tensors, such as `scale` (`layers.0.mlp.up.weight`, \
         `layers.0.mlp.down.weight`, `layers.1.mlp.up.weight` and 5 more); \
         zTensor 1.0 has no layout `quantized_group` (`experts.gate.weight`)";
     assert_eq!(message, expected);

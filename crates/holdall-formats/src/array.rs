@@ -1,4 +1,4 @@
-//! An array of NumPy's as a tensor of an index.
+//! Adds NumPy arrays to an index as tensors.
 
 use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
@@ -19,38 +19,39 @@ use holdall_core::wire::npy::{self, Fields, Header};
 use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
 
-/// The attribute that names a type of NumPy's that has no like here.
+/// The attribute that has the NumPy type (`descr`) of an array whose type has no counterpart among the dtypes.
 pub(super) use holdall_core::wire::npy::DESCR_KEYWORD as DESCR;
 
-/// The attribute that has the shape of a structured array whose dimensions are not one.
+/// The attribute that has the shape of a structured array that does not have exactly one dimension.
 pub(super) const SHAPE: &str = "numpy.shape";
-/// Bytes that tell how long a header is.
+/// The number of bytes at the start of an `.npy` file that give the length of its header.
 pub(super) const START: u64 = 12;
-/// Bytes in which most headers end.
+/// The length of most headers, in bytes.
 pub(super) const USUAL: u64 = 128;
-/// Stored bytes of records that are put together at once, where there are not very many.
+/// The number of stored bytes in one chunk of records, unless that would make more than [`MOST_CHUNKS`] chunks.
 const CHUNK: u64 = 1 << 20;
-/// Chunks of an array, at most.
+/// The maximum number of chunks of an array.
 const MOST_CHUNKS: u64 = 1 << 16;
 
-/// Where the elements of an array are.
+/// The location of an array's elements, and how to decode them.
 #[derive(Debug)]
 pub struct Elements {
-    /// Their stored bytes.
+    /// The stored bytes.
     pub stored: Extent,
-    /// How those become elements.
+    /// How to decode the stored bytes.
     pub encoding: Encoding,
-    /// Bytes after decoding.
+    /// The length after decoding, in bytes.
     pub len: u64,
-    /// A digest of them.
+    /// The digest of the stored bytes.
     pub digest: Option<Digest>,
 }
 
-/// Adds a tensor that is the array which `header` describes. One that varies fastest in its first dimension has the layout
-/// [`Layout::Strided`]. That there are other than the bytes it takes is the tensor's fault.
+/// Adds the array that `header` describes as a tensor. An array stored in column-major order has the layout
+/// [`Layout::Strided`]. If `elements` has another length than dtype and shape require, the tensor gets a fault. No
+/// error is returned in this case.
 ///
 /// # Errors
-/// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+/// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
 pub fn add_array(
     builder: &mut IndexBuilder,
     name: &str,
@@ -87,21 +88,23 @@ pub fn add_array(
         decoded_len: Some(len),
         digest: elements.digest,
     })?;
-    // Of dense ones the builder finds that itself.
+    // The builder itself checks the length of dense tensors.
     if is_strided && expected != Some(len) {
         let (shape, expected) = (&header.shape, expected.unwrap_or(u64::MAX));
-        let message = format!("shape {shape:?} takes {expected} bytes, there are {len}");
+        let message = format!("shape {shape:?} requires {expected} bytes, found {len}");
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
     }
     Ok(())
 }
 
-/// Adds the arrays of an `.npy` file of `len` bytes, which is that source of the index and of which `bytes` hands out ranges: one as a
-/// rule, of which `first` is the header, and those behind it that `numpy.save` was given the open file for again. Tells how many
-/// there are, and whether the last is cut short.
+/// Adds the arrays of an `.npy` file of `len` bytes. The file is source number `source` of the index, and `bytes`
+/// returns the bytes of a range of it. Usually there is one array, whose header is `first`. There are more if
+/// `numpy.save` was called several times with the same open file.
+///
+/// Returns the number of arrays, and whether the last one is cut short.
 ///
 /// # Errors
-/// Those of `bytes`, of headers and of [`add_array`].
+/// Returns the errors of `bytes`, of reading a header, and of [`add_array`].
 pub fn add_arrays<E: From<Error>>(
     builder: &mut IndexBuilder,
     name: &str,
@@ -130,9 +133,9 @@ pub fn add_arrays<E: From<Error>>(
         let next = end..end.saturating_add(rest.min(USUAL));
         if rest < START || !bytes(next)?.starts_with(npy::MAGIC_BYTES) {
             if rest > 0 {
-                builder.unkept(|| format!("{rest} bytes behind the array `{}`", name.shown()));
+                builder.unkept(|| format!("{rest} bytes after the array `{}`", name.shown()));
                 builder.warn("npy/passed-over", Some(&name), None, || {
-                    format!("{rest} bytes behind the array are passed over").into()
+                    format!("{rest} bytes after the array are ignored").into()
                 });
             }
             return Ok((number, is_cut));
@@ -142,8 +145,9 @@ pub fn add_arrays<E: From<Error>>(
     }
 }
 
-/// Makes the header of an array that is cut short, which `there` bytes are left of, that of its whole rows: of its whole columns, if it is
-/// stored by columns. One without any stays as it is.
+/// Reduces the shape in the header of an array that is cut short to the rows that are complete, or to the columns if
+/// the array is stored in column-major order. `there` is the number of bytes that remain of the array. Leaves the
+/// header unchanged if no row is complete.
 fn keep_whole(builder: &mut IndexBuilder, name: &str, header: &mut Header, there: u64) {
     let Some(wanted) = header.elements_len().filter(|wanted| *wanted > there) else { return };
     let outer = header.shape.len().saturating_sub(header.inner.iter().len());
@@ -158,14 +162,15 @@ fn keep_whole(builder: &mut IndexBuilder, name: &str, header: &mut Header, there
     }
     let all = std::mem::replace(count, rows);
     builder.warn(CUT_SHORT.code, Some(name), None, || {
-        format!("only the first {rows} of {all} {what} are there").into()
+        format!("only the first {rows} of {all} {what} are in the file").into()
     });
 }
 
-/// The header that begins at byte `at` of a file of `len` bytes, of which `bytes` hands out ranges.
+/// Reads the header that starts at offset `at` of a file of `len` bytes. `bytes` returns the bytes of a range of the
+/// file.
 ///
 /// # Errors
-/// Those of `bytes`, and as [`npy::read_any`].
+/// Returns the errors of `bytes` and of [`npy::read_any`].
 pub fn array_header<E: From<Error>>(
     at: u64,
     len: u64,
@@ -176,9 +181,10 @@ pub fn array_header<E: From<Error>>(
     Ok(npy::read_any(&bytes(upto(len))?)?)
 }
 
-/// Adds a dataset that is a structured array, its records row by row, also where they are stored by columns. What the records
-/// become has no bytes between its members and is little-endian; where it is not stored so it is put together of chunks. Where the
-/// attributes have a schema, the stored records are its own.
+/// Adds a structured array as a dataset with its records in row-major order, even if the array is stored in
+/// column-major order. Records are decoded to little-endian members without padding. If they are stored in another way,
+/// the component is built from chunks. If the attributes contain a schema, it describes the stored records, which are
+/// then used as they are.
 fn add_records(
     builder: &mut IndexBuilder,
     name: &str,
@@ -193,7 +199,8 @@ fn add_records(
     builder.tensor(name, &[count], Layout::Records)?;
     if count.checked_mul(fields.size()) != Some(len) {
         let size = fields.size();
-        let message = format!("shape {shape:?} of records of {size} bytes, there are {len}");
+        let message =
+            format!("shape {shape:?} of records of {size} bytes each does not match {len} bytes");
         builder.claim(stored)?;
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
@@ -236,8 +243,9 @@ fn add_records(
     })
 }
 
-/// The schema of stored records, and how they become its records where they are not. `own` is the schema that a file of ours has beside:
-/// it is of the records as they are stored, which are little-endian then.
+/// Returns the schema of the records, and the step that decodes the stored records to it if their stored form differs.
+/// `own` is the schema that a file written by Holdall has among its attributes. It describes the records as they are
+/// stored, so it is used only for little-endian ones.
 pub(super) fn schema_of(fields: &Fields, own: Option<&Value>) -> (Value, Option<Members>) {
     match own.filter(|_| fields.is_little_endian()) {
         Some(own) => (own.clone(), None),
@@ -245,7 +253,8 @@ pub(super) fn schema_of(fields: &Fields, own: Option<&Value>) -> (Value, Option<
     }
 }
 
-/// Says in the attributes of a dataset what its records are, and which shape an array of them had.
+/// Sets the attributes of a dataset that have the schema of its records and, unless the array has one dimension, its
+/// shape.
 pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) {
     if shape.len() != 1 {
         let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
@@ -254,8 +263,9 @@ pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) 
     attributes.set(KIND_ATTRIBUTE, kind);
 }
 
-/// `count` records of `decoded` bytes, which `elements` become by `steps`, as an array in chunks: in runs of some, where they
-/// are stored as they are and in their order, but one chunk where a step needs the whole array.
+/// Divides an array of `count` records into chunks. `steps` decode the stored `elements` to `decoded` bytes. Raw
+/// records in row-major order are divided into runs of several records. An array that is compressed, or that a step
+/// needs whole, is one chunk.
 pub(super) fn chunked(
     mut steps: Vec<Step>,
     is_whole: bool,
@@ -288,9 +298,11 @@ pub(super) fn chunked(
         Chunk { number, stored, left_out: 0 }
     };
     let chunks = (0..).zip(firsts()).map(chunk).collect();
-    // An array of bytes, which is cut between records.
+    // The grid is that of an array of bytes, divided at the start of a record.
     let starts = firsts().map(|first| first.saturating_mul(width)).collect();
     let grid = Grid::cut(&[count.saturating_mul(width)], vec![starts], 1);
-    let grid = grid.ok_or_else(|| SIZE.broken(format!("{count} records of {width} bytes")))?;
+    let grid = grid.ok_or_else(|| {
+        SIZE.broken(format!("cannot divide {count} records of {width} bytes into chunks"))
+    })?;
     Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, chunks)
 }

@@ -1,19 +1,19 @@
-//! The element types that headers of safetensors and Metatensor name, and what they are here.
+//! The element types in headers of safetensors and Metatensor, and their dtypes and logical types.
 
 use holdall_core::model::{DType, LogicalType};
 use holdall_schema::TensorDType as T;
 
-/// One element type.
+/// An element type.
 #[derive(Debug)]
 pub(super) struct ElementType {
-    /// Its name in a header.
+    /// The name in a header.
     #[cfg(any(feature = "metatensor", feature = "safetensors"))]
     pub(super) name: &'static str,
-    /// As schemas have it.
+    /// The name in a schema.
     pub(super) named: T,
     pub(super) dtype: DType,
     pub(super) logical_type: Option<LogicalType>,
-    /// Bits of one element.
+    /// The number of bits of one element.
     #[cfg(feature = "safetensors")]
     pub(super) bits: u64,
 }
@@ -39,14 +39,14 @@ impl ElementType {
         }
     }
 
-    /// Where it stands in [`ELEMENT_TYPES`]: writers of safetensors put the last first.
+    /// Returns the index in [`ELEMENT_TYPES`]. Writers of safetensors put tensors with the highest index first.
     #[cfg(feature = "safetensors")]
     pub(super) fn rank(&self) -> usize {
         ELEMENT_TYPES.iter().position(|t| t.name == self.name).unwrap_or_default()
     }
 }
 
-/// All of them, in the reference's order of rising alignment.
+/// All element types, in the order of the reference implementation: by rising alignment.
 #[rustfmt::skip]
 pub(super) static ELEMENT_TYPES: [ElementType; 22] = [
     ElementType::plain(T::Bool, DType::Bool),
@@ -73,25 +73,25 @@ pub(super) static ELEMENT_TYPES: [ElementType; 22] = [
     ElementType::plain(T::U64, DType::U64),
 ];
 
-/// What schemas call such elements, if they have a name for them.
+/// Returns the schema's name for elements of this dtype and logical type, if schemas have one.
 pub fn schema_dtype(dtype: DType, logical: Option<&LogicalType>) -> Option<T> {
     let same = |t: &&ElementType| t.dtype == dtype && t.logical_type.as_ref() == logical;
     ELEMENT_TYPES.iter().find(same).map(|t| t.named)
 }
 
-/// How elements of a schema's type are stored, and what they mean beyond that.
+/// Returns the dtype and the logical type of a schema's element type.
 pub fn stored_as(named: T) -> (DType, Option<LogicalType>) {
     let found = ELEMENT_TYPES.iter().find(|t| t.named == named);
     found.map_or((DType::U8, None), |t| (t.dtype, t.logical_type.clone()))
 }
 
-/// The element type of that name in a header.
+/// Returns the element type with this name in a header.
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 pub(super) fn by_name(name: &str) -> Option<&'static ElementType> {
     ELEMENT_TYPES.iter().find(|t| t.name == name)
 }
 
-/// The element type that says the same.
+/// Returns the element type with this dtype and logical type.
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 pub(super) fn by_meaning(
     dtype: DType,

@@ -1,36 +1,38 @@
-//! Models that are folders: which of a folder's files are its model, by their names.
+//! Models that are folders: which files of a folder are its model, judged by their names.
 //!
-//! A [`FolderFormat`] is to a folder what a [`Format`] is to a file: a constant that describes itself. [`FOLDERS`] is the one list of
-//! them. What it recognizes is one of the forms of [`Chosen`], which say how the model is opened.
+//! A [`FolderFormat`] is for a folder what a [`Format`] is for a file: a constant that describes the kind of folder.
+//! [`FOLDERS`] lists all of them. The result is one of the variants of [`ModelFiles`], which say how to open the model.
 
 use crate::shards::{KERAS, NO_MODEL, PartName, SHARD_MISSING, VARIANTS};
 use crate::{FORMATS, Format, Shards, by_name};
 use holdall_core::error::{Error, Shown as _};
 use holdall_core::model::Warning;
 
-/// A kind of model that is a folder.
+/// A kind of folder that contains a model.
 #[derive(Debug)]
 pub struct FolderFormat {
-    /// Short name in code and documents: `checkpoint`.
+    /// The short name in code and documents: `checkpoint`.
     pub id: &'static str,
-    /// Name for people: `distributed checkpoint`.
+    /// The name for people: `distributed checkpoint`.
     pub name: &'static str,
-    /// Returns what of a folder is its model, of the names of its files, which are sorted; `None` if it is not of this kind.
+    /// Returns the files that are the model of a folder with these file names, which are sorted; `None` if the folder
+    /// is of another kind.
     pub choose: for<'n> fn(&'n [String]) -> Option<ModelFiles<'n>>,
-    /// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
+    /// Returns how to open the model whose entry file has this name; `None` if such a file is opened by itself.
     pub by_entry: for<'n> fn(&'n str) -> Option<ModelFiles<'n>>,
-    /// Whether a file of that name, among these, shows that the folder has such a model, if perhaps an incomplete one.
+    /// Returns `true` if a file of this name, among the names in the folder, shows that the folder has such a model,
+    /// even an incomplete one.
     pub is_part: fn(&str, &[String]) -> bool,
-    /// A folder inside whose files are part of the model, and the file beside it that tells so.
+    /// The nested folder whose files are also part of the model, if this kind has one.
     pub inner: Option<NestedFolder>,
 }
 
-/// A folder inside of a folder that is a model.
+/// A folder in the folder of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct NestedFolder {
-    /// The file in the outer folder.
+    /// The file in the outer folder that shows that the nested folder is part of the model.
     pub marker: &'static str,
-    /// The name of the inner folder.
+    /// The name of the nested folder.
     pub folder: &'static str,
 }
 
@@ -44,7 +46,7 @@ pub static FOLDERS: &[&FolderFormat] = &[
     &ARRAYS,
 ];
 
-/// An index file says which tensor is in which file.
+/// A model with an index file, which names the file of each tensor.
 static INDEXED: FolderFormat = FolderFormat {
     id: "indexed",
     name: "files with an index",
@@ -68,7 +70,7 @@ static CHECKPOINT: FolderFormat = FolderFormat {
     inner: None,
 };
 
-/// One file, the parts of one, or a file that names the others.
+/// One file, the parts of one file, or a file that names the others.
 static FILES: FolderFormat = FolderFormat {
     id: "files",
     name: "one file, or the parts of one",
@@ -78,7 +80,7 @@ static FILES: FolderFormat = FolderFormat {
     inner: None,
 };
 
-/// A saved model of TensorFlow, whose weights are in a folder of their own: those are then [`FILES`].
+/// A saved model of TensorFlow. Its weights are in a nested folder, which is then one of [`FILES`].
 static SAVED_MODEL: FolderFormat = FolderFormat {
     id: "saved-model",
     name: "saved model of TensorFlow",
@@ -88,7 +90,7 @@ static SAVED_MODEL: FolderFormat = FolderFormat {
     inner: Some(NestedFolder { marker: "saved_model.pb", folder: "variables" }),
 };
 
-/// Files of single arrays, perhaps in folders inside.
+/// Files of single arrays, possibly in nested folders.
 static ARRAYS: FolderFormat = FolderFormat {
     id: "arrays",
     name: "`.npy` files",
@@ -98,55 +100,56 @@ static ARRAYS: FolderFormat = FolderFormat {
     inner: None,
 };
 
-/// What the names of index files end in.
+/// The end of an index file's name.
 const INDEX: &str = ".index.json";
-/// The index files that are looked for first, of those in a folder.
+/// The index files of a folder that are preferred, in this order.
 const FIRST: [&str; 3] = [
     "model.safetensors.index.json",
     "diffusion_pytorch_model.safetensors.index.json",
     "pytorch_model.bin.index.json",
 ];
-/// Files of a whole model that count before the index of a model beside them, as in transformers' `from_pretrained`.
+/// Files with a whole model that are preferred to the index of a model in the same folder, as in transformers'
+/// `from_pretrained`.
 const WHOLE: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
-/// What the names of index files of pickles end in.
+/// The end of the name of an index file for pickles.
 const PICKLES: &str = ".bin.index.json";
 
-/// What of a folder is its model.
+/// The files of a folder that are its model, and how to open them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelFiles<'n> {
-    /// This index file says which files; the warning tells that a file of the whole model is there, too.
+    /// This index file names the files. The warning says that the folder also has a file with the whole model.
     Index(&'n str, Option<Warning>),
-    /// This file alone, whatever it names; the warning tells of the index that is not read.
+    /// This file alone, whatever other files it names. The warning names the index that is not read.
     Whole(&'n str, Warning),
     /// The distributed checkpoint that this file describes.
     Checkpoint(&'n str),
-    /// This file, with those that belong to it.
+    /// This file, with the files that belong to it.
     File(&'n str),
-    /// This file, where all of these belong to it; otherwise they are [too many](too_many).
+    /// This file, if all of these files belong to it. If not, there are [too many files](too_many).
     Root(&'n str, Vec<&'n str>),
-    /// These files in this order, which no index names, as one model.
+    /// These files, in this order, are one model without an index.
     Shards(Vec<&'n str>),
     /// Files of a model of which [others are missing](missing).
     Incomplete(Vec<&'n str>),
     /// Several variants of a model: the index or the first file of each.
     Variants(Vec<&'n str>),
-    /// Files that nothing makes one model.
+    /// Several files that neither an index nor their names make one model.
     Several(Vec<&'n str>),
-    /// The folder has no other file of tensors than single arrays, if it has those.
+    /// The folder has no files of tensors except, possibly, files of single arrays.
     Arrays,
 }
 
-/// Returns what of a folder is its model. The names of its files are sorted.
+/// Returns the files that are the model of a folder with these file names, which are sorted.
 pub fn chosen(all: &[String]) -> ModelFiles<'_> {
     FOLDERS.iter().find_map(|folder| (folder.choose)(all)).unwrap_or(ModelFiles::Arrays)
 }
 
-/// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
+/// Returns how to open the model whose entry file has this name; `None` if such a file is opened by itself.
 pub fn by_entry(name: &str) -> Option<ModelFiles<'_>> {
     FOLDERS.iter().find_map(|folder| (folder.by_entry)(name))
 }
 
-/// The files of tensors in a folder that count, and its index files that do.
+/// Returns the files of tensors in a folder that can be its model, and the index files among them.
 fn counted(all: &[String]) -> (Vec<&str>, Vec<&str>) {
     let mut indices: Vec<&str> = names(all).filter(|name| is_index(name)).collect();
     let mut tensors: Vec<&str> = names(all).filter(|name| is_tensors(name, all)).collect();
@@ -174,7 +177,7 @@ fn indexed(all: &[String]) -> Option<ModelFiles<'_>> {
         own.zip(ModelName::new(other)).is_some_and(|(own, other)| own.is_variant_of(&other))
     });
     let others: Vec<&str> = others.copied().collect();
-    // The plain one is what others take, who do not ask for a variant.
+    // Other libraries take the plain variant unless their caller requests another.
     let is_plain = own.is_some_and(|own| own.variant.is_empty());
     if !is_plain {
         let all_of: Vec<&str> = std::iter::once(name).chain(others.iter().copied()).collect();
@@ -219,12 +222,12 @@ fn files(all: &[String]) -> Option<ModelFiles<'_>> {
     })
 }
 
-/// The names that an index, or the file of a whole model or of a part of one, has its own name from.
+/// The parsed name of an index, or of a file that has a whole model or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ModelName<'n> {
     /// `diffusion_pytorch_model` of `diffusion_pytorch_model.fp16-00001-of-00003.safetensors`.
     stem: &'n str,
-    /// `fp16`; empty where the name says none.
+    /// `fp16`; empty if the name has no variant.
     variant: &'n str,
     extension: &'n str,
 }
@@ -238,11 +241,11 @@ impl<'n> ModelName<'n> {
         let whole = name.strip_suffix(INDEX).unwrap_or(name);
         let (stem, extension) = match PartName::new(whole) {
             Some(PartName { stem, extension, .. }) => match extension.rsplit_once('.') {
-                // As older versions of diffusers write it.
+                // The spelling of older versions of diffusers.
                 Some((variant, extension)) if is_variant(variant) => {
                     return Some(ModelName { stem, variant, extension });
                 }
-                // A shard that an edit wrote has a number there.
+                // A shard that was rewritten by an edit has a number here.
                 Some((_, extension)) => (stem, extension),
                 None => (stem, extension),
             },
@@ -257,21 +260,22 @@ impl<'n> ModelName<'n> {
         Some(ModelName { stem, variant, extension })
     }
 
-    /// Whether these are two variants of one model.
+    /// Returns `true` if these are two variants of one model.
     fn is_variant_of(&self, other: &ModelName<'_>) -> bool {
         (self.stem, self.extension) == (other.stem, other.extension)
             && self.variant != other.variant
     }
 }
 
-/// Whether the part of a name behind a dot can be that of a variant: `fp16`, `non_ema`.
+/// Returns `true` if the part of a name after a dot can be that of a variant: `fp16`, `non_ema`.
 fn is_variant(text: &str) -> bool {
     text.len() <= 16
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whether the part of a name before its extension is that of a variant. Others can be parts of a name: `model.visual.safetensors`.
+/// Returns `true` if the part of a name before its extension is a known variant. Other texts can be parts of the name:
+/// `model.visual.safetensors`.
 fn is_known_variant(text: &str) -> bool {
     let of_type = ["fp", "bf", "f", "int", "uint", "nf", "mxfp", "nvfp", "q"].iter().any(|kind| {
         let rest = text.strip_prefix(kind);
@@ -280,8 +284,8 @@ fn is_known_variant(text: &str) -> bool {
     is_variant(text) && (of_type || matches!(text, "ema" | "non_ema" | "ema_only" | "no_ema"))
 }
 
-/// Returns what a variant's index stands for, as diffusers and transformers name it: `model.safetensors` and `fp16` of
-/// `model.safetensors.index.fp16.json`.
+/// Returns the name without variant, and the variant, of a variant's index, as diffusers and transformers spell it:
+/// `model.safetensors` and `fp16` of `model.safetensors.index.fp16.json`.
 fn variant_index(name: &str) -> Option<(&str, &str)> {
     let (whole, variant) = name.strip_suffix(".json")?.rsplit_once('.')?;
     let whole = whole.strip_suffix(".index")?;
@@ -294,7 +298,7 @@ fn variants_in<'n>(all: &[&'n str]) -> Option<Vec<&'n str>> {
     for name in all {
         let own = ModelName::new(name)?;
         match found.iter_mut().find(|(of, _)| of.variant == own.variant) {
-            // A shard is no model of its own where there is an index.
+            // The index represents the variant if there is one, not a shard.
             Some((_, other)) if is_index(name) && !is_index(other) => *other = name,
             Some(_) => {}
             None => found.push((own, name)),
@@ -307,14 +311,14 @@ fn variants_in<'n>(all: &[&'n str]) -> Option<Vec<&'n str>> {
     (found.len() > 1).then(|| found.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Refuses a folder with several variants of a model.
+/// Returns the error for a folder with several variants of a model.
 pub fn variants(names: &[&str]) -> Error {
     let shown: Vec<_> = names.iter().map(|name| format!("`{}`", name.shown())).collect();
     let count = names.len();
     VARIANTS.broken(format!("the folder has {count} variants of a model: {}", shown.join(", ")))
 }
 
-/// Refuses files that are not all of their model: which are missing, as their names tell.
+/// Returns the error for files of which others are missing. Their names tell which.
 pub fn missing(names: &[&str]) -> Error {
     let part = names.first().and_then(|name| PartName::new(name));
     let all = part.iter().flat_map(|part| (1..=part.count).map(|number| part.with_number(number)));
@@ -323,7 +327,7 @@ pub fn missing(names: &[&str]) -> Error {
     missing_files(&lacking, count as usize)
 }
 
-/// Refuses a model of `count` files that lacks some.
+/// Returns the error for a model of `count` files of which `lacking` are missing.
 pub fn missing_files(lacking: &[String], count: usize) -> Error {
     let shown: Vec<_> =
         lacking.iter().take(MOST_SHOWN).map(|name| format!("`{}`", name.shown())).collect();
@@ -339,10 +343,10 @@ pub fn missing_files(lacking: &[String], count: usize) -> Error {
     ))
 }
 
-/// The number of missing files that an error names.
+/// The maximum number of missing files that an error names.
 const MOST_SHOWN: usize = 16;
 
-/// Returns the names that the index of a shard of that name may have; empty if the name is that of no shard.
+/// Returns the names that the index of a shard with this name may have; empty if the name is not that of a shard.
 pub fn indices_of(name: &str) -> Vec<String> {
     let (Some(part), Some(own)) = (PartName::new(name), ModelName::new(name)) else {
         return Vec::new();
@@ -357,7 +361,7 @@ pub fn indices_of(name: &str) -> Vec<String> {
     all
 }
 
-/// Refuses files that nothing makes one model.
+/// Returns the error for a folder with several files that neither an index nor their names make one model.
 pub fn too_many(names: &[&str]) -> Error {
     let shown: Vec<_> = names.iter().take(4).map(|name| format!("`{}`", name.shown())).collect();
     let more = if names.len() > 4 { ", …" } else { "" };
@@ -368,17 +372,17 @@ pub fn too_many(names: &[&str]) -> Error {
     ))
 }
 
-/// Whether the files of a folder with these names are a model, if perhaps an incomplete one.
+/// Returns `true` if the files of a folder with these names are a model, even an incomplete one.
 pub fn are_model(all: &[String]) -> bool {
     FOLDERS.iter().any(|folder| names(all).any(|name| (folder.is_part)(name, all)))
 }
 
-/// Whether a file of that name is an index file.
+/// Returns `true` if this is the name of an index file.
 fn is_index(name: &str) -> bool {
     name.ends_with(INDEX) || name.ends_with(KERAS) || variant_index(name).is_some()
 }
 
-/// The format that the extension of a file's name says.
+/// Returns the format that has the extension of a file's name.
 pub fn format_by(name: &str) -> Option<&'static Format> {
     let (stem, extension) = name.rsplit_once('.')?;
     by_name(extension).filter(|_| !stem.is_empty())
@@ -397,23 +401,24 @@ fn is_checkpoint(name: &str) -> bool {
     name == METADATA
 }
 
-/// Whether a file of that name has items of a distributed checkpoint.
+/// Returns `true` if this is the name of a file with items of a distributed checkpoint.
 #[cfg(feature = "pytorch")]
 fn is_chunks(name: &str) -> bool {
     name.ends_with(".distcp")
 }
 
-/// Returns whether a file of that name, among all files of a folder, is a model or a part of one, in a format of this build.
+/// Returns `true` if a file of this name, among all files of a folder, is a model or a part of one, in a format of this
+/// build.
 fn is_tensors(name: &str, all: &[String]) -> bool {
     format_by(name).is_some_and(|format| (format.is_model_file)(name, all))
 }
 
-/// Returns whether a file of that name stands beside the weights of many models, by its format.
+/// Returns `true` if files of this name's format often lie next to a file with the same weights.
 fn is_beside(name: &str) -> bool {
     format_by(name).is_some_and(|format| format.stands_beside_weights)
 }
 
-/// The one of these that names the others, by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
+/// Returns the file that names the others, judged by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
 fn root_of<'n>(names: &[&'n str]) -> Option<&'n str> {
     let shortest = *names.iter().min_by_key(|name| name.len())?;
     let (of, extension) = shortest.rsplit_once('.')?;
@@ -427,10 +432,10 @@ fn root_of<'n>(names: &[&'n str]) -> Option<&'n str> {
     (names.len() > 1 && names.iter().all(|name| is_known(name))).then_some(shortest)
 }
 
-/// Tells of a folder that has a file of a whole model and an index, which name the same model.
+/// Returns the warning for a folder that has both a file with the whole model and an index of it.
 fn two_models(read: &str, other: &str) -> Warning {
     let message = format!(
-        "`{read}` is read and `{other}` is not; the folder has both: name one of them to read that"
+        "the folder has both `{read}` and `{other}`; `{read}` is read: name the other file to read it instead"
     );
     Warning::new("shards/two-models", message)
 }

@@ -1,4 +1,5 @@
-//! Files of no format of this build: what they are instead, as far as their first bytes tell, and the way out.
+//! Files that are in no format of this build: describes what they are, as far as their first bytes show, and what to
+//! do.
 
 #[cfg(feature = "onnx")]
 mod rare;
@@ -11,19 +12,20 @@ use holdall_core::wire::tar;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 use holdall_core::wire::zip::Directory;
 
-/// Bytes that are looked at: where the mark of a tar archive is, and most of what a page or a text begins with.
+/// The number of bytes read from the start of a file: they include the mark of a tar archive, and most texts or pages
+/// can be identified by them.
 const HEAD: u64 = 1024;
-/// Headers of a tar archive that are looked at for that: each may have to be waited for.
+/// The maximum number of headers read from a tar archive, because each may have to be fetched.
 const MOST_HEADERS: u64 = 1024;
-/// Files in an archive that are told.
+/// The maximum number of file names that an error lists.
 const MOST_NAMES: usize = 16;
-/// Characters of a text that are told.
+/// The maximum number of characters of the file that an error quotes.
 const TOLD: usize = 60;
 
-/// Why the file in `window` is of no format.
+/// Returns the error for the file in `window`, which no format of this build claims.
 ///
 /// # Errors
-/// [`Stop::Need`].
+/// Returns [`Stop::Need`] if bytes are missing.
 pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     let head = window.head(HEAD)?;
     if head.starts_with(b"PK\x03\x04") {
@@ -48,7 +50,7 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     #[cfg(feature = "pytorch")]
     if is_joblib(&head) {
         return Ok(refusal(
-            "a pickle of joblib's, with the bytes of arrays between its parts",
+            "a joblib pickle, with the bytes of arrays between its opcodes",
             PICKLE,
         ));
     }
@@ -69,10 +71,10 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     Ok(UNKNOWN.broken(format!("no format starts with `{}`", start.escape_ascii())))
 }
 
-/// The format that the file in `window` is of and that this build is without.
+/// Returns the error for a file in a format that Holdall has but this build lacks; `None` for other files.
 ///
 /// # Errors
-/// [`Stop::Need`].
+/// Returns [`Stop::Need`] if bytes are missing.
 pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
     if OWN.iter().all(|own| is_built(own.family)) {
         return Ok(None);
@@ -82,14 +84,12 @@ pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
     let Some(own) = own else {
         return Ok(None);
     };
-    let e = NOT_BUILT.broken(format!(
-        "this is a file of the format {}, which this build does not read",
-        own.name
-    ));
-    Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.family))))
+    let e =
+        NOT_BUILT.broken(format!("this is a {} file, and this build lacks that format", own.name));
+    Ok(Some(e.with_hint(format!("use a build with the feature `{}`", own.family))))
 }
 
-/// [`UNKNOWN`], of a file whose kind is known.
+/// Returns an [`UNKNOWN`] error that names the kind of the file, and what to do.
 fn refusal(name: &str, way: Help) -> Error {
     let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
     match way {
@@ -98,7 +98,7 @@ fn refusal(name: &str, way: Help) -> Error {
     }
 }
 
-/// What helps.
+/// What the user can do about a file of a kind.
 #[derive(Clone, Copy)]
 enum Help {
     Hint(&'static str),
@@ -106,35 +106,34 @@ enum Help {
 }
 
 const REFUSED: Help = Help::Hint(
-    "the download was refused, or led to a page about the file: look at the page, and get the file itself",
+    "the server sent an error or a web page instead of the file: read it, and download the file itself",
 );
-const POINTER: Help = Help::Hint("get the file itself: `git lfs pull` in the repository does");
-const PACKED: Help = Help::Hint("decompress it, and open what comes out");
-const FILED: Help = Help::Hint("unpack it, and open the files that were in it");
+const POINTER: Help = Help::Hint("run `git lfs pull` in the repository to get the file itself");
+const PACKED: Help = Help::Hint("decompress it, and open the result");
+const FILED: Help = Help::Hint("unpack it, and open the files in it");
 const INSIDE: Help = Help::Remedy(&Remedy::OpenInside);
 const BUILD: Help = Help::Remedy(&Remedy::BuildDataset);
 const INDEX: Help = Help::Remedy(&Remedy::OpenIndex);
 const PICKLE: Help = Help::Hint(
-    "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
+    "loading a pickle runs the code in it: if you trust the file, load it in Python and save its arrays in a tensor format",
 );
 const TABLE: Help = Help::Hint(
-    "it is a table for other programs: read it with them, and write its columns or records again",
+    "read the table with a program that supports it, and save its columns or records in another format",
 );
 const MATLAB: Help = Help::Hint(
     "save it in MATLAB with `-v7.3`, which is HDF5, or its arrays from Python: `scipy.io.loadmat`, then `numpy.savez`",
 );
-const UTF_8: Help = Help::Hint("write it anew as UTF-8: text of another kind is not read");
+const UTF_8: Help = Help::Hint("save it as UTF-8: other text encodings are not read");
 const ONNX_TEXT: Help =
     Help::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
-const OTHER: Help = Help::Hint("it was meant for other programs");
+const OTHER: Help = Help::Hint("it is for other programs");
 const ZEROS: Help = Help::Hint(
-    "the place for it was set aside, and its bytes never came, or were lost: get it again",
+    "space was reserved for the file, but its bytes were never written, or were lost: get it again",
 );
-const CONFIG: Help = Help::Hint(
-    "settings of a model stand beside its weights: open the file of those, or the folder",
-);
+const CONFIG: Help =
+    Help::Hint("these are the settings of a model: open the file with its weights, or the folder");
 
-/// A kind of file that is told by bytes at one place.
+/// A kind of file that is identified by bytes at a fixed offset.
 struct Kind {
     name: &'static str,
     at: usize,
@@ -177,16 +176,18 @@ static KINDS: &[Kind] = &[
     Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", MATLAB),
 ];
 
-/// Whether this is a pickle by joblib of things with arrays: their bytes stand behind each, where pickles have opcodes.
+/// Returns `true` for a joblib pickle with arrays. The bytes of each array follow its object directly, where a pickle
+/// would have opcodes.
 #[cfg(feature = "pytorch")]
 pub(super) fn is_joblib(head: &[u8]) -> bool {
     head.starts_with(b"\x80") && memchr::memmem::find(head, b"joblib.numpy_pickle").is_some()
 }
 
-/// What a text is, by how it begins; `None` for what is not text. `len` is of the whole file.
+/// Returns the error for a text file, according to its beginning; `None` if the bytes are not text. `len` is the length
+/// of the file.
 fn text(head: &[u8], len: u64) -> Option<Error> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    // The last character may be cut.
+    // The last character may be incomplete.
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
         Err(e) if e.error_len().is_none() => {
@@ -239,19 +240,20 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
     if lines.next().is_some_and(|n| n > 0 && lines.next() == Some(n)) {
         return Some(refusal("a table of text", BUILD));
     }
-    // What a server answers in place of a file is short.
+    // A short text is probably a server's response instead of the file.
     let way = if len < HEAD { REFUSED } else { OTHER };
     Some(refusal(&format!("text that begins “{}”", quoted(first)), way))
 }
 
-/// The text between two tags, which are looked for in `lower`: the same in small letters, byte for byte.
+/// Returns the text between two tags. The tags are searched in `lower`, which is `text` in lower case, with the same
+/// length in bytes.
 fn between<'a>(text: &'a str, lower: &str, start: &str, end: &str) -> Option<&'a str> {
     let from = lower.find(start)?.checked_add(start.len())?;
     let rest = lower.get(from..)?;
     text.get(from..from.checked_add(rest.find(end)?)?)
 }
 
-/// A line of a file, short and harmless.
+/// Shortens a line of the file, and escapes its control characters.
 fn quoted(text: &str) -> String {
     let text = text.trim();
     let short: String = text.chars().take(TOLD).collect();
@@ -259,7 +261,7 @@ fn quoted(text: &str) -> String {
     format!("{}{more}", short.shown())
 }
 
-/// [`UNKNOWN`], of a zip.
+/// Returns the [`UNKNOWN`] error for a zip.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 fn zip(window: &Window) -> Result<Error, Stop> {
     match Directory::read(window, &Limits::default()) {
@@ -269,13 +271,13 @@ fn zip(window: &Window) -> Result<Error, Stop> {
     }
 }
 
-/// The same in a build that reads no zips.
+/// Returns the [`UNKNOWN`] error for a zip, in a build that reads no zips.
 #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
 fn zip(_: &Window) -> Result<Error, Stop> {
     Ok(refusal("a zip", FILED))
 }
 
-/// [`UNKNOWN`], of an archive with files of ours among those of these names; nothing where there are none.
+/// Returns the [`UNKNOWN`] error for an archive with these names, if files in formats of this build are among them.
 fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error> {
     let is_ours = |name: &&str| {
         let end = name.rsplit_once('.').map_or("", |(_, end)| end);
@@ -288,11 +290,11 @@ fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let what = format!("{kind} that has {}{more} in it", told.join(", "));
+    let what = format!("{kind} that contains {}{more}", told.join(", "));
     (!told.is_empty()).then(|| refusal(&what, INSIDE))
 }
 
-/// [`UNKNOWN`], of a zip with that directory.
+/// Returns the [`UNKNOWN`] error for a zip with this directory.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub fn unknown_zip(directory: &Directory) -> Error {
     let has = |name: &str| directory.get(name).is_some();
@@ -313,25 +315,26 @@ pub fn unknown_zip(directory: &Directory) -> Error {
     }
     let first = directory.entries().next().map(|entry| quoted(entry.name()));
     let what = match (directory.len(), first) {
-        (1, Some(first)) => format!("a zip of `{first}` alone"),
-        (count, Some(first)) => format!("a zip of {count} entries, the first `{first}`"),
+        (1, Some(first)) => format!("a zip with only `{first}`"),
+        (count, Some(first)) => {
+            format!("a zip of {count} entries, the first of which is `{first}`")
+        }
         (_, None) => "a zip without entries".to_owned(),
     };
-    let way =
-        "no name in it is one of a file of tensors, and it has no `carton.toml`, as packages have";
+    let way = "it contains no file with the extension of a tensor format, and no `carton.toml`, which a package would have";
     refusal(&what, Help::Hint(way))
 }
 
-/// How a file of a format is recognised in a build without that format, where its first bytes surely tell it. A format that is
-/// not here is unknown to builds without it.
+/// How to recognise a file of a format in a build that lacks this format, if its first bytes identify it reliably.
+/// Other formats are unknown to builds without them.
 struct Own {
     name: &'static str,
     family: &'static str,
-    /// Whether a file that begins so is surely one.
+    /// Returns `true` if a file with these first bytes is certainly of the format.
     is: fn(&[u8]) -> bool,
 }
 
-/// Before safetensors stands what begins as that does.
+/// Formats whose first bytes can also be taken for safetensors come before it.
 static OWN: &[Own] = &[
     Own { name: "zTensor", family: "ztensor", is: |head| head.starts_with(b"ZTEN") },
     Own {
@@ -388,7 +391,7 @@ static OWN: &[Own] = &[
     },
 ];
 
-/// Whether a file begins with a length, in binary, of a header in JSON.
+/// Returns `true` if a file begins with a binary length and the start of a JSON header.
 fn has_header(head: &[u8]) -> bool {
     let Some((len, start)) = head.split_first_chunk::<8>() else { return false };
     let next = start.get(1);
@@ -397,7 +400,7 @@ fn has_header(head: &[u8]) -> bool {
         && u64::from_le_bytes(*len) < 1_000_000_000_000
 }
 
-/// The name of the first entry, of a zip.
+/// Returns the name of the first entry of a zip.
 fn first_entry(head: &[u8]) -> Option<&[u8]> {
     let len = head.strip_prefix(b"PK\x03\x04").and_then(|_| head.get(26..28))?;
     let len = u16::from_le_bytes(len.try_into().ok()?);
@@ -408,14 +411,14 @@ fn first_entry(head: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// Files of the corpus, and the format that each is of.
+    /// Files of the corpus, and the format of each.
     macro_rules! corpus {
         ($($name:literal: $($path:literal)+;)*) => {
             [$(($name, &[$(&include_bytes!(concat!("../../../corpus/accept/", $path))[..]),+][..])),*]
         };
     }
 
-    /// What tells a format that a build lacks tells no other.
+    /// Each file of the corpus is recognised as its own format, by its first bytes alone.
     #[test]
     fn what_is_not_built_is_surely_named() {
         let corpus = corpus! {

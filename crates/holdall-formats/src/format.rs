@@ -1,4 +1,4 @@
-//! What a file format says of itself.
+//! The description of a file format.
 
 use holdall_core::encode::{Encode, EncodeOptions};
 use holdall_core::error::{Result, Rule};
@@ -7,73 +7,78 @@ use holdall_core::model::{Attributes, Index};
 use holdall_core::window::{Stop, Window};
 use std::ops::Range;
 
-/// A file format: how to recognise it, read it and, where we do, write it.
+/// A file format: how to recognise, read and, for some formats, write it.
 #[derive(Debug)]
 pub struct Format {
-    /// Short name in code, output and `--to`: `ztensor`.
+    /// The short name in code, output and `--to`: `ztensor`.
     pub id: &'static str,
-    /// Name for people: `zTensor`.
+    /// The name for people: `zTensor`.
     pub name: &'static str,
     /// File name extensions without the dot.
     pub extensions: &'static [&'static str],
-    /// Versions that can be read, newest first; empty where the format has none.
+    /// Versions that can be read, newest first; empty if the format has no versions.
     pub reads: &'static [&'static str],
-    /// Versions that can be written, newest first; empty where the format has none.
+    /// Versions that can be written, newest first; empty if the format has no versions.
     pub versions: &'static [&'static str],
-    /// Whether the bytes are of this format. It claims a file as soon as it would be the right one
-    /// to explain what is wrong with it.
+    /// Returns `true` if the bytes are of this format. A damaged file is also claimed if this format can best explain
+    /// what is wrong with it.
     pub detect: fn(&Window) -> Result<bool, Stop>,
-    /// What the file contains.
+    /// Decodes the index of a file.
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
-    /// Where its table of contents lies, where a few bytes tell that: with these and the table it is decoded.
+    /// Returns the byte range of a file's table of contents, if a few bytes of the file are enough to find it. These
+    /// bytes and the table are enough to decode the file.
     pub table: Option<FindTable>,
-    /// An encoder, where the format can be written.
+    /// Makes an encoder, if the format can be written.
     pub encode: Option<NewEncoder>,
     /// Location of the file's index. Remote sources fetch this range first.
     pub index_location: IndexLocation,
-    /// Whether what tells its contents is at the very end, so that a file can be edited in place.
+    /// Whether the table of contents is at the very end, so that a file can be edited in place.
     pub ends_in_manifest: bool,
-    /// Where a file may have ended before, among some of its bytes, the last first: a file whose end was lost may have
-    /// an older one.
+    /// Finds older ends of a file in some of its bytes, the last first. A file whose end was lost may contain one.
     pub old_ends: Option<FindOldEnds>,
-    /// Whether components start where a caller wants them aligned to.
+    /// Whether components can be aligned as the caller requests.
     pub aligns: bool,
     /// Whether a file has a schema.
     pub has_schema: bool,
-    /// Whether tensors are written into a file of it that is there, and not on their own.
+    /// Whether tensors are written into an existing file, which has a graph, and not into a new file.
     pub has_graph: bool,
-    /// How a model is written in several files, where it can be.
+    /// How a model is written as several files, if it can be.
     pub shards: Option<Shards>,
-    /// Whether the attributes of a model in several files are those of all of them; otherwise, they are those of the first file.
+    /// Whether the attributes of a model in several files are those of all files, merged; otherwise, they are those of
+    /// the first file.
     pub merges_attributes: bool,
-    /// Whether the file's attributes are values that stand among its tensors, under names of the same kind.
+    /// Whether the file's attributes are stored among its tensors, with names of the same kind.
     pub attributes_are_values: bool,
-    /// What safetensors calls the framework whose files these are: `pt`.
+    /// The framework of such files, as safetensors names it: `pt`.
     pub framework: Option<&'static str>,
-    /// The file attribute that names the framework of the file that the tensors are from. Libraries refuse files without it.
+    /// The file attribute that names the framework that the tensors are from. Libraries refuse files without it.
     pub framework_key: Option<&'static str>,
-    /// Whether a file with an extension of the format is a model or a part of one, by its name and the names of all files in its folder.
+    /// Returns `true` if a file with an extension of the format is a model or a part of one, judged by its name and the
+    /// names of all files in its folder.
     pub is_model_file: fn(name: &str, all: &[String]) -> bool,
-    /// Whether files of it often have the same weights as a file of another format in the same folder, which is then the model.
+    /// Whether such files often lie in the same folder as a file of another format with the same weights. That file is
+    /// then the model.
     pub stands_beside_weights: bool,
-    /// How a file names others beside it that have bytes of its tensors, where it can.
+    /// How a file refers to external files with bytes of its tensors, if the format allows them.
     pub beside: Option<ExternalFiles>,
-    /// Layouts of tensors that are not arrays of numbers, each with what such a tensor is, in words.
+    /// Layouts of tensors that are not arrays of numbers, each with a description of such a tensor in words.
     pub other_values: &'static [(&'static str, &'static str)],
-    /// The digest of what a file holds, however it lies in it, where the format defines one and the file has what it takes.
+    /// Computes the digest of a file's content, which does not depend on where the content is stored, if the format
+    /// defines one.
     pub content: Option<ContentDigest>,
-    /// The rule that bytes of the data region which belong to no component are zero, where the format
-    /// has one. Verifying finds it broken.
+    /// The rule that bytes in the data region which belong to no component are zero, if the format has this rule.
+    /// Verifying a file checks it.
     pub gaps: Option<&'static Rule>,
-    /// The code of the warning for bytes before a component that align it and are not zero, where writers
-    /// of a file of that version set them to zero. Verifying gives it.
+    /// Returns the code of the warning for non-zero bytes in the padding before a component, if writers of this version
+    /// set them to zero. Verifying a file gives the warning.
     pub padding: Option<fn(version: &str) -> Option<&'static str>>,
-    /// Every rule its decoder and encoder can find broken.
+    /// Every rule that the decoder and the encoder check.
     pub rules: &'static [&'static Rule],
 }
 
 impl Format {
-    /// A format without a name and versions, which these read and nothing writes: others say what they have besides.
+    /// Returns a format that is read with these functions and cannot be written. It has no name and no versions: set
+    /// these and other fields with struct update syntax.
     pub const fn read_by(
         detect: fn(&Window) -> Result<bool, Stop>,
         decode: fn(&Window, &Limits) -> Result<Index, Stop>,
@@ -111,93 +116,93 @@ impl Format {
     }
 }
 
-/// The part of a file that has its index: the table of its contents.
+/// The part of a file that contains its index, the table of its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexLocation {
-    /// The start; what lies elsewhere is found from there.
+    /// The start. It leads to everything that lies elsewhere.
     Start,
-    /// The end, with a few bytes at the start that name the format.
+    /// The end, and a few bytes at the start that identify the format.
     End,
     /// Both the start and the end.
     BothEnds,
 }
 
-/// What makes several files one model.
+/// How the files of a model in several files belong together.
 #[derive(Debug, Clone, Copy)]
 pub enum Shards {
-    /// An index file beside them, which says where each tensor is.
+    /// An index file in the same folder names the file of each tensor.
     Index,
-    /// Each says which part it is, in its attributes.
+    /// Each file states in its attributes which part it is.
     Parts(Parts),
-    /// A file beside them, which says what they hold and which files they are.
+    /// A root file in the same folder names the other files and describes their contents.
     Root,
 }
 
-/// Which part of a model a file says that it is.
+/// The part of a model that a file is, as its attributes state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelPart {
-    /// Its number, from 0.
+    /// The number of the part, from 0.
     pub number: u32,
     /// The number of parts.
     pub count: u32,
-    /// The number of tensors in all parts together, where that is stated.
+    /// The number of tensors in all parts together, if stated.
     pub tensors: Option<u32>,
 }
 
-/// How files of a format say which parts of a model they are.
+/// How files of a format state which part of a model they are.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
     /// Returns the part that a file with these attributes is, or `None` if it is whole.
     pub read: fn(&Attributes) -> Option<ModelPart>,
-    /// Makes the attributes those of part `number`, from 0, of `count`, which have so many tensors together.
+    /// Sets the attributes of part `number`, counted from 0, of `count` parts, which have `tensors` tensors together.
     pub set: fn(attributes: &mut Attributes, number: u16, count: u16, tensors: i32),
-    /// Removes what only a part says.
+    /// Removes the attributes that only a part has.
     pub remove: fn(&mut Attributes),
 }
 
-/// Files beside a file that have bytes of its tensors.
+/// How a file refers to external files, in the same folder or below it, with bytes of its tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct ExternalFiles {
-    /// The rule that a tensor breaks whose bytes are in such a file, where that is not at hand.
+    /// The rule that a tensor breaks if its external file is not available.
     pub away: &'static Rule,
-    /// The rule that such files are in the folder of the one that names them.
+    /// The rule that external files are in the folder of the file that names them, or below it.
     pub outside: &'static Rule,
-    /// Which files the one in the window names, in the order in which they come.
+    /// Returns the names of the external files of the file in the window, in the order in which they occur.
     pub names: fn(&Window, &Limits) -> Result<Vec<String>, Stop>,
-    /// The path, from their folder, of what a file of the first name calls by the second.
+    /// Returns the path, relative to the folder, of the file that a file with the first name calls by the second name.
     pub path: fn(&str, &str) -> String,
-    /// What the file in the window contains with those that are at hand, by the names it has for them, and their lengths: sources 1 and
-    /// on of the index.
+    /// Decodes the file in the window together with its available external files, which are given as the names that the
+    /// file has for them, and their lengths. They become the sources 1, 2, … of the index.
     pub decode: DecodeExternal,
 }
 
-/// The digest of what a file holds, where it has what that takes.
+/// Computes the digest of a file's content; `None` if the file lacks digests that are required for it.
 pub type ContentDigest = fn(&Window, &Limits) -> Result<Option<String>, Stop>;
 
-/// Decodes a file with others beside it.
+/// Decodes a file together with its external files.
 pub type DecodeExternal = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;
 
-/// Finds them.
+/// Finds places where a file may have ended before, in some of its bytes.
 pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;
 
-/// A place where a file may have ended, as far as the bytes before it tell.
+/// A place where a file may have ended before, judged by the bytes before it.
 #[derive(Debug, Clone, Copy)]
 pub struct OldEnd {
-    /// Bytes before it of those that were looked at.
+    /// The offset of the place in the bytes that were searched.
     pub at: usize,
-    /// Bytes from what would be its table of contents to it.
+    /// The number of bytes from the start of the supposed table of contents to this place.
     pub back: u64,
-    /// Whether a table of contents may begin with such bytes; of 8 at least.
+    /// Returns `true` if a table of contents may begin with these bytes, of which there are at least 8.
     pub begins: fn(&[u8]) -> bool,
 }
 
-/// Says where the table of contents of a file lies.
+/// Returns the byte range of a file's table of contents.
 pub type FindTable = fn(&Window, &Limits) -> Result<Range<u64>, Stop>;
 
 /// Makes an encoder for one file.
 pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 
-/// How a format is written, in a build that writes.
+/// Returns the encoder, or `None` in a build that does not write.
 #[allow(dead_code, reason = "a build may have no format that is written")]
 pub(crate) const fn writer(new: NewEncoder) -> Option<NewEncoder> {
     if cfg!(feature = "write") { Some(new) } else { None }

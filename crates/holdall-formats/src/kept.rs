@@ -1,4 +1,4 @@
-//! What formats whose headers hold little keep as text: attributes that they cannot hold otherwise.
+//! Attributes that a format cannot store otherwise, kept as JSON text in its header.
 
 use holdall_collections::HashMap;
 use holdall_core::error::Result;
@@ -10,28 +10,28 @@ use holdall_core::model::Attributes;
 use holdall_core::model::Value;
 use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 
-/// Keys that start like this are ours.
+/// The prefix of keys that Holdall adds.
 #[cfg(feature = "safetensors")]
 pub(super) const PREFIX: &str = "holdall.";
-/// The file's attributes that the format cannot hold.
+/// The key of the file's attributes that the format cannot store.
 #[cfg(any(feature = "safetensors", feature = "gguf", feature = "hdf5"))]
 pub(super) const ATTRIBUTES: &str = "holdall.attributes";
-/// The attributes of tensors.
+/// The key of the attributes of tensors.
 #[cfg(any(feature = "safetensors", feature = "gguf"))]
 pub(super) const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
 
-/// Levels of JSON that one level of an attribute value may take: a map is `{"$map":[[key,value]]}`.
+/// The maximum number of levels of JSON for one level of an attribute value: a map is `{"$map":[[key,value]]}`.
 const JSON_LEVELS: usize = 3;
 
-/// The attributes of tensors by their names.
+/// The attributes of tensors, by name of the tensor.
 pub(super) type TensorAttributes = HashMap<String, Attributes>;
 
-/// How deep the text may be.
+/// Returns the maximum depth of the JSON text.
 pub(super) fn depth(limits: &Limits) -> usize {
     limits.depth.saturating_mul(JSON_LEVELS).saturating_add(2)
 }
 
-/// What stands under [`TENSOR_ATTRIBUTES`].
+/// Parses the text under [`TENSOR_ATTRIBUTES`].
 pub(super) fn read_tensor_attributes(text: &str, depth: usize) -> Result<TensorAttributes> {
     let mut reader = Reader::new(text.as_bytes(), 0, depth)?;
     let mut scratch = String::new();
@@ -41,14 +41,15 @@ pub(super) fn read_tensor_attributes(text: &str, depth: usize) -> Result<TensorA
         let name = name.to_owned();
         let attributes = Attributes::read_json(&mut reader)?;
         if let Some(_first) = all.insert(name, attributes) {
-            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
+            return Err(DUPLICATE_KEY.broken("duplicate tensor"));
         }
     }
     reader.end()?;
     Ok(all)
 }
 
-/// What entries of a zip have that are ours: attributes of the file, those of tensors, and which of them are not of our form, and why.
+/// The attributes in entries that Holdall adds to a zip: those of the file, those of tensors, and the names of entries
+/// that cannot be parsed, with the errors.
 #[cfg(any(feature = "numpy", feature = "pytorch"))]
 #[derive(Default)]
 pub(super) struct Entries {
@@ -59,7 +60,7 @@ pub(super) struct Entries {
 
 #[cfg(any(feature = "numpy", feature = "pytorch"))]
 impl Entries {
-    /// Reads the entries of these two names, if they are there.
+    /// Reads the entries with these two names, if they exist.
     pub(super) fn read(
         directory: &holdall_core::wire::zip::Directory,
         attributes: &str,
@@ -88,7 +89,7 @@ impl Entries {
     }
 }
 
-/// The JSON object of these pairs; `None` when there are none.
+/// Returns the JSON object of these pairs; `None` if there are no pairs.
 pub(super) fn object<'a, T>(
     pairs: impl IntoIterator<Item = (&'a str, T)>,
     write: impl Fn(T, &mut String),
@@ -106,8 +107,9 @@ pub(super) fn object<'a, T>(
     })
 }
 
-/// Turns what is kept as text back: attributes of the file into `all`, those of tensors into `of_tensors`. Tells `odd`
-/// of text that is not of the form, which stays.
+/// Parses the attributes that are kept as text: those of the file become a part of the returned attributes, those of
+/// tensors go to `of_tensors`. Text that cannot be parsed stays an attribute, and `odd` is called with its key and the
+/// reason.
 #[cfg(feature = "gguf")]
 pub(super) fn restore(
     mut all: Attributes,
@@ -128,7 +130,7 @@ pub(super) fn restore(
     restore_own(all, limits, |why| odd(ATTRIBUTES, why))
 }
 
-/// The same of the file's attributes alone, or of those of one tensor.
+/// Parses the attributes kept as text of a file, or of one tensor, as [`restore`] does.
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
 pub(super) fn restore_own(
     mut all: Attributes,
@@ -138,10 +140,12 @@ pub(super) fn restore_own(
     let Some(Value::Text(text)) = all.get(ATTRIBUTES) else { return all };
     let read = Attributes::from_json(text, depth(limits)).map_err(|e| e.to_string());
     let read = read.and_then(|read| {
-        // A file may have had an attribute of this very name.
+        // The file may have had an attribute with this name when it was written.
         let clashes = |key: &str| key != ATTRIBUTES && all.get(key).is_some();
         let twice = read.iter().find(|(key, _)| clashes(key));
-        match twice.map(|(key, _)| format!("`{}` has a value of its own", key.shown())) {
+        match twice
+            .map(|(key, _)| format!("`{}` also has a value outside of this text", key.shown()))
+        {
             Some(why) => Err(why),
             None => Ok(read),
         }

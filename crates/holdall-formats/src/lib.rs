@@ -1,8 +1,8 @@
-//! The file formats that Holdall reads and writes: a folder for each, and [`FORMATS`], the one list of them.
+//! The file formats that Holdall reads and writes. Each has a module; [`FORMATS`] is the list of all of them.
 //!
-//! A [`Format`] is a constant that describes itself; the constants of one folder are a family. Its functions do no I/O: they look at the bytes in a
-//! [`Window`] and return what the file contains, or the range of bytes that they still need.
-//! [`shards`] has the models that are several files, `scan` looks for pickles in files of any format.
+//! A [`Format`] is a constant that describes a format; the formats of one module are a family. Its functions do no I/O:
+//! they look at the bytes in a [`Window`] and return the index of the file, or the byte range that they need next.
+//! [`shards`] has the models in several files, and `scan` looks for pickles in files of any format.
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -97,7 +97,7 @@ use holdall_core::model::Index;
 use holdall_core::window::{Stop, Window};
 use std::ops::Range;
 
-/// Makes the list of formats from a line for each: the format's family, and its constant.
+/// Defines the list of formats. Each line has the format's family and its constant.
 macro_rules! formats {
     ($($family:tt => $format:path,)*) => {
         /// The formats of this build, in the order in which they are tried.
@@ -106,13 +106,14 @@ macro_rules! formats {
         /// The family of each of [`FORMATS`].
         static FAMILY_OF_EACH: &[&str] = &[$(#[cfg(feature = $family)] $family),*];
 
-        /// The family of every format, and whether this build has it.
+        /// Every family of formats, and whether this build has it.
         static FAMILIES: &[(&str, bool)] = &[$(($family, cfg!(feature = $family))),*];
     };
 }
 
-// The one list, in the order of detection. A family is the name of its folder here and in `corpus/accept` and `corpus/reject`,
-// of its page in `docs/spec`, of its cargo feature and of its target in `fuzz`.
+// The list of formats, in the order of detection. The name of a family is also that of its folder here, in
+// `corpus/accept` and in `corpus/reject`, of its page in `docs/spec`, of its cargo feature, and of its target in
+// `fuzz`.
 formats! {
     "ztensor" => ztensor::FORMAT,
     "ztensor2" => ztensor2::FORMAT,
@@ -127,41 +128,42 @@ formats! {
     "flax" => flax::FORMAT,
     // `cargo xtask new-format` adds a line here: before the formats that look at more than the first bytes.
 
-    // Before cartons, which are zips as what Keras writes.
+    // Before Carton, because Keras files are also zips.
     "hdf5" => hdf5::KERAS,
-    // Late, because it looks at the end of a file too.
+    // Late, because detecting it also needs the end of the file.
     "carton" => carton::FORMAT,
-    // Told by the end of a file alone.
+    // Detected by the end of the file alone.
     "tensorflow" => tensorflow::FORMAT,
-    // Last of the zips, because it asks for nothing but arrays in one.
+    // The last of the zips, because any zip of arrays is one.
     "numpy" => numpy::NPZ,
-    // Last of all, because nothing marks such a file.
+    // The last of all, because such a file has no magic number.
     "onnx" => onnx::FORMAT,
 }
 
 holdall_core::error::rules! {
-    /// Rules of recognising a format.
+    /// Rules about recognising a format.
     pub static RULES;
 
     /// No format claims the bytes.
     pub UNKNOWN: Unsupported "format/unknown"
-        "The first or the last bytes are those of a format that is known."
+        "The first or the last bytes of a file identify a known format."
         remedies [ListFormats];
-    /// A format that this build lacks.
+    /// A format that this build does not include.
     pub NOT_BUILT: Unsupported "format/not-built"
-        "This build reads the format of the file."
+        "This build includes the format of the file."
         remedies [ListFormats];
     /// The file is empty.
     pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
 }
 
-/// The format of the file in `window`.
+/// Returns the format of the file in `window`.
 ///
 /// # Errors
-/// [`EMPTY`], [`NOT_BUILT`], [`UNKNOWN`].
+/// Returns [`EMPTY`] if the file is empty, [`NOT_BUILT`] if this build lacks its format, and [`UNKNOWN`] if no format
+/// claims it. Returns [`Stop::Need`] if bytes are missing.
 pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
     if window.is_empty() {
-        return Err(EMPTY.broken("the file has no bytes").into());
+        return Err(EMPTY.broken("the file has 0 bytes").into());
     }
     if let Some(e) = foreign::not_built(window)? {
         return Err(e.into());
@@ -174,23 +176,24 @@ pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
     Err(foreign::unknown(window)?.into())
 }
 
-/// Recognises and decodes the file in `window`.
+/// Recognises the format of the file in `window`, and decodes its index.
 ///
 /// # Errors
-/// As [`detect`], and whatever the format finds wrong.
+/// Returns the errors of [`detect`] and of the format's decoder.
 pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     (detect(window)?.decode)(window, limits)
 }
 
-/// Where the table of contents of the file in `window` lies, as far as its format tells that without decoding it.
+/// Returns the byte range of the table of contents of the file in `window`; `None` if the format cannot find it without
+/// decoding the file.
 ///
 /// # Errors
-/// As [`detect`], and what the format finds wrong on the way there.
+/// Returns the errors of [`detect`] and those that the format finds on the way to the table.
 pub fn table(window: &Window, limits: &Limits) -> Result<Option<Range<u64>>, Stop> {
     detect(window)?.table.map(|find| find(window, limits)).transpose()
 }
 
-/// The format with that id or file name extension.
+/// Returns the format with this id or file name extension.
 pub fn by_name(name: &str) -> Option<&'static Format> {
     let name = name.to_ascii_lowercase();
     FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
@@ -215,25 +218,25 @@ pub fn family_of(format: &Format) -> Option<&'static str> {
     of_each.find(|(own, _)| own.id == format.id).map(|(_, family)| *family)
 }
 
-/// Whether this build has the formats of a family.
+/// Returns `true` if this build has the formats of a family.
 fn is_built(family: &str) -> bool {
     FAMILIES.iter().any(|(of, is_built)| *of == family && *is_built)
 }
 
-/// The formats that files are written in from nothing.
+/// Returns the formats in which new files can be written.
 pub fn writable() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().copied().filter(|format| format.encode.is_some())
 }
 
-/// The format whose files have a schema.
+/// Returns the format whose files have a schema.
 pub fn with_schema() -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.has_schema)
 }
 
-/// The tables of rules of this crate; those of each format are in [`FORMATS`].
+/// The tables of rules of this crate, except those of the formats, which are in [`FORMATS`].
 static TABLES: &[&[&Rule]] = &[RULES, shards::RULES];
 
-/// Every rule of this crate and of those below it.
+/// Returns every rule of this crate and of the crates below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = TABLES.iter().copied().chain(FORMATS.iter().map(|format| format.rules));
     let own = own.flatten().copied();

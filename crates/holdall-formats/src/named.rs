@@ -1,15 +1,16 @@
-//! Element types by the names that torch, NumPy and JAX have for them.
+//! Element types by their names in torch, NumPy and JAX.
 
 use holdall_core::model::{DType, LogicalType};
 
-/// What one element is.
+/// An element type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Element {
     pub(super) dtype: DType,
     pub(super) logical: Option<LogicalType>,
 }
 
-/// A type: its storage, if it has one of its own, its dtype, and what else that is called.
+/// A type: dtype, logical type, name of torch's storage class if there is one for this type, name of torch's dtype,
+/// alias of the dtype.
 type Named = (DType, Option<LogicalType>, Option<&'static str>, &'static str, &'static str);
 
 const TYPES: [Named; 21] = [
@@ -42,16 +43,16 @@ const TYPES: [Named; 21] = [
     (DType::U8, Some(LogicalType::F8E8M0), None, "float8_e8m0fnu", ""),
 ];
 
-/// What torch calls two floats of 4 bits in a byte, which it counts as one element.
+/// The name of torch's type for two 4-bit floats in one byte, which torch counts as one element.
 pub(super) const PAIRS: &str = "float4_e2m1fn_x2";
 
 impl Element {
     pub(super) const BYTE: Element = Element { dtype: DType::U8, logical: None };
-    /// Of torch's [`PAIRS`].
+    /// The element type of [`PAIRS`].
     pub(super) const PAIR: Element =
         Element { dtype: DType::U8, logical: Some(LogicalType::F4E2M1) };
 
-    /// Bytes of one; of a pair both are one.
+    /// Returns the number of bytes of one element. A pair of [`PAIRS`] is one byte.
     pub(super) fn width(&self) -> u64 {
         match &self.logical {
             Some(t) => t.bits().unwrap_or(8).div_ceil(8),
@@ -59,20 +60,20 @@ impl Element {
         }
     }
 
-    /// Whether it is two numbers.
+    /// Returns `true` for complex elements, which are two numbers.
     pub(super) fn is_complex(&self) -> bool {
         self.logical.as_ref().is_some_and(LogicalType::is_complex)
     }
 
-    /// Turns the bytes of each number around: a complex element is two.
+    /// Swaps the byte order of each number. A complex element is two numbers.
     pub(super) fn swap(&self, bytes: &mut [u8]) {
         let width = usize::try_from(self.dtype.width()).unwrap_or(1);
         bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
     }
 
-    /// Of a storage: `FloatStorage`.
+    /// Returns the element type of a storage class: `FloatStorage`.
     pub(super) fn of_storage(name: &str) -> Option<Element> {
-        // Integers that mean something else are stored as what they are.
+        // Quantized integers are stored as plain integers.
         let name = match name {
             "QInt32Storage" => "IntStorage",
             "QInt8Storage" => "CharStorage",
@@ -82,7 +83,7 @@ impl Element {
         Element::find(|_, storage, _, _| storage == Some(name))
     }
 
-    /// Of a dtype: `float32`.
+    /// Returns the element type of a dtype: `float32`.
     pub(super) fn of_dtype(name: &str) -> Option<Element> {
         Element::find(|_, _, dtype, other| name == dtype || (name == other && !name.is_empty()))
     }
@@ -94,12 +95,12 @@ impl Element {
         })
     }
 
-    /// The storage of such elements alone, if torch has one: `FloatStorage`.
+    /// Returns torch's storage class for this element type, if there is one: `FloatStorage`.
     pub(super) fn storage(&self) -> Option<&'static str> {
         self.names().and_then(|(storage, _)| storage)
     }
 
-    /// What torch calls the type, if it has it: `float32`.
+    /// Returns torch's name of the type, if torch has it: `float32`.
     pub(super) fn dtype_name(&self) -> Option<&'static str> {
         if *self == Element::PAIR {
             return Some(PAIRS);
@@ -117,7 +118,7 @@ impl Element {
             .map(|(_, _, storage, name, _)| (*storage, *name))
     }
 }
-/// Dtypes that torch has and that are values of attributes at most.
+/// Returns `true` for names of dtypes that torch has. Some of them can only be values of attributes.
 pub(crate) fn is_dtype(name: &str) -> bool {
     const OTHERS: [&str; 11] = [
         "qint8", "quint8", "qint32", "quint4x2", "quint2x4", PAIRS, "bits8", "bits16", "bits1x8",

@@ -1,4 +1,4 @@
-//! Datasets as structured arrays, to be written.
+//! Writes datasets as structured arrays.
 
 use super::array::{DESCR, SHAPE};
 use super::element::stored_as;
@@ -12,24 +12,25 @@ use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema,
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 
-/// A structured type, the shape of the array, and what of the attributes neither says.
+/// A structured type, the shape of the array, and the attributes that neither of these stores.
 pub(super) struct Structured {
-    /// As a header of NumPy's has it.
+    /// The type as a NumPy header spells it.
     #[cfg_attr(not(feature = "numpy"), allow(dead_code))]
     pub(super) descr: String,
     pub(super) fields: Fields,
     pub(super) shape: Vec<u64>,
     aside: Attributes,
-    /// The schema of a record as it was, and as reading would write it.
+    /// The schema of a record: as given, and as reading the file would return it.
     kind: String,
     normal: String,
 }
 
 impl Structured {
-    /// All attributes that a file of these fields does not say, where reading makes this schema of them.
+    /// Returns all attributes that have to be stored in addition. `read` is the schema that reading derives from the
+    /// fields.
     pub(super) fn beside(&self, read: &str) -> Attributes {
         let mut aside = self.aside.clone();
-        // What reading makes of the fields need not be said twice.
+        // A schema that reading derives from the fields need not be stored.
         if read != self.normal {
             aside.push(KIND_ATTRIBUTE, Value::Text(self.kind.clone()));
         }
@@ -37,7 +38,8 @@ impl Structured {
     }
 }
 
-/// The type of NumPy's that an attribute of a tensor names, and the shape in such elements, where they are what the tensor has.
+/// Returns the NumPy type that an attribute of the tensor names, and the shape in elements of this type, if it fits the
+/// tensor's dtype and shape.
 pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Element, Vec<u64>)> {
     let text = tensor.attributes.get(DESCR)?.as_text()?;
     let of = npy::any_element(text).ok()?;
@@ -48,11 +50,11 @@ pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Elemen
     (fits && last == of.inner).then_some((of, shape))
 }
 
-/// The type of NumPy's that the elements of a tensor have, if it is more than a storage type says, and the shape of the array: a structured
-/// type for a dataset, and what an attribute names for times, texts and opaque bytes.
+/// Returns the NumPy type of a tensor's elements, and the shape of the array, if a dtype alone does not say enough: a
+/// structured type for a dataset, and the type that an attribute names for times, texts and opaque bytes.
 ///
 /// # Errors
-/// `npy/no-such-type`, for datasets whose records no such type describes.
+/// Returns `npy/no-such-type` for datasets whose records cannot be described by a NumPy type.
 pub fn npy_type(tensor: &TensorSpec) -> Result<Option<(String, Vec<u64>)>> {
     let [data] = tensor.components.as_slice() else { return Ok(None) };
     if tensor.layout == Layout::Records {
@@ -64,29 +66,30 @@ pub fn npy_type(tensor: &TensorSpec) -> Result<Option<(String, Vec<u64>)>> {
     Ok(of.and_then(|(of, shape)| Some((of.descr?, shape))))
 }
 
-/// What a format says of datasets that are no such arrays.
+/// The errors of a format for datasets that cannot be structured arrays.
 pub(super) struct Refusal {
     /// The name of the format.
     pub(super) format: &'static str,
     /// The rule about layouts.
     pub(super) layout: &'static Rule,
-    /// That about what is declared.
+    /// The rule about declared tensors.
     pub(super) declared: &'static Rule,
 }
 
 impl Refusal {
-    /// That of records which are what `what` says.
+    /// Returns the error for records that cannot be stored because of `what`.
     #[cold]
     pub(super) fn error(&self, what: &str) -> Error {
-        let message = format!("{} has no such records: {what}", self.format);
+        let message = format!("{} cannot store these records: {what}", self.format);
         self.layout.broken(message).with_remedy(Remedy::LeaveOut)
     }
 }
 
-/// The array that a dataset becomes, whose records are `data`.
+/// Returns the structured array for a dataset whose records are `data`.
 ///
 /// # Errors
-/// Those of `refusal`, where its records have entries, members that may be absent, or are not structs.
+/// Returns the errors of `refusal`: for records with entries or members that may be absent, and for records that are
+/// not structs.
 pub(super) fn structured(
     tensor: &TensorSpec,
     data: &ComponentSpec,
@@ -95,7 +98,7 @@ pub(super) fn structured(
     let refused = |what: &str| refusal.error(what);
     let mut aside = tensor.attributes.clone();
     let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
-        return Err(refused("it has no schema"));
+        return Err(refused("the dataset has no schema"));
     };
     let limits = Limits::default();
     let compiled = parse(kind.as_bytes(), limits.depth).and_then(|json| {
@@ -110,7 +113,8 @@ pub(super) fn structured(
     let stride = schema.extent(ty)?.stride;
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if count.checked_mul(stride) != Some(data.decoded_len) {
-        let message = format!("{count} records of {stride} bytes are not {}", data.decoded_len);
+        let message =
+            format!("expected {count} records of {stride} bytes, found {} bytes", data.decoded_len);
         return Err(refusal.declared.broken(message));
     }
     let Kind::Struct(_) = schema.ty(ty).kind else {
@@ -120,7 +124,7 @@ pub(super) fn structured(
     let mut shape = Vec::new();
     Writer { schema: &schema, refusal }.write(ty, Some(&json), &mut shape, &mut descr)?;
     let header = npy::read_any(&npy::header_of(&descr, false, &tensor.shape)?)?;
-    let fields = header.fields.ok_or_else(|| refused("they have no fields"))?;
+    let fields = header.fields.ok_or_else(|| refused("the records have no fields"))?;
     let mut shape = tensor.shape.clone();
     let dims = aside.get(SHAPE).and_then(dims).filter(|dims| element_count(dims) == Some(count));
     if let Some(dims) = dims {
@@ -141,7 +145,7 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    /// Adds the name of a type to `out`, and its dimensions to `shape`. `json` is its schema, where that is at hand.
+    /// Adds the name of a type to `out`, and its dimensions to `shape`. `json` is its schema, if available.
     fn write(
         &self,
         ty: TypeId,
@@ -164,7 +168,7 @@ impl Writer<'_> {
             }),
             Kind::Array(array) => {
                 let Len::Fixed(count) = array.len else {
-                    return Err(self.refusal.error("a member is an array of any length"));
+                    return Err(self.refusal.error("a member is an array of variable length"));
                 };
                 let dtype = match &self.schema.ty(array.items).kind {
                     Kind::Scalar(Scalar::Uint8) => Some(DType::U8),
@@ -180,7 +184,7 @@ impl Writer<'_> {
                 if of.size != of.stride {
                     return Err(self
                         .refusal
-                        .error("there are bytes between the elements of an array"));
+                        .error("the elements of an array have padding between them"));
                 }
                 shape.push(count);
                 self.write(array.items, json.and_then(|json| json.get("items")), shape, out)?;
@@ -249,7 +253,7 @@ impl Writer<'_> {
         };
         for member in &of.members {
             if member.name.is_empty() {
-                return Err(self.refusal.error("a member has an empty name"));
+                return Err(self.refusal.error("the name of a member is empty"));
             }
             let json = properties.and_then(|all| all.get(&*member.name));
             let at = member.offset.unwrap_or(0);
@@ -283,7 +287,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a name is that of a type of such elements, `inner` of them each.
+/// Returns `true` if `said` is a type of elements of this dtype, with `inner` of them in each.
 fn fits(said: &str, dtype: DType, inner: Option<u64>) -> bool {
     let of = npy::any_element(said).ok();
     of.is_some_and(|of| of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner))
@@ -311,7 +315,7 @@ fn scalar_descr(scalar: Scalar) -> &'static str {
     }
 }
 
-/// A text as Python's literal, in ASCII.
+/// Writes a text as a Python literal, in ASCII.
 fn write_literal(text: &str, out: &mut String) {
     out.push('\'');
     for c in text.chars() {

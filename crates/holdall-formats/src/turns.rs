@@ -1,20 +1,20 @@
-//! Whose turn it is in a file that is written front to back: the components of a tensor one after the other, tensors in any
-//! order, all that were declared.
+//! The order of writing in a file that is written front to back: the components of a tensor one after the other, the
+//! tensors in any order, and everything that was declared.
 
 use holdall_collections::HashSet;
 use holdall_core::encode::{Stored, TensorSpec};
 use holdall_core::error::{Result, Rule, Shown as _};
 use holdall_core::model::Encoding;
 
-/// What was declared, and how much of it was placed: `P` says where a component is.
+/// The declared components, and those that are written. `P` describes a written component.
 pub(super) struct DeclaredComponents<P> {
-    /// The rule that is broken where the encoder was not told the truth.
+    /// The rule that is broken if the calls do not match the declaration.
     rule: &'static Rule,
-    /// Before that byte there are no components.
+    /// The offset of the first component, at least.
     first: u64,
-    /// Names of the declared tensors that are not written yet; `None` when nothing was declared.
+    /// The names of declared tensors that are not written yet; `None` if nothing was declared.
     declared: Option<HashSet<String>>,
-    /// The tensor some components of which are written.
+    /// The tensor that is written at present.
     current: Option<Current<P>>,
 }
 
@@ -24,12 +24,12 @@ struct Current<P> {
 }
 
 impl<P: From<Stored>> DeclaredComponents<P> {
-    /// Nothing was declared yet.
+    /// Creates the state before anything is declared.
     pub(super) fn new(rule: &'static Rule, first: u64) -> DeclaredComponents<P> {
         DeclaredComponents { rule, first, declared: None, current: None }
     }
 
-    /// Begins anew. Gives the tensors that have no components: nothing will be placed for them.
+    /// Declares the tensors of a new file. Returns the tensors without components, for which nothing will be written.
     pub(super) fn begin<'a>(&mut self, declared: &'a [TensorSpec]) -> Result<Vec<&'a TensorSpec>> {
         self.current = None;
         let mut names = HashSet::default();
@@ -47,34 +47,36 @@ impl<P: From<Stored>> DeclaredComponents<P> {
         Ok(empty)
     }
 
-    /// Checks that this component is the next one that may be written. Says whether it begins a tensor that was not declared,
-    /// which nobody found fit yet.
+    /// Checks that this component can be written next. Returns `true` if it begins a tensor that was not declared, and
+    /// so has not been checked yet.
     pub(super) fn check(&self, tensor: &TensorSpec, component: usize) -> Result<bool> {
         let wrong = |message: String| Err(self.rule.broken(message).in_tensor(&tensor.name));
         let next = match &self.current {
             Some(current) if current.name != tensor.name => {
                 let name = current.name.shown();
-                return wrong(format!("components of `{name}` are still to come"));
+                return wrong(format!("expected the remaining components of `{name}` first"));
             }
             Some(current) => current.parts.len(),
             None => 0,
         };
         if component != next || component >= tensor.components.len() {
             let count = tensor.components.len();
-            return wrong(format!("component {component} of {count}, {next} comes next"));
+            return wrong(format!(
+                "cannot write component {component} now: {next} of {count} components are written"
+            ));
         }
         if component > 0 {
             return Ok(false);
         }
         match &self.declared {
             Some(declared) if !declared.contains(&tensor.name) => {
-                wrong("it was not declared, or it was written before".into())
+                wrong("it was not declared, or was already written".into())
             }
             declared => Ok(declared.is_none()),
         }
     }
 
-    /// Takes note of a component that [`Turns::check`] let through. With the last one of a tensor, gives all of them.
+    /// Records a component that [`check`](Self::check) allowed. Returns all components of the tensor with its last one.
     pub(super) fn placed(
         &mut self,
         tensor: &TensorSpec,
@@ -95,7 +97,7 @@ impl<P: From<Stored>> DeclaredComponents<P> {
         Ok(self.add(tensor, stored.into()))
     }
 
-    /// The same for one that is not stored.
+    /// Records a component that has no bytes in the file.
     pub(super) fn add(&mut self, tensor: &TensorSpec, part: P) -> Option<Vec<P>> {
         let new = || Current { name: tensor.name.clone(), parts: Vec::new() };
         let current = self.current.get_or_insert_with(new);
@@ -111,10 +113,10 @@ impl<P: From<Stored>> DeclaredComponents<P> {
         Some(parts)
     }
 
-    /// Checks that nothing is missing.
+    /// Checks that everything declared was written.
     pub(super) fn finish(&self) -> Result<()> {
         if let Some(current) = &self.current {
-            let message = "not all its components were written";
+            let message = "not all of its components were written";
             return Err(self.rule.broken(message).in_tensor(&current.name));
         }
         if let Some(declared) = &self.declared

@@ -449,9 +449,9 @@ fn attributes_of_unknown_kinds_are_passed_over() {
     let inside = attribute(&[&[0x39, 0, 0, 0, 16, 0, 0, 0][..], &pair].concat(), &[0; 16]);
     let elsewhere = message(12, 2, &[3, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     for (message, why) in [
-        (unknown_class, "the attribute `a`: elements are of a class that is not known"),
+        (unknown_class, "the attribute `a`: elements are of an unknown datatype class"),
         (unknown_version, "the attribute `a`: a datatype of version 7"),
-        (inside, "the attribute `a`: elements are of a class that is not known"),
+        (inside, "the attribute `a`: elements are of an unknown datatype class"),
         (elsewhere, "the attribute `?`: a message is in the table of shared messages"),
     ] {
         let file = open(with_root(&[message])).unwrap();
@@ -461,7 +461,7 @@ fn attributes_of_unknown_kinds_are_passed_over() {
     let (_, bytes) =
         rejects().into_iter().find(|(name, _)| *name == "hdf5.structure.heap").unwrap();
     let e = open(bytes).unwrap_err();
-    assert!(e.message().contains("the attribute `a`: a value is not in the heap"), "{e}");
+    assert!(e.message().contains("the attribute `a`: a value is missing from the heap"), "{e}");
 }
 
 /// Memory and time depend on the actual contents, not on declared sizes.

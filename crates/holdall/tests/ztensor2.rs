@@ -399,7 +399,7 @@ fn shards_are_read_with_their_file() {
     assert!(!verify(&file, &Default::default()).unwrap().is_sound());
     std::fs::write(place("m-00.a.zt"), &bytes[1..]).unwrap();
     let file = holdall::open(place("m.zt")).unwrap();
-    assert!(fault(&file).unwrap().contains("the manifest says 4152"));
+    assert!(fault(&file).unwrap().contains("the manifest gives 4152"));
     assert_eq!(code(data_shard()), "ztensor2/data-shard");
     // A link out of the folder is not followed.
     let away = tempfile::tempdir().unwrap();

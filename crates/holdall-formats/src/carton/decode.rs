@@ -1,4 +1,4 @@
-//! The index of a package in a zip: its tensors, and what a person would ask of it.
+//! Decodes the index of a package in a zip: its tensors, and its description as attributes.
 
 use super::FORMAT;
 use crate::unknown_zip;
@@ -21,11 +21,11 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_linked(window, limits, &FetchedTexts::default(), &[])
 }
 
-/// The index of a package with the files that it links to: texts that were fetched, and files of tensors by their paths and
-/// lengths, in ascending order of their paths, which are sources 1 and on.
+/// Decodes the index of a package together with files that it links to: the fetched `texts`, and the files of tensors,
+/// given by their paths and lengths, which become the sources 1, 2, … of the index.
 ///
 /// # Errors
-/// All rules of packages.
+/// Returns the errors of all rules of packages.
 pub fn decode_linked(
     window: &Window,
     limits: &Limits,
@@ -33,7 +33,7 @@ pub fn decode_linked(
     linked: &[(String, u64)],
 ) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
-    // What tensors will be asked for comes with the texts, and these are read once.
+    // Fetches the local headers of the tensors together with the texts, which are read once.
     let own_texts: Vec<Entry<'_>> = zip_texts(&directory).into_iter().flatten().collect();
     let headers = directory.entries().filter(is_tensor).map(|entry| directory.header(entry));
     window.all(directory.likely(&own_texts, limits).chain(headers))?;
@@ -63,7 +63,7 @@ pub fn decode_linked(
     Ok(builder.finish()?)
 }
 
-/// Whether this may be the file of a tensor.
+/// Returns `true` if this may be the file of a tensor.
 fn is_tensor(entry: &Entry<'_>) -> bool {
     paths::is_in_tensor_data(entry.name()) && entry.kind() == EntryKind::File
 }
@@ -75,12 +75,12 @@ fn file_of<'a>(contents: &'a PackageContents, row: &TensorRow) -> Option<&'a Pac
     }
 }
 
-/// Where the bytes of a tensor's file are.
+/// The location of the bytes of a tensor's file.
 struct StoredTensor {
     stored: Extent,
     encoding: Encoding,
     len: u64,
-    /// Of an entry of a zip.
+    /// The CRC-32 of a zip entry.
     crc32: Option<u32>,
 }
 
@@ -132,7 +132,7 @@ fn tensor(
         None => (DType::U8, Layout::from_name(STRINGS)),
     };
     builder.tensor(&row.name, shape, layout)?;
-    // Those are of the file, so of the decoded bytes.
+    // The digests are of the decoded file.
     let digest = match file.and_then(|file| file.sha256) {
         Some(sha256) if encoding == Encoding::Raw => Some(Digest::Sha256(sha256)),
         Some(sha256) => Some(Digest::Sha256Decoded(sha256)),
@@ -150,7 +150,7 @@ fn tensor(
     })
 }
 
-/// What the package says of itself, in the names that its texts use.
+/// Returns the package's description as attributes, with the names that its texts use.
 fn attributes(contents: &PackageContents) -> Attributes {
     let d: &Description = &contents.description;
     let mut out = Attributes::new();

@@ -1,12 +1,12 @@
-//! Recognising packages in zips.
+//! Recognises packages in zips.
 
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::Directory;
 use holdall_package::is_package;
 
-/// Whether this is a zip of a package. One that cannot be read is claimed, to say why; one that can, and
-/// has neither `carton.toml` nor the texts that stand beside it, is left to other formats.
+/// Returns `true` if this is a zip with a package. A zip that cannot be read is also claimed, so that the error says
+/// why. A zip with neither `carton.toml` nor the texts that belong to it is left to other formats.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     if !looks_like_zip(window)? {
         return Ok(false);
@@ -18,8 +18,8 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     }
 }
 
-/// Whether the file starts as a zip does, or ends as one without a comment does: other bytes may stand
-/// before it.
+/// Returns `true` if the file starts as a zip does, or ends as a zip without a comment does. In the second case, other
+/// bytes may precede the zip.
 fn looks_like_zip(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
     if matches!(&*head, b"PK\x03\x04" | b"PK\x05\x06") {

@@ -1,8 +1,10 @@
-//! Cartons as files of tensors. `holdall-package` has what their texts mean.
+//! Carton packages as files of tensors. `holdall-package` defines the meaning of their texts.
 //!
 //! # What
-//! A package's `tensor_data/` as tensors: numbers are dense, texts have the layout `strings`, nested tensors `nested`, and
-//! tensors whose file is only in `LINKS` `linked`, unless the caller fetched it ([`decode_linked`]): they have no components. The attributes of the file are what `carton.toml` says.
+//! The tensors are those in a package's `tensor_data/`: numbers are dense, strings have the layout `strings`, and
+//! nested tensors the layout `nested`. A tensor whose file is only in `LINKS` has the layout `linked` and no
+//! components, unless the caller fetched the file ([`decode_linked`]). The attributes of the file are those in
+//! `carton.toml`.
 //!
 //! # Layout
 //! A zip of plain files: see [`holdall_package`].
@@ -14,10 +16,10 @@
 //! Read. Packages are written by packing, not by an encoder.
 //!
 //! # Deviations
-//! Those of [`holdall_package`].
+//! The same as [`holdall_package`].
 //!
 //! # Untrusted input
-//! See [`holdall_package`]: paths are checked as a set, texts are bounded before they are parsed.
+//! See [`holdall_package`]: paths are checked together, and the length of a text is checked before it is parsed.
 
 mod decode;
 mod detect;
@@ -34,11 +36,11 @@ pub static FORMAT: Format = Format {
     extensions: &["carton"],
     reads: &["1"],
     other_values: &[
-        (STRINGS, "a tensor of texts"),
+        (STRINGS, "a tensor of strings"),
         (NESTED, "a nested tensor"),
         (LINKED, "a tensor whose file is only linked to"),
     ],
-    // It is opened as a package.
+    // A package is opened as such, not as a model file.
     is_model_file: |_, _| false,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

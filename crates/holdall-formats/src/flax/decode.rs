@@ -1,4 +1,4 @@
-//! The index of a tree of arrays: one walk through it.
+//! Decodes the index of a tree of arrays, in one pass.
 
 use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
 use crate::named::Element;
@@ -15,14 +15,14 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::msgpack::{BROKEN, Item, Scan};
 use std::ops::Range;
 
-/// Extensions: arrays, complex numbers, scalars.
+/// Types of extensions: arrays, complex numbers, scalars.
 const ARRAYS: i8 = 1;
 const COMPLEX: i8 = 2;
 const SCALARS: i8 = 3;
-/// The mark of an array in chunks.
+/// The key that marks a map as an array in chunks.
 const MARK: &str = "__msgpack_chunked_array__";
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let len = window.len();
     let mut walk = Walk {
@@ -35,11 +35,11 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         names: limits.header_len,
     };
     let Item::Map(count) = walk.scan.next()? else {
-        return Err(KEY.broken("the file is not a map").into());
+        return Err(KEY.broken("expected a map at the start of the file").into());
     };
     walk.map(count, "", 1)?;
     if !walk.scan.is_at_end() {
-        let message = "bytes follow the last value";
+        let message = "found bytes after the last value";
         return Err(BROKEN.broken(message).at(walk.scan.position()..len).into());
     }
     walk.builder.attributes(walk.attributes);
@@ -52,12 +52,12 @@ struct Walk<'w> {
     scan: Scan<'w>,
     builder: IndexBuilder,
     attributes: Attributes,
-    /// Values that there may still be, and bytes of names.
+    /// The number of further values that are allowed, and the bytes of names so far.
     values: u64,
     names: u64,
 }
 
-/// What an array says of itself.
+/// The header of an array.
 struct Array {
     shape: Vec<u64>,
     dtype: String,
@@ -67,13 +67,13 @@ struct Array {
 impl Array {
     fn element(&self) -> Result<Element> {
         Element::of_dtype(&self.dtype).ok_or_else(|| {
-            ELEMENT_TYPE.broken(format!("elements of type `{}` are not read", self.dtype.shown()))
+            ELEMENT_TYPE.broken(format!("unknown element type `{}`", self.dtype.shown()))
         })
     }
 }
 
 impl Walk<'_> {
-    /// The entries of a map, under names that begin with `prefix`.
+    /// Reads the entries of a map. Their names begin with `prefix`.
     fn map(&mut self, count: u64, prefix: &str, depth: usize) -> Result<(), Stop> {
         let mut keys = HashSet::default();
         for at in 0..count {
@@ -86,13 +86,13 @@ impl Walk<'_> {
                         let name = prefix.strip_suffix('.').unwrap_or(prefix);
                         return self.chunked(count, name);
                     }
-                    _ => "the mark of an array in chunks is not the first of its keys",
+                    _ => "expected the mark of an array in chunks as the first key of its map",
                 });
                 return Err(e.at(start..start).into());
             }
             let name = self.named(prefix, &key)?;
             if !keys.insert(key) {
-                let message = format!("the key `{}` comes twice", name.shown());
+                let message = format!("duplicate key `{}`", name.shown());
                 let at = self.scan.position();
                 return Err(KEY.broken(message).at(at..at).into());
             }
@@ -101,7 +101,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A full name, counted.
+    /// Returns the full name of a key, and counts its bytes.
     fn named(&mut self, prefix: &str, key: &str) -> Result<String, Stop> {
         let len = prefix.len().saturating_add(key.len()) as u64;
         let left = self.names.checked_sub(len);
@@ -123,18 +123,19 @@ impl Walk<'_> {
             },
             Item::Integer(n) => Ok(n.to_string()),
             _ => {
-                let e = KEY.broken("a key is neither a text nor a whole number");
+                let e = KEY.broken("a key is neither a string nor an integer");
                 Err(e.at(start..self.scan.position()).into())
             }
         }
     }
 
-    /// The value of that name: an array, an attribute, or more of either.
+    /// Reads the value with this name: an array, an attribute, or a map or list of values.
     fn value(&mut self, name: &str, depth: usize) -> Result<(), Stop> {
         let start = self.scan.position();
         let value = match self.scan.next()? {
             Item::Map(_) | Item::Array(_) if depth >= self.limits.depth => {
-                let message = format!("more than {} maps in each other", self.limits.depth);
+                let message =
+                    format!("maps and lists are nested deeper than {}", self.limits.depth);
                 return Err(DEPTH.broken(message).at(start..self.scan.position()).into());
             }
             Item::Map(count) => {
@@ -157,7 +158,7 @@ impl Walk<'_> {
                 self.builder.unkept(|| format!("an extension of type {kind}, `{}`", name.shown()));
                 self.builder.warn("flax/passed-over", None, None, || {
                     let name = name.shown();
-                    format!("`{name}` is an extension of type {kind}, which is passed over").into()
+                    format!("`{name}` is an extension of type {kind}, which is ignored").into()
                 });
                 return Ok(());
             }
@@ -183,7 +184,7 @@ impl Walk<'_> {
     fn bytes(&mut self, place: Range<u64>) -> Result<Vec<u8>, Stop> {
         let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
         if len > most {
-            let message = format!("a text of {len} bytes, at most {most}");
+            let message = format!("a string of {len} bytes, at most {most} are allowed");
             let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
             return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
         }
@@ -198,16 +199,16 @@ impl Walk<'_> {
             Some((Item::Float(re), Item::Float(im))) if scan.is_at_end() => {
                 Ok(Value::Array([re, im].map(Value::Float).to_vec()))
             }
-            _ => Err(ARRAY.broken("a complex number is not two floats").at(place).into()),
+            _ => Err(ARRAY.broken("expected two floats for a complex number").at(place).into()),
         }
     }
 
-    /// What the array at `place` says of itself.
+    /// Reads the header of the array at `place`.
     fn array(&mut self, place: Range<u64>) -> Result<Array, Stop> {
         let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(place.clone()).into() };
         let mut scan = Scan::new(self.window, place.clone());
         let (Item::Array(3), Item::Array(rank)) = (scan.next()?, scan.next()?) else {
-            return Err(wrong("it is not a list of a shape, a type and bytes"));
+            return Err(wrong("expected a list of a shape, a type and bytes"));
         };
         let mut shape = Vec::new();
         for at in 0..rank {
@@ -215,7 +216,7 @@ impl Walk<'_> {
                 return Err(wrong("a dimension is not a number"));
             };
             let dim = u64::try_from(dim).map_err(|_| wrong("a dimension is negative"))?;
-            // One more than may be is found to be too many.
+            // One dimension more than allowed is enough to detect that there are too many.
             if at <= self.limits.rank as u64 {
                 shape.push(dim);
             }
@@ -228,7 +229,7 @@ impl Walk<'_> {
         };
         let data = match scan.next()? {
             Item::Bytes(data) | Item::Text(data) if scan.is_at_end() => data,
-            _ => return Err(wrong("its elements are not bytes, or something follows them")),
+            _ => return Err(wrong("expected a byte string of elements, with nothing after it")),
         };
         Ok(Array { shape, dtype, data })
     }
@@ -238,7 +239,7 @@ impl Walk<'_> {
         self.stored(array.element(), array.data.clone().into())
     }
 
-    /// The only component of the tensor added last; what is wrong with its type is its fault.
+    /// Adds the only component of the last tensor. An unknown element type becomes the tensor's fault.
     fn stored(&mut self, element: Result<Element>, stored: Extent) -> Result<()> {
         let Element { dtype, logical } = match element {
             Ok(element) => element,
@@ -262,14 +263,14 @@ impl Walk<'_> {
         })
     }
 
-    /// An array in chunks, behind the key of its mark.
+    /// Reads an array in chunks, after the key of its mark.
     fn chunked(&mut self, count: u64, name: &str) -> Result<(), Stop> {
         let start = self.scan.position();
         let wrong = |what: &'static str| -> Stop {
             CHUNKS.broken(what).in_tensor(name).at(start..start).into()
         };
         if count != 3 || self.scan.next()? != Item::Bool(true) {
-            return Err(wrong("an array in chunks has a mark, a shape and chunks"));
+            return Err(wrong("expected the mark, shape and chunks of an array in chunks"));
         }
         let mut shape = Vec::new();
         for at in 0..self.entries("shape").map_err(|stop| in_tensor(stop, name))? {
@@ -279,7 +280,7 @@ impl Walk<'_> {
                     let dim = u64::try_from(dim).map_err(|_| wrong("a dimension is negative"))?;
                     shape.push(dim);
                 }
-                _ => return Err(wrong("the shape is not dimensions in order")),
+                _ => return Err(wrong("expected the dimensions of the shape in order")),
             }
         }
         let mut chunks: Vec<Array> = Vec::new();
@@ -289,11 +290,11 @@ impl Walk<'_> {
                 Item::Ext(ARRAYS, place) if is_next => {
                     let array = self.array(place).map_err(|stop| in_tensor(stop, name))?;
                     if chunks.first().is_some_and(|first| first.dtype != array.dtype) {
-                        return Err(wrong("its chunks are of more than one type"));
+                        return Err(wrong("the chunks have several element types"));
                     }
                     chunks.push(array);
                 }
-                _ => return Err(wrong("the chunks are not arrays in order")),
+                _ => return Err(wrong("expected the chunks as arrays in order")),
             }
         }
         let Some(first) = chunks.first() else { return Err(wrong("there are no chunks")) };
@@ -320,35 +321,38 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The next key, which is this one, and how many entries the map behind it has.
+    /// Reads the next key, which must be `key`, and returns the number of entries of the map after it.
     fn entries(&mut self, key: &str) -> Result<u64, Stop> {
         let start = self.scan.position();
         let found = self.key()?;
         match self.scan.next()? {
             Item::Map(count) if found == key => Ok(count),
             _ => {
-                let message = format!("`{key}` is not the next key, or not a map");
+                let message = format!("expected the key `{key}` next, with a map");
                 Err(CHUNKS.broken(message).at(start..self.scan.position()).into())
             }
         }
     }
 }
 
-/// The elements of chunks one after the other.
+/// Joins the elements of chunks, one after the other.
 fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked> {
     let width = element.width();
     let (mut starts, mut total) = (Vec::new(), 0u64);
     for chunk in chunks {
         let len = chunk.data.end.saturating_sub(chunk.data.start);
         if len == 0 || !len.is_multiple_of(width) {
-            return Err(CHUNKS.broken(format!("a chunk of {len} bytes")).at(chunk.data.clone()));
+            return Err(CHUNKS
+                .broken(format!("a chunk has {len} bytes, which is not a whole number of elements"))
+                .at(chunk.data.clone()));
         }
         starts.push(total.checked_div(width).unwrap_or(0));
         total = total.saturating_add(len);
     }
     let count = total.checked_div(width).unwrap_or(0);
     if element_count(shape) != Some(count) {
-        let message = format!("shape {shape:?}, and chunks with {count} elements");
+        let message =
+            format!("the chunks have {count} elements, which do not fit the shape {shape:?}");
         return Err(SIZE.broken(message));
     }
     let grid = Grid::cut(&[count], Vec::from([starts]), width)
@@ -362,7 +366,7 @@ fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked>
     Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
 }
 
-/// A failure, of that tensor.
+/// Adds the tensor's name to an error.
 fn in_tensor(stop: Stop, name: &str) -> Stop {
     match stop {
         Stop::Fail(e) => Stop::Fail(e.in_tensor(name)),

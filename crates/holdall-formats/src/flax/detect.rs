@@ -1,12 +1,12 @@
-//! Whether a file is a MessagePack map, as Flax writes it.
+//! Recognises a MessagePack map as Flax writes it.
 
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::msgpack::{Item, Scan};
 
-/// Bytes of a key at the start of a file that is taken for one.
+/// The maximum length of the first key, in bytes.
 const MOST_FIRST: u64 = 1024;
 
-/// Whether the file is a map whose first key is a text. Nothing else marks one.
+/// Returns `true` if the file is a map whose first key is a string. The format has no other mark.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     match window.head(1)?.first() {
         Some(0x81..=0x8f | 0xde | 0xdf) => {}
@@ -28,6 +28,6 @@ fn is_map(window: &Window) -> Result<bool, Stop> {
     }
     let key = window.bytes(key)?;
     let is_text = std::str::from_utf8(&key).is_ok_and(|key| !key.contains(char::is_control));
-    // What is cut short behind its first key is one, too.
+    // A file that is cut short after its first key is also claimed.
     Ok(is_text && window.len() > scan.position())
 }

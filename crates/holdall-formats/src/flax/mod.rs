@@ -1,8 +1,8 @@
-//! Flax's files: trees of arrays in MessagePack.
+//! Flax files: trees of arrays in MessagePack.
 //!
 //! # What
-//! What `flax.serialization` writes: `msgpack_serialize` and `to_bytes`, `flax_model.msgpack` of the hub. Maps in maps, with arrays at their
-//! ends.
+//! The files that `flax.serialization` writes: `msgpack_serialize` and `to_bytes`, and `flax_model.msgpack` on the
+//! Hugging Face hub. They contain nested maps with arrays as leaves.
 //!
 //! # Layout
 //! ```text
@@ -10,24 +10,24 @@
 //!
 //! extension 1   an array: [[2, 3], "float32", bytes], itself MessagePack
 //! extension 2   a complex number: [1.0, 2.0]
-//! extension 3   a scalar of NumPy's: an array without dimensions
+//! extension 3   a NumPy scalar: an array without dimensions
 //! ```
-//! An array of more than 1 GiB is a map in its place: `{"__msgpack_chunked_array__": true, "shape": {"0": 2, "1": 3}, "chunks":
-//! {"0": extension 1, …}}`, whose chunks are the elements one after the other.
+//! An array of more than 1 GiB is replaced by a map: `{"__msgpack_chunked_array__": true, "shape": {"0": 2, "1": 3},
+//! "chunks": {"0": extension 1, …}}`, whose chunks are the elements one after the other.
 //!
 //! # Specification
 //! MessagePack, and `flax.serialization` of Flax 0.12: `docs/spec/flax.md`. By [`RULES`].
 //!
 //! # Support
-//! Read, with names whose parts have dots between them; values that are not arrays are attributes. The bytes of arrays stay where they are.
-//! Nothing is written.
+//! Read only. The name of a tensor is the keys on the path to it, joined with dots; values that are not arrays are
+//! attributes. The bytes of arrays are not copied.
 //!
 //! # Deviations
-//! Flax makes values of extensions that it does not know; here they are passed over, with a warning.
+//! Flax returns values of unknown extension types; here they are ignored, with a warning.
 //!
 //! # Untrusted input
-//! Maps and arrays nest at most [`Limits::depth`] deep, and have no more items than there is room for. Names take at most
-//! [`Limits::header_len`] bytes together, other values are at most [`Limits::attribute_values`].
+//! Maps and arrays nest at most [`Limits::depth`] deep, and have no more items than fit into the file. Names take at
+//! most [`Limits::header_len`] bytes together, and there are at most [`Limits::attribute_values`] other values.
 //!
 //! [`Limits::depth`]: holdall_core::Limits::depth
 //! [`Limits::header_len`]: holdall_core::Limits::header_len

@@ -1,4 +1,4 @@
-//! The header, as an index.
+//! Decodes the header into an index.
 
 use super::value::{Head, TYPES, Type};
 use super::{
@@ -19,10 +19,10 @@ use holdall_core::window::{ParseAttempt, Stop, Window};
 use holdall_core::wire::cursor::Cursor;
 use std::ops::{Deref, Range};
 
-/// Bytes that are looked at first.
+/// The number of bytes read first.
 const FIRST: u64 = 1 << 10;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let len = window.len();
     let whole = |text: Bytes| {
@@ -34,26 +34,26 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     };
     let (text, end) = match window.growing(FIRST, limits.header_len, whole)? {
         Some(found) => found,
-        // What there is of it tells what is wrong.
+        // The bytes of an incomplete header are decoded to report the error.
         None => (window.head(limits.header_len)?, None),
     };
     Ok(Decoder { text: &text, len, limits }.index(end)?)
 }
 
-/// What stands before the key–values.
+/// The part of the header before the key–values: numbers of tensors and key–values.
 struct Counts {
     version: u32,
     tensors: u64,
     pairs: u64,
 }
 
-/// What stands before the key–values. `len` is that of the file.
+/// Reads the part of the header before the key–values. `len` is the length of the file.
 fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Counts)> {
     let mut head = Head { cursor: Cursor::new(text), is_big: false };
     let mut read = || {
         let is_reversed = head.cursor.take(4)? == REVERSED;
         let version = head.u32()?;
-        // The reversed magic says the same: what does not agree with it is no version.
+        // The reversed magic also means big-endian. A version that disagrees with it is unknown.
         head.is_big = version & 0xffff == 0 || is_reversed;
         let version = if head.is_big { version.swap_bytes() } else { version };
         Some((version, head.u64()?, head.u64()?))
@@ -63,7 +63,7 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
     };
     if !matches!(version, 2 | 3) {
         let e = VERSION.broken(format!("the version is {version}")).at(4..8);
-        return Err(e.with_hint("files of version 1 are made anew from the model they came from"));
+        return Err(e.with_hint("convert the original model again to get a newer version"));
     }
     // A tensor takes at least 24 bytes, a key–value 13.
     let least =
@@ -81,13 +81,13 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
     }
     if tensors > limits.tensors {
         return Err(TOO_MANY_TENSORS
-            .broken(format!("{tensors} tensors, at most {}", limits.tensors))
+            .broken(format!("{tensors} tensors, at most {} are allowed", limits.tensors))
             .at(8..16));
     }
     Ok((head, Counts { version, tensors, pairs }))
 }
 
-/// Where the header ends, if it is all there; nothing where something in it is wrong, which decoding it will tell.
+/// Returns the end of the header, if it is complete; `None` if it is invalid, which decoding it will report.
 fn skim(mut head: Head<'_>, counts: &Counts) -> ParseAttempt<Option<u64>> {
     let mut pairs = || -> Option<Result<()>> {
         for _ in 0..counts.pairs {
@@ -110,14 +110,15 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> ParseAttempt<Option<u64>> {
     if let Some(end) = skim_entries(&mut head, counts, &mut seen) {
         return ParseAttempt::Read(end.ok());
     }
-    // As long as those before, and an eighth: the numbers in names grow.
+    // Estimates that the remaining entries are as long as those before, plus an eighth because numbers in names get
+    // longer.
     let own = head.cursor.position().saturating_sub(start);
     let all = own.checked_div(seen).unwrap_or_default().saturating_add(1);
     let all = all.saturating_mul(counts.tensors);
     ParseAttempt::Short { guess: start.saturating_add(all).saturating_add(all / 8) }
 }
 
-/// Where the entries of the tensors end, if they do; `seen` counts those before.
+/// Returns the end of the tensors' entries, if they are complete. `seen` counts the complete entries.
 fn skim_entries(head: &mut Head<'_>, counts: &Counts, seen: &mut u64) -> Option<Result<u64>> {
     for at in 0..counts.tensors {
         *seen = at;
@@ -132,21 +133,21 @@ fn skim_entries(head: &mut Head<'_>, counts: &Counts, seen: &mut u64) -> Option<
 
 struct Decoder<'a> {
     text: &'a [u8],
-    /// Of the file.
+    /// The length of the file.
     len: u64,
     limits: &'a Limits,
 }
 
-/// Dimensions, without memory of their own.
+/// A shape, without a heap allocation.
 #[derive(Default)]
 struct Shape {
-    /// The last `rank` of these.
+    /// The dimensions: the last `rank` items of the array.
     dims: [u64; MAX_RANK],
     rank: usize,
 }
 
 impl Shape {
-    /// Puts a dimension before the others, of which there are fewer than [`MAX_RANK`].
+    /// Inserts a dimension before the others, of which there are fewer than [`MAX_RANK`].
     fn push_front(&mut self, size: u64) {
         self.rank = self.rank.saturating_add(1);
         if let Some(first) = MAX_RANK.checked_sub(self.rank).and_then(|at| self.dims.get_mut(at)) {
@@ -163,20 +164,20 @@ impl Deref for Shape {
     }
 }
 
-/// What the header says of one tensor.
+/// The header's entry of a tensor.
 struct Entry<'a> {
     name: &'a str,
-    /// The last dimension first, as everywhere here.
+    /// The last dimension first, as in all of Holdall.
     shape: Shape,
     number: u32,
-    /// Counted from the start of the data.
+    /// The offset from the start of the data.
     offset: u64,
-    /// Where the entry stands.
+    /// The byte range of the entry in the file.
     at: Range<u64>,
 }
 
 impl Decoder<'_> {
-    /// The index; `end` is where the header ends, where it is sound.
+    /// Returns the index. `end` is the end of the header, if the header is valid.
     fn index(&self, end: Option<u64>) -> Result<Index> {
         let (mut head, counts) = start(self.text, self.len, self.limits)?;
         let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
@@ -188,17 +189,20 @@ impl Decoder<'_> {
         };
         let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         let version = counts.version.to_string();
-        // Bytes past the end of the file are found below, where more can be said about them.
+        // Bytes past the end of the file are detected below, with a better message.
         let mut builder = IndexBuilder::new("gguf", version, self.len, data..u64::MAX, self.limits);
         if head.is_big {
             builder.warn("gguf/big-endian", None, None, || {
-                "the file is big-endian; what is written from it is little-endian".into()
+                "the file is big-endian; files written from it are little-endian".into()
             });
         }
         let mut of_tensors = kept::TensorAttributes::default();
         let attributes = kept::restore(attributes, self.limits, &mut of_tensors, |key, why| {
             builder.warn("gguf/restore", None, None, || {
-                format!("`{key}` is not as Holdall writes it and stays text: {why}").into()
+                format!(
+                    "`{key}` is not in the form that Holdall writes, and is kept as text: {why}"
+                )
+                .into()
             });
         });
         builder.attributes(attributes);
@@ -215,7 +219,7 @@ impl Decoder<'_> {
                 data.builder.reserve(count.saturating_sub(at));
             }
             let entry = self.entry(&mut head)?;
-            // Where one of a type that is not known ends, the next tells.
+            // A tensor of an unknown type ends where the next one starts.
             if let Some(before) = pending.replace(entry) {
                 let end = pending.as_ref().map(|next| next.offset);
                 data.tensor(&before, end).map_err(|e| e.in_tensor(before.name))?;
@@ -227,7 +231,7 @@ impl Decoder<'_> {
         data.builder.finish()
     }
 
-    /// Where the bytes at hand end before the header does.
+    /// Returns the error for a header that continues after the available bytes.
     #[cold]
     fn ends(&self, head: &Head<'_>) -> Error {
         let at = head.cursor.position()..self.text.len() as u64;
@@ -235,10 +239,10 @@ impl Decoder<'_> {
             let message = format!("the header has more than {} bytes", self.limits.header_len);
             return HEADER_LIMIT.broken(message).at(at);
         }
-        HEADER_BOUNDS.broken("the file ends inside of the header").at(at)
+        HEADER_BOUNDS.broken("the file ends inside the header").at(at)
     }
 
-    /// The key–values, with their types where those do not follow; and the alignment.
+    /// Reads the key–values, with their types if these do not follow from the values, and the alignment.
     fn attributes(&self, head: &mut Head<'_>, pairs: u64) -> Result<(Attributes, u64)> {
         let mut all = Attributes::new();
         let mut types = Vec::new();
@@ -256,7 +260,7 @@ impl Decoder<'_> {
                 Err(_) => return Err(wrong("a key is not UTF-8".to_owned())),
             };
             if !seen.insert(key) {
-                return Err(wrong(format!("the key `{}` comes twice", key.shown())));
+                return Err(wrong(format!("duplicate key `{}`", key.shown())));
             }
             let start = head.cursor.position();
             let read = head.value(&mut left).ok_or_else(|| self.ends(head))?;
@@ -312,45 +316,45 @@ impl Decoder<'_> {
     }
 }
 
-/// The data of a file, on its way into an index tensor by tensor.
+/// The data of a file, which is added to an index tensor by tensor.
 struct Data {
     start: u64,
     alignment: u64,
     is_big: bool,
-    /// Of the file.
+    /// The length of the file.
     len: u64,
-    /// Whether a tensor may end behind the file: its fault, then.
+    /// Whether a tensor may end after the end of the file, which is then the tensor's fault.
     may_end_late: bool,
-    /// The offset that the next tensor must have, where that is known.
+    /// The offset that the next tensor must have, if known.
     next: Option<u64>,
     of_tensors: kept::TensorAttributes,
     builder: IndexBuilder,
 }
 
 impl Data {
-    /// Adds a tensor; `next` is the offset of the one behind it, if there is one.
+    /// Adds a tensor. `next` is the offset of the tensor after it, if there is one.
     fn tensor(&mut self, entry: &Entry<'_>, next: Option<u64>) -> Result<()> {
         let offset = entry.offset;
         let wanted = self.next.take().unwrap_or(offset);
         let is_next = offset == wanted && offset.is_multiple_of(self.alignment);
         if !is_next && !self.may_end_late {
             let message =
-                format!("the offset is {offset}, where the data before it ends at {wanted}");
+                format!("the offset is {offset}, expected {wanted}, where the data before it ends");
             return Err(OFFSET.broken(message).at(entry.at.clone()));
         }
-        // Nothing is hashed where there are none, as in all files but our own.
+        // Avoids hashing if there are none, as in all files that Holdall did not write.
         let attributes = match self.of_tensors.is_empty() {
             true => None,
             false => self.of_tensors.remove(entry.name),
         };
         let rest = self.len.saturating_sub(self.start.saturating_add(offset));
         let upto = next.map(|next| next.checked_sub(offset));
-        // What follows the last is its own.
+        // The last tensor extends to the end of the file.
         let upto = upto.unwrap_or(Some(rest));
         let (element, len) = match element(entry, upto, self.is_big) {
             Ok(found) => found,
             Err(e) => {
-                // Where the next one starts is not known either.
+                // The start of the next tensor is also unknown.
                 self.builder.tensor(entry.name, &entry.shape, Layout::Dense)?;
                 self.builder.fault(e.at(entry.at.clone()));
                 return Ok(());
@@ -360,13 +364,16 @@ impl Data {
             self.start.checked_add(offset).and_then(|start| Some(start..start.checked_add(len)?));
         let fits = |range: &Range<u64>| range.end <= self.len || self.may_end_late;
         let Some(mut stored) = stored.filter(fits) else {
-            let message = format!("its {len} bytes end past the file, which has {}", self.len);
+            let message = format!(
+                "its {len} bytes end after the end of the file, which has {} bytes",
+                self.len
+            );
             return Err(TRUNCATED.broken(message).at(entry.at.clone()));
         };
         let padded = len.checked_next_multiple_of(self.alignment);
         self.next = padded.and_then(|len| offset.checked_add(len));
         if len == 0 {
-            // It may stand at the end, padding and all.
+            // An empty tensor may lie at the end of the file, after its padding.
             let at = stored.start.min(self.len);
             stored = at..at;
         }
@@ -396,7 +403,7 @@ impl Data {
             (_, None) => {
                 let layout = element.layout();
                 let message = format!(
-                    "its blocks are {} and big-endian: ggml writes four of its bytes as one number, and reads them one by one",
+                    "its blocks are {} and big-endian: ggml swaps groups of four bytes when writing them, but not when reading",
                     layout.as_str()
                 );
                 self.builder.tensor(name, shape, layout)?;
@@ -411,12 +418,13 @@ impl Data {
     }
 }
 
-/// What the elements of a tensor are, and how many bytes they take; `upto` is how many there are up to the next tensor.
+/// Returns the type of a tensor's elements, and their length in bytes. `upto` is the number of bytes up to the next
+/// tensor.
 fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Element, u64)> {
     let found = match Element::by_id(entry.number) {
         Some(found) => found,
         None if is_big => {
-            return Err(DTYPE.broken(format!("the type {} is not known", entry.number)));
+            return Err(DTYPE.broken(format!("unknown type {}", entry.number)));
         }
         None => Element::Opaque(entry.number),
     };
@@ -438,11 +446,13 @@ fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Elemen
             let shape = &*entry.shape;
             let message = match found {
                 Element::Blocks(of) => {
-                    format!("shape {shape:?} is not made of whole blocks of {of}")
+                    format!("the rows of shape {shape:?} are not whole blocks of {of}")
                 }
                 Element::Plain(dtype) => format!("shape {shape:?} of {dtype} passes 2^63"),
                 Element::Opaque(id) => {
-                    let message = format!("the tensor behind it, of type {id}, begins before it");
+                    let message = format!(
+                        "the tensor after it begins before the start of this tensor, of type {id}"
+                    );
                     return Err(OFFSET.broken(message));
                 }
             };

@@ -1,4 +1,4 @@
-//! Whether a file begins as GGUF does.
+//! Recognises a file by the magic number of GGUF.
 
 use super::{MAGIC, REVERSED};
 use holdall_core::window::{Stop, Window};

@@ -1,4 +1,4 @@
-//! The header written: everything is known before the first byte.
+//! Writes the header. The whole header is known before the first byte is written.
 
 use super::value::{TYPES, Type, write_pair, write_string};
 use super::{
@@ -16,7 +16,7 @@ use holdall_core::model::{Attributes, Layout, Role, Value, Warning};
 
 /// The version that is written.
 const VERSION: u32 = 3;
-/// A larger alignment would fill the file with padding.
+/// The maximum alignment: a larger one would fill the file with padding.
 const MAX_ALIGN: u64 = 1 << 26;
 
 static DIALECT: Dialect = Dialect {
@@ -29,10 +29,10 @@ static DIALECT: Dialect = Dialect {
     gaps: true,
 };
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = options.version.as_deref().filter(|version| *version != "3") {
-        return Err(UNKNOWN_VERSION.broken(format!("GGUF has no version `{version}` to write")));
+        return Err(UNKNOWN_VERSION.broken(format!("cannot write GGUF version `{version}`")));
     }
     Ok(Box::new(Encoder {
         align: options.align_within(8..=MAX_ALIGN, &ALIGN)?,
@@ -42,10 +42,10 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 }
 
 struct Encoder {
-    /// What the caller asks for.
+    /// The alignment that the caller requested.
     align: Option<u64>,
     slots: Slots,
-    /// Where the file ends, padding and all.
+    /// The end of the file, including padding.
     end: u64,
 }
 
@@ -62,12 +62,12 @@ impl Encode for Encoder {
         &[ALIGN_KEY]
     }
 
-    /// The offset of a tensor is where the one before it ends.
+    /// Tensors cannot share bytes: the offset of a tensor is where the one before it ends.
     fn can_share(&self) -> bool {
         false
     }
 
-    /// Everything that can be read back can be held, one way or the other.
+    /// Checks only attributes that readers of GGUF interpret. All others can be stored, as key–values or as text.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
         check_values(attributes)?;
         match attributes.get(ALIGN_KEY) {
@@ -149,7 +149,7 @@ impl Encode for Encoder {
         self.slots.placed(tensor, component, &stored)
     }
 
-    /// The padding of the last tensor.
+    /// Returns the padding of the last tensor.
     fn finish(&mut self, end: u64) -> Result<Bytes> {
         self.slots.finish(end)?;
         let missing = usize::try_from(self.end.saturating_sub(end)).unwrap_or_default();
@@ -157,13 +157,13 @@ impl Encode for Encoder {
     }
 }
 
-/// The alignment that an attribute states, where it is one that is written.
+/// Returns the alignment that an attribute states, if it is an alignment that can be written.
 fn stated(value: &Value) -> Option<u64> {
     let n = u64::try_from(value.as_integer()?).ok()?;
     (n.is_power_of_two() && n <= MAX_ALIGN).then_some(n)
 }
 
-/// The key–values of a file, how many there are, and its alignment.
+/// Returns the key–values of a file, their number, and the file's alignment.
 fn pairs(
     attributes: &Attributes,
     declared: &[TensorSpec],
@@ -207,7 +207,7 @@ fn pairs(
     Ok((out, count, align))
 }
 
-/// The number of a tensor's type, and how many bytes it takes.
+/// Returns the number of a tensor's type, and the tensor's length in bytes.
 fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => Some(data),
@@ -223,7 +223,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
         let layout = tensor.layout.as_str().shown();
         let e = LAYOUT.broken(format!("GGUF has no layout `{layout}`"));
         return Err(match tensor.layout {
-            // What is not known cannot be made dense either.
+            // Tensors with an unknown layout cannot be made dense either.
             Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         });
@@ -237,12 +237,15 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
         return Err(ELEMENT_TYPE.broken(format!("GGUF has no elements of type {of}")));
     };
     if tensor.shape.len() > MAX_RANK {
-        let e = FIT.broken(format!("it has {} dimensions, at most {MAX_RANK}", tensor.shape.len()));
+        let e = FIT.broken(format!(
+            "it has {} dimensions, at most {MAX_RANK} are allowed",
+            tensor.shape.len()
+        ));
         return Err(e.with_remedy(Remedy::LeaveOut));
     }
     if tensor.name.len() >= NAME_END {
         let message =
-            format!("its name has {} bytes, less than {NAME_END} are read", tensor.name.len());
+            format!("its name has {} bytes, expected fewer than {NAME_END}", tensor.name.len());
         return Err(FIT.broken(message).with_remedy(Remedy::RenameTensor));
     }
     let expected = match element {
@@ -254,13 +257,14 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     };
     if expected != Some(data.decoded_len) || data.dtype != element.dtype() {
         let message = format!(
-            "shape {:?} of {} does not take {} bytes of {}",
+            "shape {:?} of {} does not match {} bytes of {}",
             tensor.shape, tensor.layout, data.decoded_len, data.dtype
         );
         return Err(DECLARED.broken(message));
     }
     if data.shares.is_some() {
-        let e = DECLARED.broken("it shares the bytes of another, which GGUF cannot say");
+        let e =
+            DECLARED.broken("it shares the bytes of another tensor, which GGUF cannot represent");
         return Err(e.with_remedy(Remedy::CopyShared));
     }
     Ok((id, data.decoded_len))

@@ -1,8 +1,8 @@
-//! GGUF: key–values, then what each tensor is, then the data: llama.cpp's files.
+//! GGUF, the file format of llama.cpp: key–values, then the descriptions of the tensors, then the data.
 //!
 //! # What
-//! Dense tensors and tensors in [blocks](holdall_core::layout::blocks), and key–values that say all that a runtime needs to know.
-//! The header comes first, so a reader learns everything from the start of the file.
+//! Dense tensors and tensors in [blocks](holdall_core::layout::blocks), and key–values with everything that a runtime
+//! needs to know. The header comes first, so the start of a file is enough to read its index.
 //!
 //! # Layout
 //! ```text
@@ -11,32 +11,33 @@
 //! then        each tensor: string name, u32 n, n × u64 dimensions, the fastest first, u32 type, u64 offset
 //! aligned     data: tensors in the order above, each padded with zeros to the alignment
 //! ```
-//! A string is a u64 length and its bytes. Offsets count from the start of the data. The alignment is the key–value
-//! `general.alignment`, 32 without one. In a big-endian file everything but the magic is swapped, so that the
-//! lower half of its version reads as zero.
+//! A string is a u64 length and its bytes. Offsets count from the start of the data. The alignment is the value of the
+//! key `general.alignment`, by default 32. In a big-endian file everything but the magic is swapped, so that the lower
+//! half of its version reads as zero.
 //!
 //! # Specification
-//! `docs/gguf.md` of ggml, and what ggml's own loader refuses. By [`RULES`].
+//! `docs/gguf.md` of ggml, and the checks of ggml's own loader. By [`RULES`].
 //!
 //! # Support
-//! Versions 2 and 3 are read, in both byte orders, but for one type of blocks in big-endian files ([`BIG_ENDIAN_BLOCKS`]); version 3 is
-//! written, little-endian. Key–values are attributes of the file, in its order. Which of GGUF's types a value has follows
-//! from the value where it can (a truth value, text, an integer of 32 bits, a float that is one of 32 bits); where the
-//! file has another, the attribute `holdall.gguf.types` names it, so that it is written again as it was. Text that is
-//! not UTF-8 is bytes. What no key–value can say is kept as text in the lossless JSON of
-//! [`Value::to_json`](holdall_core::model::Value::to_json), under the keys `holdall.attributes` and `holdall.tensor_attributes`,
-//! and turned back in reading.
+//! Versions 2 and 3 are read, in both byte orders, except one type of blocks in big-endian files
+//! ([`BIG_ENDIAN_BLOCKS`]). Version 3 is written, little-endian. Key–values are attributes of the file, in the order of
+//! the file. Most types of GGUF follow from the value (a boolean, a string, a 32-bit integer, a float that fits 32
+//! bits); for values of other types, the attribute `holdall.gguf.types` names the type, so that they are written as
+//! they were read. Strings that are not UTF-8 are bytes. Attributes that no key–value can hold are kept as text in the
+//! lossless JSON of [`Value::to_json`](holdall_core::model::Value::to_json), under the keys `holdall.attributes` and
+//! `holdall.tensor_attributes`, and restored when the file is read.
 //!
-//! A tensor of a type that is not known keeps its number in the layout (`gguf.type_153`) and its bytes as they lie, up to those of the
-//! next tensor, with the padding between them: nothing here says how long it is.
+//! A tensor of an unknown type has a layout with the number of its type (`gguf.type_153`). Its bytes extend to the
+//! start of the next tensor, including the padding between them, because its length is unknown.
 //!
 //! # Deviations
-//! ggml itself takes names shorter than 64 bytes, and those who build it for longer ones up to 127; so are read and written. ggml takes 8 and more kinds of truth values; all that are not 0 are true, and are written as 1. Bytes after the
-//! data are passed over, as ggml does.
+//! ggml accepts names shorter than 64 bytes, or up to 127 bytes if it is built for longer names; names of up to 127
+//! bytes are read and written. ggml accepts any byte as a boolean: values other than 0 are true, and are written as 1.
+//! Bytes after the data are ignored, as in ggml.
 //!
 //! # Untrusted input
-//! The header is read in growing steps up to [`Limits::header_len`], and nothing is allocated by a count of the file:
-//! every loop ends where the bytes at hand end. Values are counted against [`Limits::attribute_values`].
+//! The header is read in growing steps up to [`Limits::header_len`], and no memory is allocated according to a count in
+//! the file: every loop ends where the available bytes end. Values are counted against [`Limits::attribute_values`].
 //!
 //! [`Limits::header_len`]: holdall_core::Limits::header_len
 //! [`Limits::attribute_values`]: holdall_core::Limits::attribute_values
@@ -78,20 +79,20 @@ const PARTS: Parts = Parts { read: part::part_of, set: part::set_part, remove: p
 
 /// The first bytes of a file.
 const MAGIC: &[u8; 4] = b"GGUF";
-/// What some writers put there in big-endian files.
+/// The magic number that some writers use in big-endian files.
 const REVERSED: &[u8; 4] = b"FUGG";
-/// The alignment of data where no key–value says another.
+/// The default alignment of the data, in bytes.
 const ALIGN_DEFAULT: u64 = 32;
-/// The key–value that says another.
+/// The key of the alignment.
 const ALIGN_KEY: &str = "general.alignment";
-/// The most dimensions.
+/// The maximum number of dimensions.
 const MAX_RANK: usize = 4;
-/// Bytes that names stay below.
+/// The maximum length of a name, plus one.
 const NAME_END: usize = 128;
-/// The length of a name from which on ggml as it is usually built refuses it (`GGML_MAX_NAME`).
+/// The length of names, in bytes, from which ggml in its default build refuses them (`GGML_MAX_NAME`).
 const GGML_NAME_END: usize = 64;
 
-/// The numbers of plain element types.
+/// The type numbers of plain element types.
 const PLAIN: [(u32, DType); 8] = [
     (0, DType::F32),
     (1, DType::F16),
@@ -103,15 +104,15 @@ const PLAIN: [(u32, DType); 8] = [
     (30, DType::Bf16),
 ];
 
-/// The layout of a tensor of a type that is not known, before its number.
+/// The prefix of the layout of a tensor with an unknown type. The number of the type follows.
 const OPAQUE: &str = "gguf.type_";
 
-/// What the elements of a tensor are.
+/// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy)]
 enum Element {
     Plain(DType),
     Blocks(&'static BlockType),
-    /// Of that number, and not known.
+    /// The number of an unknown type.
     Opaque(u32),
 }
 
@@ -121,7 +122,7 @@ impl Element {
         plain.or_else(|| BlockType::by_id(id).map(Element::Blocks))
     }
 
-    /// The type that the layout of a tensor names, which is not known otherwise.
+    /// Returns the unknown type that a tensor's layout names.
     fn by_layout(layout: &Layout) -> Option<Element> {
         let Layout::Other(name) = layout else { return None };
         let id = name.strip_prefix(OPAQUE)?.parse().ok()?;
@@ -129,7 +130,7 @@ impl Element {
         is_opaque.then_some(Element::Opaque(id))
     }
 
-    /// Its number.
+    /// Returns the number of the type.
     fn id(self) -> Option<u32> {
         match self {
             Element::Plain(dtype) => PLAIN.iter().find(|(_, t)| *t == dtype).map(|(id, _)| *id),

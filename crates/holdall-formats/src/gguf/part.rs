@@ -1,14 +1,14 @@
-//! What the parts of a split file say of themselves.
+//! The attributes that state which part of a split file a file is.
 
 use super::value::TYPES;
 use crate::ModelPart;
 use holdall_core::model::{Attributes, Value};
 
-/// The keys, and the types that their values have.
+/// The keys, and the types of their values.
 const KEYS: [(&str, &str); 3] =
     [("split.no", "u16"), ("split.count", "u16"), ("split.tensors.count", "i32")];
 
-/// Returns the part that a file with these attributes is, or `None` if it says that it is whole.
+/// Returns the part that a file with these attributes is, or `None` if the file is whole.
 pub(super) fn part_of(attributes: &Attributes) -> Option<ModelPart> {
     let [number, count, tensors] = KEYS.map(|(key, _)| {
         let n = attributes.get(key).and_then(Value::as_integer);
@@ -18,7 +18,7 @@ pub(super) fn part_of(attributes: &Attributes) -> Option<ModelPart> {
     Some(ModelPart { number: number?, count, tensors })
 }
 
-/// Says that a file is part `number`, from 0, of `count`, which have so many tensors together.
+/// Sets the attributes of part `number`, counted from 0, of `count` parts, which have `tensors` tensors together.
 pub(super) fn set_part(attributes: &mut Attributes, number: u16, count: u16, tensors: i32) {
     leave_parts(attributes);
     let mut types = match attributes.remove(TYPES) {
@@ -32,7 +32,7 @@ pub(super) fn set_part(attributes: &mut Attributes, number: u16, count: u16, ten
     attributes.push(TYPES, Value::Map(types));
 }
 
-/// Takes away what only a part says.
+/// Removes the attributes that only a part has.
 pub(super) fn leave_parts(attributes: &mut Attributes) {
     for (key, _) in KEYS {
         attributes.remove(key);

@@ -8,7 +8,7 @@ holdall_core::error::rules! {
     pub VERSION: Unsupported "gguf/version" "The version is 2 or 3.";
     /// The header ends before it is complete.
     pub HEADER_BOUNDS: Malformed "gguf/header-bounds"
-        "The header, with as many key–values and tensors as it says, lies inside the file.";
+        "The header, with the numbers of key–values and tensors that it states, lies inside the file.";
     /// The header is too long.
     pub HEADER_LIMIT: Limit "gguf/header-limit"
         "The header has at most `Limits::header_len` bytes."
@@ -28,25 +28,25 @@ holdall_core::error::rules! {
     /// An invalid alignment.
     pub ALIGNMENT: Malformed "gguf/alignment"
         "`general.alignment` is a u32 that is a power of two.";
-    /// A name that ggml does not take.
+    /// A name that ggml refuses.
     pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 128 bytes.";
     /// Too many dimensions.
     pub RANK: Malformed "gguf/rank" "A tensor has at most 4 dimensions, none negative.";
     /// An element type that is not known.
-    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor in a big-endian file is one that ggml has: of others the order of bytes is not known.";
+    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor in a big-endian file is one that ggml defines: for other types, the byte order is unknown.";
     /// Rows that are not whole blocks.
     pub ROWS: Malformed "gguf/rows"
         "The first dimension of a tensor in blocks is a multiple of the block's elements, and the tensor has fewer than 2^63 elements.";
-    /// An offset that is not the next.
+    /// An offset that is not directly after the tensor before.
     pub OFFSET: Malformed "gguf/offset"
         "The offset of a tensor is the sum of the sizes of those before it, each padded to the \
          alignment." remedies [Salvage];
-    /// Data that is missing.
+    /// Data that the file lacks.
     pub TRUNCATED: Malformed "gguf/truncated" "The data of every tensor lies inside the file."
         remedies [Salvage];
     /// Blocks of a big-endian file.
     pub BIG_ENDIAN_BLOCKS: Unsupported "gguf/big-endian-blocks"
-        "A big-endian file has no IQ2_XXS tensors: ggml does not read them there as it wrote them.";
+        "A big-endian file has no IQ2_XXS tensors: ggml does not read them correctly there.";
 
     /// A layout that the format cannot hold.
     pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense, in blocks, or of a type whose number its layout names (`gguf.type_153`)."
@@ -55,15 +55,15 @@ holdall_core::error::rules! {
     pub ELEMENT_TYPE: Unsupported "gguf/element-type"
         "Elements to be written are f64, f32, f16, bf16 or signed integers."
         remedies [LeaveOut];
-    /// A tensor that ggml would not take.
+    /// A tensor that ggml would refuse.
     pub FIT: Unsupported "gguf/fit"
         "A tensor to be written has at most 4 dimensions, and a name shorter than 128 bytes.";
-    /// Not what was declared.
+    /// The tensors written differ from those declared.
     pub DECLARED: Misuse "gguf/declared"
         "Tensors are declared before the first byte is written, then written as declared, in order.";
     /// Compression or a digest.
     pub ENCODING: Unsupported "gguf/encoding" "Components are stored raw, without a digest."
         remedies [StoreRaw];
-    /// An alignment that cannot be.
+    /// An alignment that is not allowed.
     pub ALIGN: Misuse "gguf/align" "The alignment is a power of two from 8 to 2^26.";
 }

@@ -1,4 +1,4 @@
-//! Key–values: what types they have, and how they are read and written.
+//! The types of key–values, and how key–values are read and written.
 
 use super::{STRING, TOO_MANY_VALUES, VALUE_TYPE};
 use holdall_core::error::{Error, Result};
@@ -6,12 +6,12 @@ use holdall_core::model::{Attributes, Value};
 use holdall_core::wire::cursor::Cursor;
 use std::borrow::Cow;
 
-/// Which type each key–value has, where that does not follow from its value.
+/// The key of the attribute that names the types of key–values whose type does not follow from the value.
 pub(super) const TYPES: &str = "holdall.gguf.types";
-/// The most bytes of a string and items of an array.
+/// The maximum length of a string in bytes, and of an array in items.
 const MAX_LEN: u64 = 1 << 30;
 
-/// A type of values.
+/// The type of a single value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind(u32);
 
@@ -26,7 +26,7 @@ impl Kind {
     const I64: Kind = Kind(11);
     const F64: Kind = Kind(12);
 
-    /// By their numbers.
+    /// The names, in the order of the type numbers.
     const NAMES: [&'static str; 13] = [
         "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64",
         "f64",
@@ -36,7 +36,7 @@ impl Kind {
         usize::try_from(self.0).ok().and_then(|at| Kind::NAMES.get(at)).unwrap_or(&"array")
     }
 
-    /// The type of a single value that has that number.
+    /// Returns the type of a single value with this number.
     fn single(number: u32) -> Option<Kind> {
         (number < 13 && number != Kind::ARRAY).then_some(Kind(number))
     }
@@ -46,7 +46,7 @@ impl Kind {
         Kind::single(u32::try_from(number).ok()?)
     }
 
-    /// The least and the greatest integer of an integer type.
+    /// Returns the minimum and maximum of an integer type.
     fn integers(self) -> Option<(i128, i128)> {
         Some(match self.0 {
             0 => (0, u8::MAX.into()),
@@ -61,7 +61,7 @@ impl Kind {
         })
     }
 
-    /// Bytes of a value; the length alone of a string.
+    /// Returns the number of bytes of a value; for a string, that of its length field.
     fn width(self) -> usize {
         match self.0 {
             0 | 1 | 7 => 1,
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// Whether it can hold that value so that it is read back as it is.
+    /// Returns `true` if a value of this type can hold `value` without loss.
     fn holds(self, value: &Value) -> bool {
         match value {
             Value::Bool(_) => self == Kind::BOOL,
@@ -80,7 +80,7 @@ impl Kind {
             }
             Value::Float(x) => self == Kind::F64 || (self == Kind::F32 && narrow(*x).is_some()),
             Value::Text(text) => self == Kind::STRING && text.len() as u64 <= MAX_LEN,
-            // Bytes that are UTF-8 would be read back as text.
+            // Bytes that are valid UTF-8 would be read back as text.
             Value::Bytes(bytes) => self == Kind::STRING && std::str::from_utf8(bytes).is_err(),
             _ => false,
         }
@@ -98,7 +98,7 @@ impl Type {
     /// Text.
     pub(super) const STRING: Type = Type::One(Kind::STRING);
 
-    /// The type that a value has by default: the first of a few that can hold it.
+    /// Returns the default type for a value: the first of a few types that can hold it.
     pub(super) fn default_for(value: &Value) -> Option<Type> {
         const ONE: [Kind; 8] = [
             Kind::BOOL,
@@ -129,7 +129,7 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type can be that one.
+    /// Returns `true` if a key–value of this type can hold `value`.
     fn holds(self, value: &Value) -> bool {
         match (self, value) {
             (Type::One(kind), value) => kind.holds(value),
@@ -138,7 +138,7 @@ impl Type {
         }
     }
 
-    /// `u64`, `[f32]`.
+    /// Returns the name: `u64`, `[f32]`.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self {
             Type::One(kind) => kind.name().into(),
@@ -146,7 +146,7 @@ impl Type {
         }
     }
 
-    /// The type of that value by its name, if it holds it.
+    /// Returns the type with this name, if it can hold the value.
     fn by_name(name: &str, value: &Value) -> Option<Type> {
         let array = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let found = match array {
@@ -156,8 +156,8 @@ impl Type {
         found.holds(value).then_some(found)
     }
 
-    /// The type in which an attribute is written: the one that [`TYPES`] names, else the one that follows from the
-    /// value; `None` where no key–value can hold it.
+    /// Returns the type in which an attribute is written: the one that [`TYPES`] names, or else the default for the
+    /// value; `None` if no key–value can hold it.
     pub(super) fn to_write(key: &str, value: &Value, all: &Attributes) -> Option<Type> {
         let named = || {
             let Some(Value::Map(pairs)) = all.get(TYPES) else { return None };
@@ -168,7 +168,8 @@ impl Type {
     }
 }
 
-/// Reads what a header is made of, in the byte order of the file. Every read answers `None` where the bytes end.
+/// Reads the parts of a header, in the byte order of the file. Every read returns `None` if it needs more bytes than
+/// are available.
 #[derive(Debug, Clone)]
 pub(super) struct Head<'a> {
     pub(super) cursor: Cursor<'a>,
@@ -193,7 +194,7 @@ impl<'a> Head<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The bytes of a string; the rule where it is too long.
+    /// Reads a string. Returns an error if it is too long.
     pub(super) fn string(&mut self) -> Option<Result<&'a [u8]>> {
         let start = self.cursor.position();
         let len = self.u64()?;
@@ -204,11 +205,11 @@ impl<'a> Head<'a> {
         self.cursor.take(len).map(Ok)
     }
 
-    /// The type of a key–value, and of an array how many items it has.
+    /// Reads the type of a key–value, and the number of items if it is an array.
     fn value_type(&mut self) -> Option<Result<(Type, u64)>> {
         let start = self.cursor.position();
         let wrong = |number: u32, end: u64, of: &str| -> Error {
-            VALUE_TYPE.broken(format!("{number} is not a type of {of}")).at(start..end)
+            VALUE_TYPE.broken(format!("{number} is not a valid type of {of}")).at(start..end)
         };
         let number = self.u32()?;
         if number != Kind::ARRAY {
@@ -228,7 +229,7 @@ impl<'a> Head<'a> {
         Some(Ok((Type::Array(kind), count)))
     }
 
-    /// Goes past a value with its type.
+    /// Skips a value with its type.
     pub(super) fn skip_value(&mut self) -> Option<Result<()>> {
         let (of, count) = match self.value_type()? {
             Ok(found) => found,
@@ -247,7 +248,7 @@ impl<'a> Head<'a> {
         Some(Ok(()))
     }
 
-    /// A value and its type. `left` is how many values there may still be.
+    /// Reads a value with its type. `left` is the number of further values that are allowed.
     pub(super) fn value(&mut self, left: &mut u64) -> Option<Result<(Type, Value)>> {
         let (of, count) = match self.value_type()? {
             Ok(found) => found,
@@ -260,7 +261,7 @@ impl<'a> Head<'a> {
         match left.checked_sub(count) {
             Some(rest) => *left = rest,
             None => {
-                let message = format!("{count} values, after which there may be {left}");
+                let message = format!("found {count} more values, at most {left} more are allowed");
                 return Some(Err(TOO_MANY_VALUES.broken(message)));
             }
         }
@@ -268,7 +269,7 @@ impl<'a> Head<'a> {
         let read = match of {
             Type::One(_) => one()?,
             Type::Array(_) => {
-                // As many bytes are there.
+                // The bytes of all items are available.
                 (0..count).map(|_| one()).collect::<Option<Result<Vec<Value>>>>()?.map(Value::Array)
             }
         };
@@ -299,7 +300,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A float as a double with the same payload bits, NaN too.
+/// Converts a float to a double with the same payload bits, also for NaN.
 fn widen(x: f32) -> f64 {
     if !x.is_nan() {
         return x.into();
@@ -308,14 +309,14 @@ fn widen(x: f32) -> f64 {
     f64::from_bits((bits >> 31 << 63) | (0x7ff << 52) | ((bits & 0x7f_ffff) << 29))
 }
 
-/// The float that [`widen`] makes this of.
+/// Reverses [`widen`]. Returns `None` if the double is not the result of it.
 fn narrow(x: f64) -> Option<f32> {
     let float = if x.is_nan() {
         let bits = x.to_bits();
         let (sign, mantissa) = (bits >> 63 << 31, bits >> 29 & 0x7f_ffff);
         f32::from_bits(u32::try_from(sign | 0x7f80_0000 | mantissa).ok()?)
     } else {
-        #[allow(clippy::cast_possible_truncation)] // What was lost is seen below.
+        #[allow(clippy::cast_possible_truncation)] // Any loss is detected below.
         let float = x as f32;
         float
     };
@@ -328,7 +329,7 @@ pub(super) fn write_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a key–value, whose type holds its value.
+/// Appends a key–value. `of` must be a type that can hold the value.
 pub(super) fn write_pair(key: &str, of: Type, value: &Value, out: &mut Vec<u8>) {
     write_string(key.as_bytes(), out);
     match (of, value) {
@@ -358,7 +359,7 @@ fn write_single(kind: Kind, value: &Value, out: &mut Vec<u8>) {
         },
         Value::Text(text) => write_string(text.as_bytes(), out),
         Value::Bytes(bytes) => write_string(bytes, out),
-        // No type holds the others.
+        // No type holds other values.
         _ => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes, as values.
+//! Attributes of objects as values.
 
 use super::datatype::{Dataspace, Datatype, Kind, Number, Padding, is_bool};
 use super::fractal::{self, Fractal};
@@ -15,16 +15,16 @@ use holdall_core::model::{ByteOrder, DType, LogicalType, Value};
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
-/// The kind of a tree of version 2 that has attributes by their names.
+/// The type of a B-tree of version 2 that has attributes by name.
 const BY_NAME: u8 = 8;
 
-/// An attribute: its value, or what it is where that is not a value here.
+/// An attribute: its value, or a description of its type if it cannot be a value.
 pub(super) struct Attribute {
     pub(super) name: String,
     pub(super) value: Result<Value, String>,
 }
 
-/// Counts values, of which there may be so many.
+/// The number of values that may still be read.
 pub(super) struct Budget {
     left: u64,
 }
@@ -41,21 +41,21 @@ impl Budget {
         Ok(())
     }
 
-    /// Values that may still come.
+    /// Returns the number of values that may still be read.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Long values count as several.
+    /// Counts a value of `len` bytes, which counts as several if it is long.
     pub(super) fn take_bytes(&mut self, reader: &Reader<'_>, len: u64) -> Result<()> {
         self.take(reader, len / BYTES)
     }
 }
 
-/// Bytes of a value that count as another.
+/// The number of bytes of a value that count as one further value.
 const BYTES: u64 = 64;
 
-/// All attributes of an object, in its order.
+/// Returns all attributes of an object, in its order.
 pub(super) fn attributes(
     reader: &Reader<'_>,
     header: &Header,
@@ -87,7 +87,8 @@ pub(super) fn attributes(
     Ok(out)
 }
 
-/// What is not known of an attribute, in words: it is passed over, and whatever is wrong with one is an error.
+/// Separates unsupported attributes from invalid ones: returns the message of an `Unsupported` error as text, for an
+/// attribute to be ignored, and other errors as errors.
 fn unsupported_as_text<T>(found: Result<T, Stop>) -> Result<Result<T, String>, Stop> {
     match found {
         Err(Stop::Fail(e)) if e.kind() == ErrorKind::Unsupported => Ok(Err(e.message().to_owned())),
@@ -99,7 +100,7 @@ fn named(e: Error, name: &str) -> Error {
     e.within(format!("the attribute `{}`", name.shown()))
 }
 
-/// The attributes of a heap, as messages.
+/// Returns the attributes in a fractal heap, as messages.
 fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
     let (version, heap, names) = reader.read(info.at, "attribute info", &info.body, |cursor| {
         let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -112,7 +113,7 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
     let records = tree::second(reader, names, BY_NAME, None)?;
-    // The id, the flags of the message, a number and a hash.
+    // A record has the id, the flags of the message, a number and a hash.
     let ids =
         records.iter().map(|record| slice(record, 0..(record.len() as u64).saturating_sub(9)));
     let objects = heap.objects(reader, ids)?;
@@ -124,7 +125,7 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
     Ok(messages)
 }
 
-/// An attribute whose texts may be in a heap.
+/// A parsed attribute. Its strings may be in the global heap.
 struct Parsed {
     of: Datatype,
     shape: Option<Vec<u64>>,
@@ -133,7 +134,7 @@ struct Parsed {
     at: u64,
 }
 
-/// What a message says of an attribute, whose name goes to `called` as soon as it is known.
+/// Parses the message of an attribute. The name is stored in `called` as soon as it is read, for errors.
 fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<Parsed, Stop> {
     let message = &message.own(reader)?;
     let at = message.at;
@@ -159,7 +160,7 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
     }
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     *called = String::from_utf8_lossy(name).into_owned();
-    // In version 1 what is now flags meant nothing.
+    // In version 1, this byte is reserved.
     let is_shared = |bit: u8| version > 1 && flags & bit != 0;
     let own = |bit: u8, kind: u16, body: Bytes| match is_shared(bit) {
         true => message.shared(reader, kind, &body).map(|message| message.body),
@@ -170,7 +171,7 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
     let count = space.count();
     let len = count.and_then(|count| count.checked_mul(of.size.into()));
     let (Some(count), Some(len)) = (count, len.filter(|len| *len <= data.len() as u64)) else {
-        let message = format!("the values of the attribute `{}` are not all there", called.shown());
+        let message = format!("some values of the attribute `{}` are missing", called.shown());
         return Err(reader.broken(at, message).into());
     };
     let bytes = slice(&data, 0..len);
@@ -178,19 +179,20 @@ fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<
 }
 
 impl Parsed {
-    /// The bytes of each value.
+    /// Returns the bytes of each value.
     fn each(&self) -> impl Iterator<Item = &[u8]> {
         let size = usize::try_from(self.of.size).unwrap_or(usize::MAX).max(1);
         self.bytes.chunks_exact(size)
     }
 
-    /// Where in the heap a value is: how many, the address of its collection, its number in it.
+    /// Returns the location of a value in the global heap: the number of items, the address of its collection, and its
+    /// number in the collection.
     fn reference(&self, reader: &Reader<'_>, bytes: &[u8]) -> Option<(u32, Option<u64>, u32)> {
         let mut cursor = Cursor::new(bytes);
         Some((cursor.u32_le()?, reader.address(&mut cursor)?, cursor.u32_le()?))
     }
 
-    /// The addresses of the collections that its values are in.
+    /// Returns the addresses of the collections with the values.
     fn heaps(&self, reader: &Reader<'_>) -> Vec<u64> {
         if !matches!(self.of.kind, Kind::VarText | Kind::Var(_)) {
             return Vec::new();
@@ -215,7 +217,7 @@ impl Parsed {
         };
         budget.take(reader, self.count.saturating_add(1))?;
         let mut values = Vec::new();
-        // Values of no bytes are empty texts.
+        // Values of 0 bytes are empty strings.
         if self.of.size == 0 {
             values.extend((0..self.count).map(|_| Value::Text(String::new())));
         }
@@ -232,7 +234,7 @@ impl Parsed {
         Ok(Ok(nested(values, shape)))
     }
 
-    /// A value in the heap.
+    /// Reads a value from the global heap.
     fn kept(
         &self,
         reader: &Reader<'_>,
@@ -240,7 +242,7 @@ impl Parsed {
         heaps: &HashMap<u64, HashMap<u16, Bytes>>,
         budget: &mut Budget,
     ) -> Result<Result<Value, String>> {
-        let cut = || reader.broken(self.at, "an attribute ends inside a value");
+        let cut = || reader.broken(self.at, "an attribute ends in the middle of a value");
         let (len, at, number) = self.reference(reader, bytes).ok_or_else(cut)?;
         let found = at.and_then(|at| heaps.get(&at)?.get(&u16::try_from(number).ok()?));
         let size = match &self.of.kind {
@@ -252,7 +254,7 @@ impl Parsed {
             (_, 0) => Bytes::new(),
             (Some(found), _) if found.len() as u64 >= wanted => slice(found, 0..wanted),
             _ => {
-                return Err(reader.broken(self.at, "a value is not in the heap"));
+                return Err(reader.broken(self.at, "a value is missing from the heap"));
             }
         };
         budget.take_bytes(reader, wanted)?;
@@ -272,7 +274,7 @@ impl Parsed {
     }
 }
 
-/// Values row by row, as arrays of arrays.
+/// Returns values in row-major order as nested arrays.
 fn nested(mut values: Vec<Value>, shape: &[u64]) -> Value {
     let Some((_, inner)) = shape.split_first() else {
         return values.pop().unwrap_or(Value::Null);
@@ -295,7 +297,7 @@ fn nested(mut values: Vec<Value>, shape: &[u64]) -> Value {
     Value::Array(values)
 }
 
-/// One value of a type that stands where it is.
+/// Reads a value that is stored inline.
 fn one(
     reader: &Reader<'_>,
     of: &Datatype,
@@ -308,7 +310,7 @@ fn one(
         Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
             (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
             (Kind::Number(number), false) => numeric(number, bytes),
-            _ => return Ok(Err("names of what is not a number".to_owned())),
+            _ => return Ok(Err("enumerations that are not of numbers".to_owned())),
         },
         Kind::Text(padding) => {
             let trimmed = match padding {
@@ -335,7 +337,7 @@ fn one(
             nested(values, dims)
         }
         Kind::VarText | Kind::Var(_) => {
-            return Ok(Err("runs of values inside of others".to_owned()));
+            return Ok(Err("variable-length values inside other values".to_owned()));
         }
         Kind::Record(_) => return Ok(Err("records".to_owned())),
         Kind::Other(what) => return Ok(Err((*what).to_owned())),
@@ -347,7 +349,7 @@ fn trimmed(bytes: &[u8], padding: u8) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
-/// A text, or bytes where it is none.
+/// Returns a string, or bytes if they are not UTF-8.
 fn text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => Value::Text(text.to_owned()),
@@ -355,7 +357,7 @@ fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// A number; of complex ones both parts.
+/// Returns a number, or an array of both parts of a complex number.
 fn numeric(number: &Number, bytes: &[u8]) -> Value {
     let width = usize::try_from(number.dtype.width()).unwrap_or(1).max(1);
     let plain = |bytes: &[u8]| {
@@ -364,7 +366,7 @@ fn numeric(number: &Number, bytes: &[u8]) -> Value {
             bytes.reverse();
         }
         let bits = little(&bytes).unwrap_or_default();
-        // The bits of a number of `width` bytes, which are all that were read.
+        // The value has exactly `width` bytes.
         let low = |n: u64| n.to_le_bytes();
         let [a, b, c, d, ..] = low(bits);
         match number.dtype {

@@ -1,30 +1,30 @@
-//! Structures of a file as bytes, in the forms that every reader of HDF5 knows: superblock 0, object headers of version 1,
-//! symbol tables, collections of texts.
+//! Builds the structures of a file as bytes, in the forms that every reader of HDF5 supports: superblock 0, object
+//! headers of version 1, symbol tables, and collections of strings.
 
 use super::header::kind;
 use super::superblock::SIGNATURE;
 
-/// What stands for an address where there is nothing.
+/// The undefined address.
 pub(super) const NOWHERE: u64 = u64::MAX;
-/// Half of the links in a table, and of the tables or nodes under a node of a tree, as the superblock says them.
+/// Half of the maximum number of links in a symbol table, and of children of a tree node, as the superblock gives them.
 const HALF_TABLE: u8 = 4;
 const HALF_NODE: u8 = 16;
-/// All of a table, and of a node, and their bytes.
+/// The maximum number of entries of a symbol table and of a tree node, and their lengths in bytes.
 const TABLE: usize = 2 * HALF_TABLE as usize;
 const NODE: usize = 2 * HALF_NODE as usize;
 const TABLE_LEN: usize = 8 + TABLE * 40;
 const NODE_LEN: usize = 24 + NODE * 16 + 8;
-/// Bytes that a collection has at least; and with so many, or so many texts, none is added.
+/// The minimum length of a collection in bytes. A collection of this length, or with too many strings, is closed.
 const COLLECTION_LEAST: usize = 4096;
 const COLLECTION_FULL: usize = 1 << 20;
 const COLLECTION_TEXTS: u16 = 60_000;
 
-/// What an address is of that is not known yet.
+/// The target of an address that is not known yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
-    /// A collection, by its number.
+    /// The collection with this number.
     Texts(usize),
-    /// The data of a tensor, by its number.
+    /// The data of the tensor with this number.
     Data(usize),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Target {
 pub(super) struct Message {
     kind: u16,
     body: Vec<u8>,
-    /// Where in the body addresses are missing.
+    /// The offsets in the body at which addresses are missing, and their targets.
     missing: Vec<(usize, Target)>,
 }
 
@@ -41,14 +41,14 @@ impl Message {
         Message { kind, body, missing: Vec::new() }
     }
 
-    /// Where the data of a tensor lies, `len` bytes.
+    /// Returns the layout message of a tensor with `len` bytes of data.
     pub(super) fn data(tensor: usize, len: u64) -> Message {
         let body = [&[3, 1][..], &NOWHERE.to_le_bytes(), &len.to_le_bytes()].concat();
         let missing = if len == 0 { Vec::new() } else { vec![(2, Target::Data(tensor))] };
         Message { kind: kind::LAYOUT, body, missing }
     }
 
-    /// Leaves room in the body for an address.
+    /// Reserves space in the body for an address.
     pub(super) fn push_address(&mut self, of: Target) {
         self.missing.push((self.body.len(), of));
         self.push(&NOWHERE.to_le_bytes());
@@ -59,13 +59,13 @@ impl Message {
     }
 }
 
-/// All of a file but its data, as far as it is put together.
+/// All of a file except its data, as far as it is built.
 pub(super) struct Blocks {
     bytes: Vec<u8>,
     missing: Vec<(usize, Target)>,
 }
 
-/// A group that was put: what the superblock says of the root.
+/// A group that was written: the fields that the superblock has for the root group.
 pub(super) struct Group {
     pub(super) header: u64,
     tree: u64,
@@ -73,12 +73,12 @@ pub(super) struct Group {
 }
 
 impl Blocks {
-    /// With room for the superblock.
+    /// Creates the blocks with space for the superblock.
     pub(super) fn new() -> Blocks {
         Blocks { bytes: vec![0; SUPERBLOCK_LEN], missing: Vec::new() }
     }
 
-    /// Puts an object header that so many links lead to.
+    /// Writes an object header to which `links` links refer.
     pub(super) fn header(&mut self, links: u32, messages: Vec<Message>) -> u64 {
         let at = self.bytes.len() as u64;
         let count = u16::try_from(messages.len()).unwrap_or(u16::MAX);
@@ -86,7 +86,7 @@ impl Blocks {
         for Message { kind, mut body, missing } in messages {
             body.resize(body.len().next_multiple_of(8), 0);
             let len = u16::try_from(body.len()).unwrap_or(u16::MAX);
-            // A type never changes.
+            // A datatype is marked as constant.
             let flags = u8::from(kind == kind::DATATYPE);
             content.extend_from_slice(&kind.to_le_bytes());
             content.extend_from_slice(&len.to_le_bytes());
@@ -106,9 +106,9 @@ impl Blocks {
         at
     }
 
-    /// Puts a group of these links, in the order of their names, which lead to object headers.
+    /// Writes a group with these links to object headers, in the order of their names.
     pub(super) fn group(&mut self, links: &[(&str, u64)], mut messages: Vec<Message>) -> Group {
-        // The first name is of no link: the least key of the tree.
+        // The empty name at offset 0 is the first key of the tree.
         let mut heap = vec![0; 8];
         let mut entries = Vec::with_capacity(links.len());
         for (name, to) in links {
@@ -119,7 +119,7 @@ impl Blocks {
         let names = self.bytes.len() as u64;
         self.bytes.extend_from_slice(b"HEAP\0\0\0\0");
         let data = names.saturating_add(32);
-        // Where free room in it is: there is none.
+        // The offset of the free list: 1 means that there is no free space.
         self.numbers([heap.len() as u64, 1, data]);
         self.bytes.extend_from_slice(&heap);
         let tree = self.tree(&entries);
@@ -129,9 +129,10 @@ impl Blocks {
         Group { header: self.header(1, messages), tree, names }
     }
 
-    /// Puts the tables of a group and the tree over them; of each link the place of its name and where it leads to.
+    /// Writes the symbol tables of a group and the tree of them. `entries` has the offset of each link's name, and the
+    /// address of its object.
     fn tree(&mut self, entries: &[(u64, u64)]) -> u64 {
-        // What a level has: where each is, and the last name under it.
+        // The nodes of a level: the address of each, and the last name in it.
         let mut level: Vec<(u64, u64)> = Vec::new();
         for entries in entries.chunks(TABLE) {
             let at = self.bytes.len();
@@ -181,7 +182,7 @@ impl Blocks {
         }
     }
 
-    /// Puts the collections; what is missing from now on is only where data is. Gives how many bytes all of this is.
+    /// Writes the collections. After that, only addresses of data are missing. Returns the length of all blocks.
     pub(super) fn texts(&mut self, texts: Texts) -> u64 {
         let mut places = Vec::new();
         for collection in texts.finish() {
@@ -195,7 +196,7 @@ impl Blocks {
         self.bytes.len() as u64
     }
 
-    /// Puts addresses where they are missing and known.
+    /// Writes the addresses of targets that are known now.
     fn fill(&mut self, known: impl Fn(Target) -> Option<u64>) {
         let bytes = &mut self.bytes;
         self.missing.retain(|(at, of)| {
@@ -210,7 +211,7 @@ impl Blocks {
         });
     }
 
-    /// All bytes before the data, of a file of `end` bytes.
+    /// Returns all bytes before the data, for a file of `end` bytes.
     pub(super) fn finish(mut self, root: &Group, end: u64, data: &[u64]) -> Vec<u8> {
         self.fill(|of| match of {
             Target::Data(tensor) => data.get(tensor).copied(),
@@ -232,10 +233,10 @@ impl Blocks {
 }
 
 const SUPERBLOCK_LEN: usize = 96;
-/// Bytes of an object header before its messages.
+/// The number of bytes of an object header before its messages.
 const HEADER_LEN: usize = 16;
 
-/// Texts of any length, in collections.
+/// Variable-length strings, in collections.
 #[derive(Default)]
 pub(super) struct Texts {
     full: Vec<Vec<u8>>,
@@ -244,7 +245,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Takes a text, and gives the number of its collection and its own in that.
+    /// Adds a string, and returns the number of its collection and its number in the collection.
     pub(super) fn add(&mut self, text: &str) -> (usize, u32) {
         if self.open.len() >= COLLECTION_FULL || self.count >= COLLECTION_TEXTS {
             self.close();
@@ -266,7 +267,7 @@ impl Texts {
         out.extend_from_slice(b"GCOL\x01\0\0\0");
         out.extend_from_slice(&(len as u64).to_le_bytes());
         out.extend_from_slice(&texts);
-        // What is left is the text of number 0.
+        // The rest is free space, which is object number 0.
         let free = len.saturating_sub(out.len());
         if free >= 16 {
             out.extend_from_slice(&[0; 8]);

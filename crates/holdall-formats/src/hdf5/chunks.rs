@@ -1,4 +1,4 @@
-//! Where the chunks of a dataset are: indexes of all kinds.
+//! Finds the chunks of a dataset, with every type of index.
 
 use super::reader::{Reader, each, little, without_sum};
 use super::tree::{self, slice};
@@ -9,45 +9,45 @@ use holdall_core::read::{Chunk, Grid};
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
-/// Kinds of trees that have chunks: of version 1, and of version 2 without and with filters.
+/// Types of trees with chunks: version 1, and version 2 without and with filters.
 const CHUNKS: u8 = 1;
 const PLAIN: u8 = 10;
 const FILTERED: u8 = 11;
 
-/// How the chunks of a dataset are found.
+/// The type of index of a dataset's chunks.
 #[derive(Debug, Clone)]
 pub(super) enum Index {
-    /// A tree of version 1.
+    /// A B-tree of version 1.
     Tree,
-    /// There is one chunk: its stored bytes and the filters left out, where it went through some.
+    /// A single chunk: its stored length and the skipped filters, if it was filtered.
     Single(Option<(u64, u32)>),
-    /// One after the other.
+    /// Chunks one after the other.
     Implicit,
     FixedArray,
     ExtensibleArray,
-    /// A tree of version 2.
+    /// A B-tree of version 2.
     SecondTree,
 }
 
-/// What is known of a dataset's chunks.
+/// The description of a dataset in chunks.
 pub(super) struct ChunkedDataset<'a> {
     pub(super) grid: &'a Grid,
     pub(super) chunk: &'a [u64],
-    /// How large each dimension may become; `u64::MAX` for no bound.
+    /// The maximum size of each dimension; `u64::MAX` if it is unlimited.
     pub(super) most: &'a [u64],
     pub(super) has_filters: bool,
 }
 
-/// A chunk as an index has it: its address, and what it says of filters.
+/// A chunk in an index: its address, its stored length, and its filter mask.
 struct Entry {
     at: u64,
-    /// Stored bytes; `None` for those of a chunk.
+    /// The stored length in bytes; `None` if it is that of an unfiltered chunk.
     len: Option<u64>,
     left_out: u32,
 }
 
 impl ChunkedDataset<'_> {
-    /// All chunks that are stored and have elements of the dataset.
+    /// Returns all chunks that are stored and have elements of the dataset.
     pub(super) fn chunks(
         &self,
         reader: &Reader<'_>,
@@ -65,7 +65,7 @@ impl ChunkedDataset<'_> {
             Index::Implicit => {
                 let bound = self.bound()?;
                 let len = self.grid.chunk_len();
-                // What the file has room for, however many a shape asks for.
+                // The number of chunks that the file has space for, however many the shape has.
                 let room = reader.end.saturating_sub(reader.base).checked_div(len).unwrap_or(0);
                 for number in 0..bound.count().min(room.saturating_add(1)) {
                     let Some(own) = self.number(bound.coordinates(number)) else { continue };
@@ -84,7 +84,7 @@ impl ChunkedDataset<'_> {
                 let (bound, free) = self.free_bound()?;
                 for (number, entry) in self.extensible_array(reader, at)? {
                     let mut place = bound.coordinates(number);
-                    // The dimension that may grow comes first there.
+                    // The index has the unlimited dimension first.
                     if let Some(first) = place.first().copied() {
                         place.remove(0);
                         place.insert(free.min(place.len()), first);
@@ -97,12 +97,12 @@ impl ChunkedDataset<'_> {
         Ok(out)
     }
 
-    /// The number in the grid of a place; nothing where it is outside of the dataset as it is now.
+    /// Returns the number of a chunk in the grid; `None` if the chunk is outside of the dataset's present shape.
     fn number(&self, place: Vec<u64>) -> Option<u64> {
         self.grid.number(&place)
     }
 
-    /// Adds a chunk, where it is in the dataset.
+    /// Adds a chunk, if it is inside the dataset.
     fn add(
         &self,
         reader: &Reader<'_>,
@@ -119,13 +119,13 @@ impl ChunkedDataset<'_> {
 
     #[cold]
     fn outside(&self) -> Error {
-        CHUNK.broken("an index has more chunks than there can be")
+        CHUNK.broken("an index has more chunks than the dataset can have")
     }
 
     fn tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
         let rank = self.chunk.len() as u64;
         let key_len = rank.saturating_add(1).saturating_mul(8).saturating_add(8);
-        // How many bytes are stored and which filters were left out come before the place.
+        // The stored length and the filter mask come before the offsets.
         let place = |key: &Bytes| {
             let mut cursor = Cursor::new(key);
             cursor.take(8);
@@ -149,12 +149,16 @@ impl ChunkedDataset<'_> {
                 offset.checked_div(*chunk)
             });
             let Some(divided) = divided.collect::<Option<Vec<u64>>>() else {
-                let message = format!("a chunk at {offsets:?}, chunks are of {:?}", self.chunk);
+                let message = format!(
+                    "a chunk starts at {offsets:?}, which is not a multiple of the chunk shape {:?}",
+                    self.chunk
+                );
                 return Err(wrong(message)?);
             };
             if element != 0 {
-                let message =
-                    format!("the chunk at {offsets:?} starts at byte {element} of its elements");
+                let message = format!(
+                    "the chunk at {offsets:?} starts at byte {element} of an element, expected 0"
+                );
                 return Err(wrong(message)?);
             }
             let Some(number) = self.number(divided) else {
@@ -171,7 +175,7 @@ impl ChunkedDataset<'_> {
         let rank = self.chunk.len() as u64;
         let kind = if self.has_filters { FILTERED } else { PLAIN };
         let places = rank.saturating_mul(8);
-        // A place comes last.
+        // The position of the chunk comes last.
         let place = |record: &Bytes| {
             let mut cursor = Cursor::new(record);
             cursor.take((record.len() as u64).saturating_sub(places));
@@ -195,7 +199,7 @@ impl ChunkedDataset<'_> {
         Ok(())
     }
 
-    /// The next entry of so many bytes; none where no chunk is stored.
+    /// Reads the next entry; `None` if its chunk is not stored.
     fn entry(
         &self,
         reader: &Reader<'_>,
@@ -212,7 +216,7 @@ impl ChunkedDataset<'_> {
         Some(at.map(|at| Entry { at, len: Some(len), left_out }))
     }
 
-    /// Entries one after the other, the first of which is number `first`.
+    /// Reads consecutive entries, the first of which is number `first`.
     fn entries(
         &self,
         reader: &Reader<'_>,
@@ -235,7 +239,7 @@ impl ChunkedDataset<'_> {
         Ok(())
     }
 
-    /// The entries of a fixed array.
+    /// Returns the entries of a fixed array.
     fn fixed_array(&self, reader: &Reader<'_>, at: u64) -> Result<Vec<(u64, Entry)>, Stop> {
         let sizes = u64::from(reader.offset).saturating_add(reader.length.into());
         let header = reader.block(at, sizes.saturating_add(12), b"FAHD")?;
@@ -265,7 +269,7 @@ impl ChunkedDataset<'_> {
             .filter(|number| is_set(&bits, *number))
             .map(|number| (number, count.saturating_sub(number.saturating_mul(page)).min(page)))
             .collect();
-        // All pages but the last are as long.
+        // All pages except the last have the same length.
         let step = page.saturating_mul(len).saturating_add(4);
         let start = block.saturating_add(head_len);
         let place = |number: u64| start.saturating_add(number.saturating_mul(step));
@@ -281,7 +285,7 @@ impl ChunkedDataset<'_> {
         Ok(out)
     }
 
-    /// The entries of an extensible array.
+    /// Returns the entries of an extensible array.
     fn extensible_array(&self, reader: &Reader<'_>, at: u64) -> Result<Vec<(u64, Entry)>, Stop> {
         let lengths = u64::from(reader.length).saturating_mul(6);
         let len = lengths.saturating_add(reader.offset.into()).saturating_add(16);
@@ -303,9 +307,9 @@ impl ChunkedDataset<'_> {
         let is_odd =
             !least.is_power_of_two() || !pointers.is_power_of_two() || bits > 64 || len == 0;
         if is_odd || u64::from(bits) < u64::from(least.max(1).ilog2()) {
-            return Err(reader.broken(at, "an extensible array of an odd kind").into());
+            return Err(reader.broken(at, "an extensible array with invalid parameters").into());
         }
-        // Groups of blocks: the number of blocks and the entries of each double in turn.
+        // Groups of blocks: from group to group, alternately, the number of blocks and the entries of each double.
         let groups = u64::from(bits).saturating_sub(least.ilog2().into()).saturating_add(1);
         let direct = u64::from(pointers.ilog2()).saturating_mul(2).min(groups);
         let blocks_of = |group: u64| power(group / 2);
@@ -326,7 +330,7 @@ impl ChunkedDataset<'_> {
         self.entries(reader, block, &slice(&bytes, from..own_end), 0, len, &mut out)?;
         let addresses = slice(&bytes, own_end..bytes.len() as u64);
         let mut cursor = Cursor::new(&addresses);
-        // Blocks of entries: the number of the first entry, how many there are, and where they are.
+        // Blocks of entries: the number of the first entry, the number of entries, and the address.
         let mut blocks: Vec<(u64, u64, u64, Option<Bytes>)> = Vec::new();
         let mut first = own;
         let mut left = block_count;
@@ -347,7 +351,7 @@ impl ChunkedDataset<'_> {
                 continue;
             }
             if group == direct {
-                // Addresses of groups come behind those of all blocks.
+                // The addresses of groups come after the addresses of all blocks.
                 let from = block_count.saturating_mul(reader.offset.into());
                 cursor = Cursor::new(
                     addresses
@@ -390,7 +394,7 @@ impl ChunkedDataset<'_> {
         })?;
         blocks.extend(found.into_iter().flatten());
         let page_len = page.saturating_mul(len).saturating_add(4);
-        // Pages that are there, or whole blocks: where, how long, the first entry.
+        // Stored pages or whole blocks: address, length, first entry.
         let mut runs = Vec::new();
         for (first, entries, at, bits) in blocks {
             if entries <= page {
@@ -433,14 +437,14 @@ impl ChunkedDataset<'_> {
         }
     }
 
-    /// How chunks are numbered where the dataset may grow up to a bound.
+    /// Returns the numbering of chunks, for a dataset with limited dimensions.
     fn bound(&self) -> Result<Cells> {
         let most = self.most.iter().zip(self.chunk);
         let cells = most.map(|(most, chunk)| most.div_ceil(*chunk));
         Cells::new(cells.collect()).ok_or_else(|| self.outside())
     }
 
-    /// The same where one dimension has none, and which that is: it comes first.
+    /// Returns the numbering of chunks with the unlimited dimension first, and which dimension that is.
     fn free_bound(&self) -> Result<(Cells, usize)> {
         let free = self.most.iter().position(|most| *most == u64::MAX).unwrap_or(0);
         let most = self.most.iter().zip(self.chunk);
@@ -448,14 +452,14 @@ impl ChunkedDataset<'_> {
         if free < cells.len() {
             cells.remove(free);
         }
-        // Nothing depends on how many there are of the first.
+        // The size of the first dimension does not affect the numbering.
         cells.insert(0, 1);
         let cells = Cells::new(cells).ok_or_else(|| self.outside())?;
         Ok((cells, free))
     }
 }
 
-/// Chunks in each dimension, by which they are numbered.
+/// The number of chunks in each dimension, by which chunks are numbered.
 struct Cells(Vec<u64>);
 
 impl Cells {
@@ -468,7 +472,7 @@ impl Cells {
         self.0.iter().fold(1, |n, cells| n.saturating_mul(*cells))
     }
 
-    /// The place of a number; the first dimension has no end.
+    /// Returns the position of a chunk by its number. The first dimension is unlimited.
     fn coordinates(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
         let mut place: Vec<u64> = Vec::with_capacity(self.0.len());
@@ -486,14 +490,14 @@ impl Cells {
     }
 }
 
-/// A page of entries, without the checksum behind it.
+/// Reads a page of entries, and removes its checksum.
 fn page_of(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
     let bytes = reader.bytes(at, len)?;
     reader.summed(at, &bytes)?;
     Ok(slice(&bytes, 0..without_sum(len)))
 }
 
-/// Whether a bit is set; the first is the highest of a byte.
+/// Returns `true` if a bit is set. Bit 0 is the highest of the first byte.
 fn is_set(bits: &[u8], number: u64) -> bool {
     let byte = usize::try_from(number / 8).ok().and_then(|at| bits.get(at));
     byte.is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)

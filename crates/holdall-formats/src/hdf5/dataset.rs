@@ -1,4 +1,4 @@
-//! Datasets: shape, type, and where the data is.
+//! Datasets: shape, datatype, and location of the data.
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::chunks::{ChunkedDataset, Index};
@@ -24,33 +24,34 @@ use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One dataset.
+/// A dataset.
 pub(super) struct Dataset {
     pub(super) shape: Vec<u64>,
     pub(super) attributes: Vec<Attribute>,
-    /// What it has of elements, or why they cannot be read.
+    /// The elements and the location of their bytes, or the error why they cannot be read.
     pub(super) data: Result<(Elements, Data)>,
-    /// The schema of its records, where it has such and they can be read.
+    /// The schema of the records, if the elements are records that can be read.
     pub(super) kind: Option<Value>,
-    /// Whether its elements have names.
+    /// Whether the elements are enumeration values, whose names are lost.
     pub(super) has_names: bool,
-    /// Values that its attributes and members are: as many again for each other path that it has.
+    /// The number of values that count for its attributes and members. Each further path to the dataset counts as many
+    /// again.
     pub(super) values: u64,
 }
 
-/// Where the bytes of a dataset are.
+/// The location of the bytes of a dataset.
 pub(super) enum Data {
-    /// In the window.
+    /// The byte range in the window.
     At(Range<u64>),
     Chunked(Box<Chunked>),
 }
 
-/// Whether an object is a dataset.
+/// Returns `true` if an object is a dataset.
 pub(super) fn is_dataset(header: &Header) -> bool {
     header.has(kind::LAYOUT)
 }
 
-/// The dataset of a header. What is wrong with its data is its own fault.
+/// Reads the dataset with this object header. Errors in its data are stored as its fault.
 pub(super) fn dataset(
     reader: &Reader<'_>,
     header: &Header,
@@ -69,7 +70,7 @@ pub(super) fn dataset(
     let of = Datatype::read(reader, of.at, &of.body)?;
     let mark = attributes.iter().find(|attribute| attribute.name == MARK);
     let mark = mark.and_then(|mark| mark.value.as_ref().ok()).and_then(Value::as_text);
-    // Nothing has no elements, in one dimension.
+    // A null dataspace has no elements, in one dimension.
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
     let (mut kind, mut members) = (None, None);
@@ -80,7 +81,7 @@ pub(super) fn dataset(
         budget.take_bytes(reader, of.as_text().map_or(0, str::len) as u64)?;
         (kind, members) = (Some(of), steps.map(Arc::new));
     }
-    // The type of the tensor says it now.
+    // The attribute is redundant, because the tensor has this type.
     if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
         attributes.retain(|attribute| attribute.name != MARK);
     }
@@ -102,13 +103,14 @@ pub(super) fn dataset(
     Ok(Dataset { shape, attributes, data: found, kind, has_names, values })
 }
 
-/// What a dataset's header says of its data.
+/// The messages in a dataset's header about its data.
 struct Found<'a, 'w> {
     reader: &'a Reader<'w>,
     header: &'a Header,
     of: &'a Datatype,
     space: &'a Dataspace,
-    /// How records become those of their schema; `None` where they are such, or elements are not records.
+    /// The step that converts the stored records to those of the schema; `None` if they need no conversion, or elements
+    /// are not records.
     members: Option<Arc<Members>>,
 }
 
@@ -116,15 +118,18 @@ impl Found<'_, '_> {
     fn data(&self, shape: &[u64]) -> Result<Data, Stop> {
         let reader = self.reader;
         if self.header.has(kind::EXTERNAL) {
-            return Err(EXTERNAL.broken("its data is in other files").into());
+            return Err(EXTERNAL.broken("the data is in other files").into());
         }
         let Some(message) = self.header.get(reader, kind::LAYOUT)? else {
-            return Err(LAYOUT.broken("nothing says where its data is").into());
+            return Err(LAYOUT
+                .broken("the dataset has no layout message, so the location of its data is unknown")
+                .into());
         };
         let width = u64::from(self.of.size);
         let count = holdall_core::model::element_count(shape);
         let Some(len) = count.and_then(|count| count.checked_mul(width)) else {
-            let message = format!("{shape:?} elements of {width} bytes pass 2^64");
+            let message =
+                format!("{shape:?} elements of {width} bytes each have more than 2^64 bytes");
             return Err(holdall_core::model::builder::SHAPE_OVERFLOW.broken(message).into());
         };
         match self.layout(&message, len)? {
@@ -143,7 +148,7 @@ impl Found<'_, '_> {
                 Ok(Data::Chunked(Box::new(array)))
             }
             Stored::At(_, found) => {
-                let message = format!("{found} bytes for {len} of a shape {shape:?}");
+                let message = format!("the shape {shape:?} requires {len} bytes, found {found}");
                 Err(reader.broken(self.header.at, message).into())
             }
             Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
@@ -170,8 +175,11 @@ impl Found<'_, '_> {
     }
 
     fn grid(&self, shape: &[u64], chunk: &[u64], width: u64) -> Result<Grid> {
-        let refused =
-            || CHUNK.broken(format!("chunks of {chunk:?} elements of {width} bytes for {shape:?}"));
+        let refused = || {
+            CHUNK.broken(format!(
+                "chunks of {chunk:?} elements of {width} bytes do not fit the shape {shape:?}"
+            ))
+        };
         Grid::new(shape, chunk, width).ok_or_else(refused)
     }
 
@@ -186,7 +194,7 @@ impl Found<'_, '_> {
         let mut fill = self.fill()?;
         if let Some(members) = &self.members {
             fill = members.decode(&fill)?;
-            // Records were there before chunks went through anything.
+            // The records are converted after all filters are undone.
             filters.insert(0, Step::shared(members.clone()));
             chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
         }
@@ -201,7 +209,7 @@ impl Found<'_, '_> {
         Ok(Data::Chunked(Box::new(chunked)))
     }
 
-    /// What the layout message says; `len` bytes are what elements take.
+    /// Reads the layout message. `len` is the number of bytes of the elements.
     fn layout(&self, message: &Message, len: u64) -> Result<Stored> {
         let reader = self.reader;
         let version = message.body.first().copied().unwrap_or_default();
@@ -230,7 +238,7 @@ impl Found<'_, '_> {
             }
             1 => Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len))),
             2 => self.chunk(dims?, EdgeChunks::Filtered, Index::Tree, address),
-            _ => Err(LAYOUT.broken(format!("data of the class {class}"))),
+            _ => Err(LAYOUT.broken(format!("unknown layout class {class}"))),
         })
     }
 
@@ -268,18 +276,18 @@ impl Found<'_, '_> {
                     4 => cursor.take(5).map(|_| Index::ExtensibleArray)?,
                     5 => cursor.take(6).map(|_| Index::SecondTree)?,
                     other => {
-                        let message = format!("an index of chunks of the kind {other}");
+                        let message = format!("unknown type of chunk index {other}");
                         return Some(Err(LAYOUT.broken(message)));
                     }
                 };
                 self.chunk(dims?, edges, index, reader.address(cursor)?)
             }
-            3 => Err(LAYOUT.broken("it is a virtual dataset, of parts of others")),
-            _ => Err(LAYOUT.broken(format!("data of the class {class}"))),
+            3 => Err(LAYOUT.broken("it is a virtual dataset, made of parts of other datasets")),
+            _ => Err(LAYOUT.broken(format!("unknown layout class {class}"))),
         })
     }
 
-    /// Chunks of these dimensions, of which the last is the width of an element.
+    /// Checks the dimensions of a chunk. The last is the length of an element.
     fn chunk(
         &self,
         mut dims: Vec<u64>,
@@ -292,14 +300,14 @@ impl Found<'_, '_> {
         if width != Some(self.of.size.into()) || dims.len() != rank || dims.contains(&0) {
             let size = self.of.size;
             let message = format!(
-                "chunks of {dims:?} elements of {width:?} bytes, {rank} dimensions of {size} bytes"
+                "chunks of {dims:?} elements of {width:?} bytes do not fit {rank} dimensions of {size}-byte elements"
             );
             return Err(CHUNK.broken(message));
         }
         Ok(Stored::Chunks { chunk: dims, edges, index, at })
     }
 
-    /// The value of an element that was never written.
+    /// Returns the value of elements that were never written.
     fn fill(&self) -> Result<Vec<u8>, Stop> {
         let reader = self.reader;
         let width = usize::try_from(self.of.size).unwrap_or(usize::MAX);
@@ -319,7 +327,7 @@ impl Found<'_, '_> {
         } else if let Some(message) = self.header.get(reader, kind::OLD_FILL)? {
             fill = Some(reader.read(message.at, "a fill value", &message.body, value)?);
         }
-        // No value, or one of another type, which nothing is to be made of.
+        // No value, or a value of a type that cannot be read.
         Ok(match fill {
             Some(fill) if fill.len() == width => fill,
             _ if width <= MOST_FILL => vec![0; width],
@@ -330,7 +338,7 @@ impl Found<'_, '_> {
         })
     }
 
-    /// What chunks went through.
+    /// Returns the filters of the chunks.
     fn filters(&self) -> Result<Vec<Step>, Stop> {
         let Some(message) = self.header.get(self.reader, kind::FILTERS)? else {
             return Ok(Vec::new());
@@ -365,27 +373,27 @@ impl Found<'_, '_> {
     }
 }
 
-/// Bytes of an element that nothing was written of, at most.
+/// The maximum length of a fill value, in bytes.
 const MOST_FILL: usize = 1 << 20;
 
-/// Where data is, as a layout message says.
+/// The location of data, as the layout message gives it.
 enum Stored {
     At(u64, u64),
     Nowhere,
     Chunks { chunk: Vec<u64>, edges: EdgeChunks, index: Index, at: Option<u64> },
 }
 
-/// A length, and as many bytes.
+/// Reads a length, and as many bytes.
 fn value(cursor: &mut Cursor<'_>) -> Option<Vec<u8>> {
     let len = cursor.u32_le()?;
-    // Old writers say that there is none by a length of -1.
+    // Old writers give the length -1 if there is no value.
     if len == u32::MAX {
         return Some(Vec::new());
     }
     cursor.take(len.into()).map(<[u8]>::to_vec)
 }
 
-/// The filter of a number.
+/// Returns the step that undoes a filter.
 fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Step> {
     let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
     let what: std::borrow::Cow<'_, str> = match id {
@@ -406,5 +414,5 @@ fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Step> {
         32026 => "Blosc2".into(),
         _ => name,
     };
-    Err(FILTER.broken(format!("chunks went through filter {id}, `{}`", what.shown())))
+    Err(FILTER.broken(format!("unsupported filter {id}, `{}`", what.shown())))
 }

@@ -1,4 +1,4 @@
-//! Types of elements, and shapes.
+//! Datatypes and dataspaces: types of elements, and shapes.
 
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
@@ -8,14 +8,15 @@ use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::npy::{Element, Field, FieldType, Fields, any_element};
 
-/// Types nest at most so deep.
+/// The maximum nesting depth of types.
 const DEPTH: usize = 16;
-/// The most dimensions that there are in HDF5.
+/// The maximum number of dimensions in HDF5.
 const RANK: u8 = 32;
-/// Members of a compound, or names of an enumeration, that are looked at.
+/// The maximum number of members of a compound, or of names of an enumeration.
 const MEMBERS: u16 = 4096;
 
-/// What an attribute may say that elements are, and what they are then: NumPy's names, of which Keras has the first.
+/// Values of the attribute that names the type of elements, and the corresponding types. The names are NumPy's; the
+/// first is also used by Keras.
 pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
     ("bfloat16", DType::Bf16, None),
     ("float8_e4m3fn", DType::U8, Some(LogicalType::F8E4M3Fn)),
@@ -24,36 +25,36 @@ pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
     ("float8_e8m0fnu", DType::U8, Some(LogicalType::F8E8M0)),
 ];
 
-/// What h5py's tag of opaque bytes begins with; then comes NumPy's name of their type.
+/// The prefix of h5py's tag on opaque types. NumPy's name of the type follows.
 pub(super) const TAG: &str = "NUMPY:";
 
-/// A type of elements, or of the values of an attribute.
+/// The type of elements, or of the values of an attribute.
 #[derive(Debug, Clone)]
 pub(super) struct Datatype {
-    /// Bytes of one value.
+    /// The number of bytes of a value.
     pub(super) size: u32,
     pub(super) kind: Kind,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
-    /// A number of those that tensors have.
+    /// A number that tensors can have.
     Number(Number),
-    /// Numbers with names.
+    /// An enumeration: numbers with names.
     Enum(Box<Datatype>, Vec<(String, Vec<u8>)>),
     /// An array of values.
     Array(Vec<u64>, Box<Datatype>),
-    /// A text of one length.
+    /// A fixed-length string.
     Text(Padding),
-    /// Texts in the global heap.
+    /// Variable-length strings, in the global heap.
     VarText,
-    /// Runs of values in the global heap.
+    /// Variable-length sequences, in the global heap.
     Var(Box<Datatype>),
-    /// Bytes whose meaning a tag may name.
+    /// Opaque bytes, whose meaning may be given by the tag.
     Opaque(String),
     /// A compound that is not a complex number.
     Record(Vec<Member>),
-    /// What is none of those, in words.
+    /// A type that is not supported, with a description.
     Other(&'static str),
 }
 
@@ -61,15 +62,15 @@ pub(super) enum Kind {
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     name: String,
-    /// Where it starts, in bytes from the start of the record.
+    /// The offset in the record, in bytes.
     at: u64,
     of: Datatype,
 }
 
-/// What is behind a text that is shorter than its room.
+/// The padding after a string that is shorter than its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Padding {
-    /// A zero byte, then anything.
+    /// A zero byte, then any bytes.
     Ended,
     /// Zero bytes.
     Zeros,
@@ -90,20 +91,20 @@ impl Number {
     }
 }
 
-/// What one element is.
+/// The type of an element.
 #[derive(Debug, Clone)]
 pub(super) enum ElementKind {
-    /// A number. Where NumPy has another type for such, its name.
+    /// A number. If NumPy has a more specific type for it, its name.
     Number(Number, Option<String>),
     Record(Fields),
 }
 
-/// What elements of a dataset are.
+/// The type of a dataset's elements.
 pub(super) struct Elements {
     pub(super) what: ElementKind,
-    /// Dimensions behind those of the dataset.
+    /// Further dimensions, after those of the dataset.
     pub(super) inner: Vec<u64>,
-    /// Whether a mark says so.
+    /// Whether the type is the one that an attribute names.
     pub(super) is_marked: bool,
 }
 
@@ -116,7 +117,7 @@ impl From<Element> for Elements {
 }
 
 impl Datatype {
-    /// The type that a message describes.
+    /// Reads the type in a message.
     pub(super) fn read(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Datatype> {
         let mut cursor = Cursor::new(body);
         let read = datatype(&mut cursor, DEPTH);
@@ -124,7 +125,8 @@ impl Datatype {
         read.ok_or_else(cut)?.map_err(|e| e.at(reader.locate(at, 0).unwrap_or_default()))
     }
 
-    /// What elements of this type are, where tensors have such; `mark` is what an attribute says of them beside.
+    /// Returns the type of tensor elements for this datatype, if there is one. `mark` is the attribute that names the
+    /// type.
     pub(super) fn elements(&self, mark: Option<&str>) -> Result<Elements> {
         let marked = MARKS.iter().find(|(name, ..)| Some(*name) == mark);
         let plain = |number: &Number| {
@@ -142,7 +144,9 @@ impl Datatype {
             Kind::Number(number) => Ok(plain(number)),
             Kind::Enum(of, names) => {
                 let Kind::Number(number) = &of.kind else {
-                    return refused("elements are names of what is not a number".to_owned());
+                    return refused(
+                        "elements are an enumeration that is not of numbers".to_owned(),
+                    );
                 };
                 match is_bool(of, names) {
                     true => Ok(plain(&Number { dtype: DType::Bool, ..number.clone() })),
@@ -162,19 +166,19 @@ impl Datatype {
                 })
             }
             Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
-            Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
+            Kind::Text(_) => refused("elements are strings of 0 bytes".to_owned()),
             Kind::VarText => {
-                let hint = "write texts of a fixed length: in h5py, of a dtype such as `S20`";
-                Err(DTYPE.broken("elements are texts of any length").with_hint(hint))
+                let hint = "write fixed-length strings: in h5py, with a dtype such as `S20`";
+                Err(DTYPE.broken("elements are variable-length strings").with_hint(hint))
             }
-            Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
+            Kind::Var(_) => refused("elements are variable-length sequences".to_owned()),
             Kind::Opaque(tag) => {
                 match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
                     Some((_, dtype, logical)) => {
                         let order = ByteOrder::Little;
                         Ok(plain(&Number { dtype: *dtype, logical: logical.clone(), order }))
                     }
-                    None if self.size == 0 => refused("elements have no bytes".to_owned()),
+                    None if self.size == 0 => refused("elements have 0 bytes".to_owned()),
                     None => Ok(self.tagged(tag).into()),
                 }
             }
@@ -183,7 +187,7 @@ impl Datatype {
     }
 }
 
-/// The schema that reading makes of a type of records; none where it takes that for something else.
+/// Returns the schema that reading derives from a type of records; `None` if the type is read as something else.
 pub(super) fn kind_of(of: &[u8]) -> Option<String> {
     let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
     match of.elements(None).ok()?.what {
@@ -193,7 +197,7 @@ pub(super) fn kind_of(of: &[u8]) -> Option<String> {
 }
 
 impl Datatype {
-    /// The fields of a compound of these members.
+    /// Returns the fields of a compound with these members.
     fn fields(&self, members: &[Member]) -> Result<Fields> {
         let field = |member: &Member| {
             let (of, shape) = member.of.field(&member.name)?;
@@ -204,7 +208,7 @@ impl Datatype {
         Fields::placed(fields, self.size.into()).map_err(wrong)
     }
 
-    /// What a member of that name and this type is, and its dimensions.
+    /// Returns the type and the dimensions of a member with this name.
     fn field(&self, name: &str) -> Result<(FieldType, Vec<u64>)> {
         let refused = |what| {
             let name = name.shown();
@@ -237,13 +241,13 @@ impl Datatype {
                 let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
                 FieldType::Fields(self.fields(members).map_err(inside)?)
             }
-            Kind::VarText | Kind::Var(_) => return Err(refused("of any length")),
+            Kind::VarText | Kind::Var(_) => return Err(refused("of variable length")),
             Kind::Other(what) => return Err(refused(what)),
         };
         Ok((of, Vec::new()))
     }
 
-    /// Bytes of this size, of a class of NumPy's.
+    /// Returns an element of this size, with a kind of NumPy's bytes.
     fn bytes(&self, class: char) -> Element {
         Element {
             dtype: DType::U8,
@@ -254,7 +258,8 @@ impl Datatype {
         }
     }
 
-    /// Opaque bytes: those of a type of NumPy's, where h5py's tag names one that HDF5 has no like of, which are times.
+    /// Returns the type of opaque bytes: the NumPy type that h5py's tag names, if HDF5 has no counterpart, as for
+    /// times.
     fn tagged(&self, tag: &str) -> Element {
         let named = tag.strip_prefix(TAG).and_then(|descr| any_element(descr).ok());
         let is_time = |of: &Element| of.dtype == DType::I64 && of.descr.is_some();
@@ -262,7 +267,7 @@ impl Datatype {
         named.unwrap_or_else(|| self.bytes('V'))
     }
 
-    /// Whether values have names that are not kept.
+    /// Returns `true` if values have enumeration names, which are lost.
     pub(super) fn has_names(&self) -> bool {
         match &self.kind {
             Kind::Enum(of, names) => !is_bool(of, names),
@@ -273,7 +278,7 @@ impl Datatype {
     }
 }
 
-/// Whether an enumeration is how h5py writes truth values.
+/// Returns `true` if an enumeration is h5py's boolean type.
 pub(super) fn is_bool(of: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
     let mut found: Vec<(&str, &[u8])> =
         names.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
@@ -281,7 +286,7 @@ pub(super) fn is_bool(of: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
     of.size == 1 && found == [("FALSE", &[0][..]), ("TRUE", &[1])]
 }
 
-/// The next datatype; nothing where it is cut.
+/// Reads the next datatype; `None` if it is cut short.
 fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
     let (first, bits, size) = (cursor.u8()?, cursor.array::<3>()?, cursor.u32_le()?);
     let (class, version) = (first & 15, first >> 4);
@@ -291,19 +296,19 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
         return Some(Err(VERSION.broken(format!("a datatype of version {version}"))));
     }
     let Some(inside) = depth.checked_sub(1) else {
-        return Some(Err(STRUCTURE.broken(format!("types nest deeper than {DEPTH}"))));
+        return Some(Err(STRUCTURE.broken(format!("types are nested deeper than {DEPTH}"))));
     };
     let order = if low & 1 == 1 { ByteOrder::Big } else { ByteOrder::Little };
     let kind = match class {
         0 | 4 => {
             let (start, bits) = (cursor.u16_le()?, cursor.u16_le()?);
-            // A field of bits is an unsigned integer.
+            // A bit field is an unsigned integer.
             let is_signed = class == 0 && low & 8 != 0;
             match integer(size, is_signed) {
                 Some(dtype) if start == 0 && u32::from(bits) == size.saturating_mul(8) => {
                     Number::plain(dtype, order)
                 }
-                _ => Kind::Other("integers of an odd number of bits"),
+                _ => Kind::Other("integers with an unsupported number of bits"),
             }
         }
         1 => float(cursor.array()?, size, bits, order),
@@ -315,7 +320,7 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             0 => Kind::Text(Padding::Ended),
             1 => Kind::Text(Padding::Zeros),
             2 => Kind::Text(Padding::Spaces),
-            _ => Kind::Other("texts of an unknown kind"),
+            _ => Kind::Other("strings of an unknown type"),
         },
         5 => {
             let tag = cursor.take(low.into())?.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -350,15 +355,15 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             Ok(of) => complex(&of, size),
             Err(e) => return Some(Err(e)),
         },
-        // How much is behind it is not known either.
-        _ => return Some(Err(DTYPE.broken("elements are of a class that is not known"))),
+        // The length of an unknown type is also unknown.
+        _ => return Some(Err(DTYPE.broken("elements are of an unknown datatype class"))),
     };
     let e = match &kind {
         _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque(_) | Kind::Other(_)) => {
-            Some("a type of no bytes".to_owned())
+            Some("a type of 0 bytes".to_owned())
         }
         Kind::Enum(of, _) if of.size != size => {
-            Some(format!("{size} bytes for one of {}", of.size))
+            Some(format!("a type of {size} bytes for values of {} bytes", of.size))
         }
         Kind::Array(dims, of) => {
             let len = dims.iter().try_fold(u64::from(of.size), |n, dim| n.checked_mul(*dim));
@@ -387,13 +392,13 @@ fn integer(size: u32, is_signed: bool) -> Option<DType> {
     })
 }
 
-/// A float by where its parts are.
+/// Returns the float type with these bit fields.
 fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder) -> Kind {
     let [o0, o1, p0, p1, exponent, exponent_len, mantissa, mantissa_len, b0, b1, b2, b3] = fields;
     let (start, bits) = (u16::from_le_bytes([o0, o1]), u16::from_le_bytes([p0, p1]));
     let bias = u32::from_le_bytes([b0, b1, b2, b3]);
     let said = (size, exponent, exponent_len, mantissa_len, bias);
-    // The leading bit is implied; both bits of the order are VAX's.
+    // The mantissa has an implied leading bit. The VAX byte order sets both order bits.
     let is_plain = start == 0
         && mantissa == 0
         && u32::from(bits) == size.saturating_mul(8)
@@ -401,19 +406,19 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
         && low & 0x30 == 0x20
         && low & 0x40 == 0;
     let (dtype, logical) = match said {
-        _ if !is_plain => return Kind::Other("floats of an unknown kind"),
+        _ if !is_plain => return Kind::Other("floats of an unknown type"),
         (2, 10, 5, 10, 15) => (DType::F16, None),
         (2, 7, 8, 7, 127) => (DType::Bf16, None),
         (4, 23, 8, 23, 127) => (DType::F32, None),
         (8, 52, 11, 52, 1023) => (DType::F64, None),
         (1, 3, 4, 3, 7) => (DType::U8, Some(LogicalType::F8E4M3Fn)),
         (1, 2, 5, 2, 15) => (DType::U8, Some(LogicalType::F8E5M2)),
-        _ => return Kind::Other("floats of an unknown kind"),
+        _ => return Kind::Other("floats of an unknown type"),
     };
     Kind::Number(Number { dtype, logical, order })
 }
 
-/// A compound: two floats, as h5py writes complex numbers, or a record.
+/// Reads a compound: two floats, as h5py writes complex numbers, or a record.
 fn compound(
     cursor: &mut Cursor<'_>,
     count: u16,
@@ -423,7 +428,7 @@ fn compound(
 ) -> Option<Result<Kind>> {
     let mut members: Vec<Member> = Vec::new();
     if count > MEMBERS {
-        return Some(Ok(Kind::Other("records of many members")));
+        return Some(Ok(Kind::Other("records with too many members")));
     }
     for _ in 0..count {
         let name = text(cursor, version < 3)?;
@@ -445,14 +450,14 @@ fn compound(
             Ok(of) => of,
             Err(e) => return Some(Err(e)),
         };
-        // Version 1 has arrays beside types.
+        // In version 1, a member has dimensions in addition to its type.
         let of = match dims.iter().try_fold(of.size, |size, dim| size.checked_mul(*dim)) {
             _ if dims.is_empty() => of,
             Some(size) => {
                 let dims = dims.into_iter().map(u64::from).collect();
                 Datatype { size, kind: Kind::Array(dims, Box::new(of)) }
             }
-            None => return Some(Err(STRUCTURE.broken("a member of more than 2^32 bytes"))),
+            None => return Some(Err(STRUCTURE.broken("a member has more than 2^32 bytes"))),
         };
         members.push(Member { name, at: offset, of });
     }
@@ -473,7 +478,7 @@ fn compound(
     }))
 }
 
-/// Pairs of floats.
+/// Returns the type of a compound of two floats.
 fn complex(of: &Datatype, size: u32) -> Kind {
     let logical = |dtype: DType| match dtype {
         DType::F32 => Some(LogicalType::Complex64),
@@ -483,13 +488,13 @@ fn complex(of: &Datatype, size: u32) -> Kind {
     match &of.kind {
         Kind::Number(number) if size == of.size.saturating_mul(2) => match logical(number.dtype) {
             Some(logical) => Kind::Number(Number { logical: Some(logical), ..number.clone() }),
-            None => Kind::Other("complex numbers of an unknown kind"),
+            None => Kind::Other("complex numbers of an unknown type"),
         },
-        _ => Kind::Other("complex numbers of an unknown kind"),
+        _ => Kind::Other("complex numbers of an unknown type"),
     }
 }
 
-/// Bytes that it takes to say where a member is in so many bytes.
+/// Returns the number of bytes that give a member's offset in a record of `size` bytes.
 fn offset_len(size: u32) -> u64 {
     u64::from(32u32.saturating_sub(size.leading_zeros()).div_ceil(8).max(1))
 }
@@ -505,7 +510,7 @@ fn enumeration(
         Err(e) => return Some(Err(e)),
     };
     if count > MEMBERS {
-        return Some(Ok(Kind::Other("names, many of them")));
+        return Some(Ok(Kind::Other("enumerations with too many names")));
     }
     let names: Option<Vec<String>> = (0..count).map(|_| text(cursor, version < 3)).collect();
     let mut value = || cursor.take(of.size.into()).map(<[u8]>::to_vec);
@@ -514,7 +519,7 @@ fn enumeration(
     Some(Ok(Kind::Enum(Box::new(of), names?)))
 }
 
-/// The next text, up to a zero byte, and perhaps more of those to a multiple of 8.
+/// Reads a string that ends with a zero byte. If `is_padded`, zero bytes follow up to a multiple of 8.
 fn text(cursor: &mut Cursor<'_>, is_padded: bool) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -530,10 +535,10 @@ fn text(cursor: &mut Cursor<'_>, is_padded: bool) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The shape that a dataspace message describes, and how large it may become; none where it has no elements at all.
+/// The shape in a dataspace message, and its maximum; the shape is `None` if there are no elements at all.
 pub(super) struct Dataspace {
     pub(super) shape: Option<Vec<u64>>,
-    /// `u64::MAX` for a dimension without a bound.
+    /// The maximum of each dimension; `u64::MAX` if it is unlimited.
     pub(super) most: Vec<u64>,
 }
 
@@ -560,7 +565,7 @@ impl Dataspace {
         read.map_err(refused)
     }
 
-    /// Values in it.
+    /// Returns the number of values.
     pub(super) fn count(&self) -> Option<u64> {
         match &self.shape {
             Some(shape) => holdall_core::model::element_count(shape),

@@ -1,4 +1,4 @@
-//! The groups of a file, from the root on, as an index.
+//! Decodes the groups of a file, from the root on, into an index.
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
@@ -20,17 +20,17 @@ use holdall_core::model::{
 };
 use holdall_core::window::{Stop, Window};
 
-/// The code of the warning for attributes kept as a text that is not of our form.
+/// The code of the warning for attributes kept as text that cannot be parsed.
 const RESTORE: &str = "hdf5/restore";
-/// Links that lead to links are followed so often.
+/// The maximum number of soft links that are followed, one after the other.
 const STEPS: usize = 16;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn plain(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode(super::FORMAT.id, window, limits)
 }
 
-/// What the zip in `window` contains.
+/// Decodes the index of the zip in `window`.
 pub(super) fn keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode(super::KERAS.id, window, limits)
 }
@@ -42,32 +42,32 @@ fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, S
     Ok(walk.index(id, beside, checksum, is_open)?)
 }
 
-/// The objects of a file that were found so far.
+/// The objects of a file that have been found.
 struct Walk<'a, 'w> {
     reader: &'a Reader<'w>,
     budget: Budget,
-    /// Groups by where their headers are: the paths that they are read under, and all of those.
+    /// The path under which each group is read, by the address of its header; and the set of these paths.
     groups: HashMap<u64, String>,
     paths: HashSet<String>,
-    /// Attributes of groups by the paths of those.
+    /// The attributes of groups, by path.
     attributes: Vec<(String, Vec<Attribute>)>,
-    /// Datasets, and their numbers by where their headers are.
+    /// The datasets, and their numbers by the address of the header.
     datasets: Vec<Dataset>,
     numbers: HashMap<u64, usize>,
-    /// Paths, and what each leads to.
+    /// The paths of links, and their targets.
     entries: Vec<(String, Entry)>,
-    /// What is passed over, in words.
+    /// Descriptions of contents that are ignored.
     unkept: Vec<String>,
 }
 
 enum Entry {
     Dataset(usize),
-    /// A link: the path from the root that it leads to.
+    /// A soft link: the path of its target, from the root.
     Path(String),
-    /// A group that is read under another path, which this is.
+    /// A group that is read under another path, which is given.
     Group(String),
     Elsewhere(String),
-    /// An object that cannot be read, and why.
+    /// An object that cannot be read, with the error.
     Broken(Error),
 }
 
@@ -86,7 +86,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
     }
 
-    /// Finds everything, level by level. Where bytes are missing, those for all of a level are asked for.
+    /// Finds all objects, level by level. If bytes are missing, all bytes that the level needs are requested together.
     fn all(&mut self, root: u64) -> Result<(), Stop> {
         let mut level = vec![(String::new(), root)];
         let mut needs = Vec::new();
@@ -94,7 +94,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         while !level.is_empty() {
             let most = self.reader.limits.depth;
             if depth > most {
-                let message = format!("groups nest deeper than {most}");
+                let message = format!("groups are nested deeper than {most}");
                 return Err(DEPTH.broken(message).into());
             }
             depth = depth.saturating_add(1);
@@ -110,11 +110,12 @@ impl<'a, 'w> Walk<'a, 'w> {
                 match self.object(&path, at, &mut next) {
                     Ok(()) => {}
                     Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
-                    // Limits are of the file, and without the root there is nothing.
+                    // Exceeded limits concern the whole file, and without the root there is no index.
                     Err(Stop::Fail(e)) if !path.is_empty() && e.kind() != ErrorKind::Limit => {
                         self.entries.push((path, Entry::Broken(e)));
                     }
-                    // Only once nothing before it is missing, so that the same error comes first however much is at hand.
+                    // Errors are returned only if no earlier bytes are missing, so that the first error does not depend
+                    // on which bytes are available.
                     Err(failed) if needs.is_empty() => return Err(failed),
                     Err(_) => return Err(Stop::Need(needs)),
                 }
@@ -127,7 +128,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
     }
 
-    /// Takes the object at an address, which a link of that path leads to.
+    /// Adds the object at an address. `path` is the path of the link to it.
     fn object(&mut self, path: &str, at: u64, next: &mut Vec<(String, u64)>) -> Result<(), Stop> {
         if let Some(number) = self.numbers.get(&at) {
             self.entries.push((path.to_owned(), Entry::Dataset(*number)));
@@ -175,7 +176,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         Ok(())
     }
 
-    /// What was found, as an index.
+    /// Builds the index of the objects.
     fn index(
         mut self,
         id: &'static str,
@@ -215,12 +216,12 @@ impl<'a, 'w> Walk<'a, 'w> {
         builder.attributes(file);
         if is_open {
             builder.warn("hdf5/not-closed", None, None, || {
-                "who wrote the file did not close it: some of it may be missing".into()
+                "the writer did not close the file: some of its contents may be missing".into()
             });
         }
         let places: HashMap<&str, usize> =
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
-        // The source that each dataset in chunks has, once it is a tensor.
+        // The source of each dataset in chunks, once it is a tensor.
         let mut sources = HashMap::default();
         let mut known = HashSet::default();
         for (path, entry) in &self.entries {
@@ -311,15 +312,15 @@ impl<'a, 'w> Walk<'a, 'w> {
         builder.finish()
     }
 
-    /// The dataset that an entry is; nothing, where it leads to a group.
+    /// Returns the number of the dataset that an entry refers to; `None` if it refers to a group.
     fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
-        // The path so far, which is of a group, and the parts behind it, the next one last.
+        // The path of a group so far, and the remaining names, the next one last.
         let (mut so_far, mut rest) = (String::new(), Vec::new());
         match self.followed(entry)? {
             Followed::Dataset(number) => return Ok(Some(number)),
             Followed::Path(path) => rest.extend(parts(path).rev()),
         }
-        // Links that may still follow the first.
+        // The number of links followed, counting the next one.
         let mut links = 2..STEPS;
         while let Some(part) = rest.pop() {
             if !so_far.is_empty() {
@@ -334,7 +335,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
                 Some(Followed::Path(path)) => {
                     if links.next().is_none() {
-                        return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
+                        return Err(LOOP.broken(format!("it is a chain of {STEPS} or more links")));
                     }
                     so_far.clear();
                     rest.extend(parts(path).rev());
@@ -343,7 +344,8 @@ impl<'a, 'w> Walk<'a, 'w> {
                     rest.push(&so_far);
                     rest.reverse();
                     let path = rest.join("/");
-                    let message = format!("it is a link to `{}`, where nothing is", path.shown());
+                    let message =
+                        format!("it is a link to `{}`, which does not exist", path.shown());
                     return Err(LINK.broken(message));
                 }
             }
@@ -361,26 +363,29 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 }
 
-/// What an entry leads to.
+/// The target of an entry.
 enum Followed<'e> {
     Dataset(usize),
     Path(&'e str),
 }
 
-/// A path from the root, of one that is in a group of the path `group`.
+/// Returns a path from the root, given a path that is relative to the group `group`.
 fn from_root(group: &str, path: &str) -> String {
     let base = if path.starts_with('/') { "" } else { group };
     let parts: Vec<&str> = parts(base).chain(parts(path)).collect();
     parts.join("/")
 }
 
-/// The names in a path.
+/// Returns the names in a path.
 fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
 fn stays_text(why: &str) -> String {
-    format!("`{}` is not as Holdall writes it and stays text: {why}", kept::ATTRIBUTES)
+    format!(
+        "`{}` is not in the form that Holdall writes, and is kept as text: {why}",
+        kept::ATTRIBUTES
+    )
 }
 
 fn passed_over(key: &str, what: &str) -> String {

@@ -1,4 +1,5 @@
-//! All of a file but its data written first: groups, headers, attributes. Then the data, one run for each tensor.
+//! Writes HDF5. Everything except the data comes first: groups, headers, attributes. The data of each tensor follows,
+//! contiguous.
 
 use super::blocks::{Blocks, Group, Message, Texts};
 use super::datatype::kind_of;
@@ -18,14 +19,14 @@ use holdall_core::model::{Attributes, DType, Layout, Role, Value, element_count,
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Where data starts, where no caller says otherwise.
+/// The default alignment of data, in bytes.
 const ALIGN_DEFAULT: u64 = 64;
-/// A larger alignment would fill the file with padding.
+/// The maximum alignment: a larger one would fill the file with padding.
 const MAX_ALIGN: u64 = 1 << 26;
-/// Bytes of a name, and groups in one, that are read again.
+/// The maximum length of a name, and the maximum number of groups in it, that are read again.
 const MAX_NAME: usize = 65_000;
 const MAX_PARTS: usize = 100;
-/// Attributes of one object that are messages.
+/// The maximum number of attributes of an object that are written as messages.
 const MAX_MESSAGES: usize = 50_000;
 
 static DIALECT: Dialect = Dialect {
@@ -38,7 +39,7 @@ static DIALECT: Dialect = Dialect {
     gaps: true,
 };
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     options.check_unversioned("HDF5 is written in one version")?;
     let align = options.align_within(1..=MAX_ALIGN, &ALIGN)?.unwrap_or(ALIGN_DEFAULT);
@@ -55,7 +56,7 @@ impl Encode for Encoder {
         true
     }
 
-    /// What HDF5 has no value for is kept as text.
+    /// Attributes that HDF5 cannot hold are kept as text.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
         check_values(attributes)
     }
@@ -131,17 +132,17 @@ impl Encode for Encoder {
     }
 }
 
-/// What Keras lists the weights of a layer in.
+/// The attribute in which Keras lists the weights of a layer.
 const WEIGHT_NAMES: &str = "weight_names";
 
-/// The tensors of a file by the parts of their names.
+/// The tree of groups and datasets that the names of tensors form.
 struct Tree<'a> {
     root: Node<'a>,
     /// The paths of groups.
     groups: HashSet<&'a str>,
-    /// Of each tensor that has the dataset of another, which that is.
+    /// For each tensor that shares the dataset of another: the number of the other.
     owners: Vec<Option<usize>>,
-    /// How many names the dataset of each tensor has.
+    /// The number of names of each tensor's dataset.
     links: Vec<u32>,
 }
 
@@ -196,12 +197,12 @@ impl<'a> Tree<'a> {
                         of.shape == tensor.shape && kind(of) == kind(tensor) && attributes
                     };
                     let Some((at, _)) = owner.filter(|(_, of)| is_same(of)) else {
-                        let message = "it shares the bytes of a tensor of another shape or type or of other attributes, \
-                                       where HDF5 has one dataset under two names";
+                        let message = "it shares the bytes of a tensor with another shape, type or attributes, \
+                                       but in HDF5 this would be one dataset with two names";
                         let e = FIT.broken(message).with_remedy(Remedy::CopyShared);
                         return Err(blame(e));
                     };
-                    // Whose dataset that one has.
+                    // The dataset that the other tensor shares, or its own.
                     owners.get(at).copied().flatten().or(Some(at))
                 }
             };
@@ -214,7 +215,8 @@ impl<'a> Tree<'a> {
         Ok(Tree { root: Node::Group(root), groups, owners, links })
     }
 
-    /// Adds the groups of layers without weights, which Keras looks for: each has the attribute [`WEIGHT_NAMES`], and no dataset.
+    /// Adds the groups of layers without weights, which Keras expects: each has the attribute [`WEIGHT_NAMES`], and no
+    /// dataset.
     fn add_layers(&mut self, attributes: &'a Attributes) {
         let layers = attributes.iter().filter_map(|(key, _)| key.strip_suffix(WEIGHT_NAMES));
         for layer in layers.filter_map(|path| path.strip_suffix('/')).filter(|path| is_path(path)) {
@@ -227,7 +229,7 @@ impl<'a> Tree<'a> {
                 from = at.saturating_add(1);
                 match group.entry(part).or_insert_with(|| Node::Group(BTreeMap::new())) {
                     Node::Group(inner) => group = inner,
-                    // What is above it is there.
+                    // The groups above exist.
                     Node::Dataset(_) => break,
                 }
                 paths.extend(layer.get(..at));
@@ -240,7 +242,7 @@ impl<'a> Tree<'a> {
         self.owners.get(number).copied().flatten()
     }
 
-    /// The attributes of a file by the groups that they are of: those whose names begin with the path of one are its own.
+    /// Assigns the file's attributes to groups: an attribute whose name begins with the path of a group belongs to it.
     fn attributes<'b>(&self, all: &'b Attributes) -> HashMap<&'b str, Vec<(&'b str, &'b Value)>> {
         let mut out: HashMap<&str, Vec<_>> = HashMap::default();
         for (key, value) in all.iter() {
@@ -263,7 +265,7 @@ fn both(path: &str) -> Error {
 }
 
 impl Node<'_> {
-    /// Puts a group with all that is in it; datasets are there.
+    /// Writes a group with everything in it, except the datasets, which are written.
     fn put(
         &self,
         path: &mut String,
@@ -297,7 +299,7 @@ impl Node<'_> {
     }
 }
 
-/// The messages of the attributes of an object; those that HDF5 has no value for are one text.
+/// Returns the messages for the attributes of an object. Attributes that HDF5 cannot hold are kept as one text.
 fn of_object(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) -> Vec<Message> {
     let mut out = Vec::new();
     let mut others = Vec::new();
@@ -318,31 +320,32 @@ fn of_object(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) ->
     out
 }
 
-/// Whether it can be the name of a dataset or a group in groups.
+/// Returns `true` if the name can be the path of a dataset or a group.
 fn is_path(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.matches('/').count() < MAX_PARTS
         && name.split('/').all(|part| !part.is_empty() && part != "." && !part.contains('\0'))
 }
 
-/// Whether Keras would read it as a weight, `…/vars/0`: of such it takes `bfloat16` as bytes alone, and of no type that HDF5 knows.
+/// Returns `true` if Keras would read the tensor as a weight, `…/vars/0`. For a weight, Keras accepts `bfloat16` only
+/// as opaque bytes, not as a type of HDF5.
 fn is_of_keras(name: &str) -> bool {
     name.rsplit('/').nth(1) == Some("vars")
 }
 
 /// A tensor as a dataset.
 struct Array<'t> {
-    /// The type of an element.
+    /// The datatype message of an element.
     of: Vec<u8>,
-    /// What an attribute says of elements beside.
+    /// The value of the attribute that names the type of the elements.
     mark: Option<&'static str>,
     shape: Cow<'t, [u64]>,
     attributes: Cow<'t, Attributes>,
-    /// Bytes of all elements.
+    /// The number of bytes of all elements.
     len: u64,
 }
 
-/// The dataset that a tensor becomes.
+/// Returns the dataset for a tensor.
 fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => Some(data),
@@ -355,7 +358,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         let layout = tensor.layout.as_str().shown();
         let e = FORM.broken(format!("HDF5 has no layout `{layout}`"));
         return Err(match tensor.layout {
-            // What is not known cannot be made dense either.
+            // Tensors with an unknown layout cannot be made dense either.
             Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         });
@@ -371,7 +374,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     }
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if stored_size(count, data.dtype, logical).ok().flatten() != Some(data.decoded_len) {
-        let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
+        let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
     if let Some((element, shape)) = named(tensor, data)
@@ -386,28 +389,28 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     Ok(Array { of: element.of, mark: element.mark, shape, attributes, len: data.decoded_len })
 }
 
-/// The dataset of compounds that records become.
+/// Returns the dataset of compounds for a tensor of records.
 fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
     check_place(&tensor.name, found.shape.len())?;
     let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
     let Some((kind, of)) = of else {
-        let why = "their type is too long, has fields of no bytes, or is that of complex numbers";
+        let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));
     };
     let attributes = Cow::Owned(found.beside(&kind));
     Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
 }
 
-/// Refuses names and dimensions that datasets do not have.
+/// Checks that a dataset can have this name and number of dimensions.
 fn check_place(name: &str, rank: usize) -> Result<()> {
     if rank > MAX_RANK {
-        let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK}"));
+        let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK} are allowed"));
         return Err(e.with_remedy(Remedy::LeaveOut));
     }
     if !is_path(name) {
-        let e = FIT.broken("its name is not that of a dataset in groups");
+        let e = FIT.broken("its name is not a valid path of a dataset");
         return Err(e.with_remedy(Remedy::RenameTensor));
     }
     Ok(())

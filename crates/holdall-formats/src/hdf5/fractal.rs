@@ -1,4 +1,5 @@
-//! Heaps: names of old groups, texts of attributes, and the fractal ones that links and attributes are in where they are many.
+//! Heaps: local heaps with the names of old groups, global heaps with the strings of attributes, and fractal heaps with
+//! links and attributes.
 
 use super::reader::{FIRST, Reader, each, little};
 use super::tree::{self, number_len, slice};
@@ -9,7 +10,7 @@ use holdall_core::error::Result;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
-/// The text of an old group's heap that its header leads to.
+/// Returns the data of the local heap whose header is at an address.
 pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
     let lengths = u64::from(reader.length).saturating_mul(2);
     let len = lengths.saturating_add(reader.offset.into()).saturating_add(8);
@@ -30,12 +31,12 @@ pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {
     reader.bytes(data, len)
 }
 
-/// What is in collections of the global heap, at these addresses, by number.
+/// Returns the objects in the global heap collections at these addresses, by number.
 pub(super) fn global(
     reader: &Reader<'_>,
     addresses: &[u64],
 ) -> Result<HashMap<u64, HashMap<u16, Bytes>>, Stop> {
-    // What stands before collections and their entries takes whole runs of 8 bytes.
+    // The header of a collection, and of an entry, takes a multiple of 8 bytes.
     let prefix = u64::from(reader.length).saturating_add(8).next_multiple_of(8);
     let behind_len = prefix.saturating_sub(8).saturating_sub(reader.length.into());
     reader.ask(addresses.iter().map(|at| (*at, FIRST)))?;
@@ -62,12 +63,13 @@ pub(super) fn global(
                 cursor.take(behind_len)?;
                 Some((number, len))
             })();
-            // Number 0 is the room that is left.
+            // Number 0 is the free space.
             let Some((number, len)) = fields.filter(|(number, _)| *number != 0) else { break };
             let from = cursor.position();
             if cursor.take(len).is_none() {
-                let message =
-                    format!("entry {number} of a heap has {len} bytes, which are not there");
+                let message = format!(
+                    "entry {number} of a heap should have {len} bytes, but its collection is shorter"
+                );
                 return Err(reader.broken(*at, message).into());
             }
             objects.insert(number, slice(&bytes, from..cursor.position()));
@@ -82,24 +84,24 @@ pub(super) fn global(
 pub(super) struct Fractal {
     at: u64,
     id_len: u64,
-    /// The longest object in blocks.
+    /// The maximum length of an object in a block.
     most_managed: u64,
-    /// The tree of objects that have a place of their own.
+    /// The address of the B-tree of objects that are stored outside of the blocks.
     huge: Option<u64>,
     width: u64,
-    /// Bytes of a block of the first rows.
+    /// The length of a block in the first rows, in bytes.
     first: u64,
-    /// Of the largest that has objects.
+    /// The maximum length of a direct block.
     largest: u64,
-    /// Bits of a place in the heap.
+    /// The number of bits of an offset in the heap.
     bits: u16,
     root: Option<u64>,
-    /// Rows of the root, where that is a block of blocks; 0 where it has objects.
+    /// The number of rows of the root, if it is an indirect block; 0 if it is a direct block.
     rows: u64,
 }
 
 impl Fractal {
-    /// The heap whose header is at an address.
+    /// Reads the heap whose header is at an address.
     pub(super) fn read(reader: &Reader<'_>, at: u64) -> Result<Fractal, Stop> {
         let lengths = u64::from(reader.length).saturating_mul(12);
         let addresses = u64::from(reader.offset).saturating_mul(3);
@@ -140,7 +142,7 @@ impl Fractal {
             return Err(VERSION.broken(format!("a fractal heap of version {version}")).into());
         }
         if filters_len != 0 {
-            let message = "links or attributes are in a heap that went through filters";
+            let message = "links or attributes are in a filtered heap";
             return Err(FILTER.broken(message).into());
         }
         reader.block(at, len, b"FRHP")?;
@@ -152,12 +154,12 @@ impl Fractal {
             || heap.largest < heap.first
             || !(1..=64).contains(&heap.bits)
         {
-            return Err(reader.broken(at, "a heap has blocks of an odd length").into());
+            return Err(reader.broken(at, "the block lengths of a heap are invalid").into());
         }
         Ok(heap)
     }
 
-    /// The objects of these ids.
+    /// Returns the objects with these ids.
     pub(super) fn objects(
         &self,
         reader: &Reader<'_>,
@@ -166,13 +168,13 @@ impl Fractal {
         each(ids, |id| self.object(reader, &id))
     }
 
-    /// The address and the bytes of an object.
+    /// Returns the address and the bytes of an object.
     fn object(&self, reader: &Reader<'_>, id: &Bytes) -> Result<(u64, Bytes), Stop> {
         let id = slice(id, 0..self.id_len);
         let first = id.first().copied().unwrap_or(0xff);
-        let odd = |what: &str| reader.broken(self.at, format!("an id of a heap is {what}"));
+        let odd = |what: &str| reader.broken(self.at, format!("a heap id {what}"));
         if first >> 6 != 0 {
-            return Err(odd("of a version that is not known").into());
+            return Err(odd("has an unknown version").into());
         }
         let rest = slice(&id, 1..self.id_len);
         match (first >> 4) & 3 {
@@ -195,11 +197,13 @@ impl Fractal {
                     true => Some(reader.read(self.at, "an id of a heap", &rest, read)?),
                     false => self.huge(reader, &rest)?,
                 };
-                let Some((Some(at), len)) = found else { return Err(odd("of nothing").into()) };
+                let Some((Some(at), len)) = found else {
+                    return Err(odd("refers to no object").into());
+                };
                 Ok((at, reader.bytes(at, len)?))
             }
             2 => {
-                // A short one is in the id.
+                // A short tiny object has its length in 4 bits.
                 let (len, from) = match self.id_len <= 18 {
                     true => (u64::from(first & 15), 1),
                     false => {
@@ -209,15 +213,15 @@ impl Fractal {
                 };
                 let end = len.saturating_add(1).saturating_add(from);
                 if end > self.id_len {
-                    return Err(odd("longer than it is").into());
+                    return Err(odd("gives a length that is longer than the id").into());
                 }
                 Ok((self.at, slice(&id, from..end)))
             }
-            _ => Err(odd("of a kind that is not known").into()),
+            _ => Err(odd("has an unknown type").into()),
         }
     }
 
-    /// Where an object is that has a place of its own, by the tree of those.
+    /// Returns the location of an object outside of the blocks, from the B-tree of these objects.
     fn huge(&self, reader: &Reader<'_>, id: &Bytes) -> Result<Option<(Option<u64>, u64)>, Stop> {
         let Some(tree) = self.huge else { return Ok(None) };
         for record in tree::second(reader, tree, 1, None)? {
@@ -233,9 +237,9 @@ impl Fractal {
         Ok(None)
     }
 
-    /// The address of `len` bytes at a place in the heap.
+    /// Returns the address of `len` bytes at an offset in the heap.
     fn locate(&self, reader: &Reader<'_>, at: u64, len: u64) -> Result<u64, Stop> {
-        let outside = || reader.broken(self.at, format!("place {at} is in no block of a heap"));
+        let outside = || reader.broken(self.at, format!("offset {at} is in no block of a heap"));
         let mut block = self.root.ok_or_else(outside)?;
         let (mut rows, mut start, mut size) = (self.rows, 0u64, self.first);
         while rows > 0 {
@@ -250,7 +254,7 @@ impl Fractal {
             let child = self.child(reader, block, rows, number)?;
             start = start.saturating_add(first_of_row).saturating_add(column.saturating_mul(size));
             block = child.ok_or_else(outside)?;
-            // A row of large blocks leads to blocks of blocks, each of as many rows as fill it.
+            // A row of large blocks has indirect blocks, each with as many rows as its length requires.
             rows = match size > self.largest {
                 true => self.rows_in(size),
                 false => 0,
@@ -263,7 +267,7 @@ impl Fractal {
         Ok(block.saturating_add(within))
     }
 
-    /// The row that a place in a block of blocks is in, and where the row starts in it.
+    /// Returns the row that contains an offset in an indirect block, and the offset at which the row starts.
     fn row(&self, at: u64) -> Option<(u64, u64)> {
         let (mut start, mut row) = (0u64, 0u64);
         loop {
@@ -275,20 +279,20 @@ impl Fractal {
         }
     }
 
-    /// Bytes of each block of a row: the first two rows are of the same.
+    /// Returns the length of each block of a row. The first two rows have the same.
     fn size(&self, row: u64) -> u64 {
         let doubled = u32::try_from(row.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(2u64.saturating_pow(doubled))
     }
 
-    /// Rows of a block of blocks that has so many bytes of the heap.
+    /// Returns the number of rows of an indirect block that spans `size` bytes of the heap.
     fn rows_in(&self, size: u64) -> u64 {
         let row = self.first.saturating_mul(self.width).max(1);
         let log = |n: u64| u64::from(n.max(1).ilog2());
         log(size).saturating_sub(log(row)).saturating_add(1)
     }
 
-    /// The address of a block in a block of blocks.
+    /// Returns the address of a block in an indirect block.
     fn child(
         &self,
         reader: &Reader<'_>,

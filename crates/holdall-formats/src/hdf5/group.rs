@@ -1,4 +1,4 @@
-//! What a group links to.
+//! The links of a group.
 
 use super::fractal::{self, Fractal};
 use super::header::{Header, kind};
@@ -11,15 +11,15 @@ use holdall_collections::sort_by;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::window::Stop;
 
-/// The kind of a tree of version 1 that has a group's links, and of version 2.
+/// The types of the B-trees with a group's links, of version 1 and of version 2.
 const LINKS: u8 = 0;
 const LINKS_BY_NAME: u8 = 5;
-/// Where a table's entry says that it is a link to a path.
+/// The cache type of a symbol table entry that is a soft link.
 const IS_PATH: u32 = 2;
-/// Bytes that are looked at first of a table of links: what h5py writes.
+/// The number of bytes of a symbol table that are read first: the length that h5py writes.
 const TABLE: u64 = 328;
 
-/// A name, and what it leads to.
+/// A name and its target.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
     pub(super) name: String,
@@ -28,20 +28,20 @@ pub(super) struct Link {
 
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    /// The object whose header is there.
+    /// The object whose header is at this address.
     Object(u64),
-    /// Another link of this file, by its path.
+    /// A soft link to this path.
     Path(String),
-    /// What is not in this file, in words.
+    /// A target outside of the file, with a description.
     Elsewhere(String),
 }
 
-/// Whether an object is a group.
+/// Returns `true` if an object is a group.
 pub(super) fn is_group(header: &Header) -> bool {
     [kind::SYMBOLS, kind::LINK_INFO, kind::LINK].iter().any(|kind| header.has(*kind))
 }
 
-/// The links of a group, by their names.
+/// Returns the links of a group, sorted by name.
 pub(super) fn links(reader: &Reader<'_>, header: &Header) -> Result<Vec<Link>, Stop> {
     let mut links = Vec::new();
     for message in header.all(kind::LINK) {
@@ -56,32 +56,32 @@ pub(super) fn links(reader: &Reader<'_>, header: &Header) -> Result<Vec<Link>, S
     sort_by(&mut links, |a, b| a.name.cmp(&b.name));
     for (a, b) in links.iter().zip(links.iter().skip(1)) {
         if a.name == b.name {
-            let message = format!("two links are named `{}`", a.name.shown());
+            let message = format!("duplicate link `{}`", a.name.shown());
             return Err(NAME.broken(message).into());
         }
     }
     Ok(links)
 }
 
-/// A name as links may have it.
+/// Checks the name of a link.
 fn named(reader: &Reader<'_>, at: u64, bytes: &[u8]) -> Result<String> {
     let name = std::str::from_utf8(bytes).ok();
     match name.filter(|name| !name.is_empty() && !name.contains('/') && *name != ".") {
         Some(name) => Ok(name.to_owned()),
         None => {
-            let message = format!("`{}` is not a name of a link", bytes.escape_ascii());
+            let message = format!("`{}` is not a valid name of a link", bytes.escape_ascii());
             Err(NAME.broken(message).at(reader.locate(at, 0).unwrap_or_default()))
         }
     }
 }
 
-/// A path that a link leads to, without what is behind a zero byte.
+/// Returns the path that a link refers to, which ends before the first zero byte.
 fn path(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// The link that a message describes.
+/// Reads the message of a link.
 fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
     let (version, fields) = reader.read(at, "a link", body, |cursor| {
         let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -105,7 +105,7 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
                             file.shown()
                         ))
                     }
-                    _ => Target::Elsewhere(format!("what a link of the type {of} is to")),
+                    _ => Target::Elsewhere(format!("the target of a link of type {of}")),
                 })
             }
         };
@@ -116,11 +116,11 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
         return Err(e.at(reader.locate(at, 0)?));
     }
     let name = named(reader, at, fields.0)?;
-    let to = fields.1.ok_or_else(|| reader.broken(at, "a link leads nowhere"))?;
+    let to = fields.1.ok_or_else(|| reader.broken(at, "a link has no target"))?;
     Ok(Link { name, to })
 }
 
-/// The file that an external link leads to, and the path in it.
+/// Returns the file that an external link refers to, and the path in it.
 fn outside(value: &[u8]) -> (String, String) {
     let rest = value.get(1..).unwrap_or_default();
     let file = path(rest);
@@ -128,7 +128,7 @@ fn outside(value: &[u8]) -> (String, String) {
     (file, inside)
 }
 
-/// The links of a heap.
+/// Returns the links in a fractal heap.
 fn dense(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
     let (version, heap, names) = reader.read(at, "link info", body, |cursor| {
         let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -141,13 +141,13 @@ fn dense(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
     let records = tree::second(reader, names, LINKS_BY_NAME, None)?;
-    // A hash stands before the id.
+    // A hash comes before the id.
     let ids = records.iter().map(|record| slice(record, 4..record.len() as u64));
     let objects = heap.objects(reader, ids)?;
     Ok(objects.iter().map(|(at, body)| link(reader, *at, body)).collect::<Result<_>>()?)
 }
 
-/// The links of an old group: tables that a tree leads to, and a heap with their names.
+/// Returns the links of an old group: symbol tables in a B-tree, with the names in a local heap.
 fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
     let (root, names) = reader.read(at, "a group", body, |cursor| {
         Some((reader.address(cursor)?, reader.address(cursor)?))
@@ -171,7 +171,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
     }
     let mut seen = HashSet::default();
     if let Some(again) = tables.iter().find(|table| !seen.insert(**table)) {
-        let e = LOOP.broken(format!("the table at {again} is part of a group twice"));
+        let e = LOOP.broken(format!("the symbol table at {again} is used twice in a group"));
         return Err(e.at(reader.locate(*again, 0)?).into());
     }
     reader.ask(tables.iter().map(|table| (*table, TABLE)))?;
@@ -208,8 +208,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
             let text = |at: u64| -> Result<&[u8]> {
                 let from = usize::try_from(at).ok().and_then(|at| names.get(at..));
                 let from = from.filter(|from| from.contains(&0));
-                let outside =
-                    || reader.broken(table, format!("there is no name at {at} of a heap"));
+                let outside = || reader.broken(table, format!("a heap has no name at offset {at}"));
                 Ok(from.ok_or_else(outside)?.split(|byte| *byte == 0).next().unwrap_or_default())
             };
             let to = match (kept, object) {
@@ -218,7 +217,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
                     Target::Path(path(text(at.into())?))
                 }
                 (_, Some(object)) => Target::Object(object),
-                _ => return Err(reader.broken(table, "a link leads nowhere").into()),
+                _ => return Err(reader.broken(table, "a link has no target").into()),
             };
             links.push(Link { name: named(reader, table, text(name)?)?, to });
         }

@@ -1,4 +1,4 @@
-//! Object headers: the messages that describe a group, a dataset or a named type.
+//! Object headers: the messages that describe a group, a dataset or a named datatype.
 
 use super::reader::{FIRST, Reader, little};
 use super::{LOOP, SHARED, VERSION};
@@ -8,9 +8,9 @@ use holdall_core::error::Result;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 
-/// What a message is about.
+/// The types of messages.
 pub(super) mod kind {
-    /// Of a message that says nothing: room for others.
+    /// A message without contents, which is reserved space.
     pub(crate) const NONE: u16 = 0x00;
     pub(crate) const DATASPACE: u16 = 0x01;
     pub(crate) const LINK_INFO: u16 = 0x02;
@@ -27,14 +27,14 @@ pub(super) mod kind {
     pub(crate) const ATTRIBUTE_INFO: u16 = 0x15;
 }
 
-/// Whether a message stands elsewhere.
+/// The flag of a message that is shared, so its body says where it is stored.
 const IS_SHARED: u8 = 2;
 /// Flags of headers of version 2.
 const HAS_ORDER: u8 = 4;
 const HAS_PHASES: u8 = 16;
 const HAS_TIMES: u8 = 32;
 
-/// One message.
+/// A message.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pub(super) kind: u16,
@@ -44,16 +44,16 @@ pub(super) struct Message {
     pub(super) at: u64,
 }
 
-/// The messages of one object.
+/// The messages of an object.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
-    /// Its address.
+    /// The address of the header.
     pub(super) at: u64,
     pub(super) messages: Vec<Message>,
 }
 
 impl Header {
-    /// The header at an address, all blocks of it.
+    /// Reads the header at an address, with all of its blocks.
     pub(super) fn read(reader: &Reader<'_>, at: u64) -> Result<Header, Stop> {
         let head = reader.head(at, FIRST)?;
         let mut header = Header { at, messages: Vec::new() };
@@ -68,7 +68,7 @@ impl Header {
             let mut more = Vec::new();
             for block in blocks {
                 if !seen.insert(block.at) {
-                    let message = format!("a block of the header at {at} continues itself");
+                    let message = format!("a block of the header at {at} is its own continuation");
                     return Err(LOOP.broken(message).at(reader.locate(block.at, 0)?).into());
                 }
                 header.take(reader, &block, &of, &mut more)?;
@@ -78,23 +78,23 @@ impl Header {
         Ok(header)
     }
 
-    /// The first message of a kind, from where it is shared, if it is.
+    /// Returns the first message of a type. If it is shared, reads it from where it is stored.
     pub(super) fn get(&self, reader: &Reader<'_>, kind: u16) -> Result<Option<Message>, Stop> {
         let found = self.messages.iter().find(|message| message.kind == kind);
         found.map(|message| message.own(reader)).transpose()
     }
 
-    /// Whether there is a message of a kind.
+    /// Returns `true` if there is a message of a type.
     pub(super) fn has(&self, kind: u16) -> bool {
         self.messages.iter().any(|message| message.kind == kind)
     }
 
-    /// All messages of a kind.
+    /// Returns all messages of a type.
     pub(super) fn all(&self, kind: u16) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| message.kind == kind)
     }
 
-    /// The block after the prefix of a header of version 1.
+    /// Returns the first block of a header of version 1, which follows the prefix.
     fn first(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, len) = reader.read(at, "an object header", head, |cursor| {
             let version = cursor.u8()?;
@@ -109,7 +109,7 @@ impl Header {
         Ok((block, MessageLayout { is_second: false, has_order: false }))
     }
 
-    /// The first block of a header of version 2, which its prefix is a part of.
+    /// Returns the first block of a header of version 2, which includes the prefix.
     fn second(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, flags, skip, len) = reader.read(at, "an object header", head, |cursor| {
             cursor.take(4)?;
@@ -128,7 +128,7 @@ impl Header {
         Ok((block, MessageLayout { is_second: true, has_order: flags & HAS_ORDER != 0 }))
     }
 
-    /// Takes the messages of a block; blocks that it leads to go to `more`.
+    /// Adds the messages of a block. Continuation blocks are added to `more`.
     fn take(
         &mut self,
         reader: &Reader<'_>,
@@ -157,12 +157,12 @@ impl Header {
                     Some((kind.into(), len, flags))
                 })(),
             };
-            // What is left may be too short for a message.
+            // The rest of a block may be too short for a message.
             let Some((kind, len, flags)) = fields else { return Ok(()) };
             let at = cursor.position();
             let place = block.at.saturating_add(start);
             if cursor.take(len.into()).is_none() {
-                let message = format!("a message of {len} bytes passes the end of its block");
+                let message = format!("a message of {len} bytes extends past the end of its block");
                 return Err(reader.broken(place, message).into());
             }
             if kind == kind::NONE {
@@ -175,7 +175,7 @@ impl Header {
                 let (at, len) = reader.read(place, "a continuation", &body, |cursor| {
                     Some((reader.address(cursor)?, reader.length(cursor)?))
                 })?;
-                let at = at.ok_or_else(|| reader.broken(place, "a continuation leads nowhere"))?;
+                let at = at.ok_or_else(|| reader.broken(place, "a continuation has no address"))?;
                 let skip = if of.is_second { 4 } else { 0 };
                 more.push(Block { at, len, skip, is_summed: of.is_second });
                 continue;
@@ -189,15 +189,15 @@ impl Header {
 struct Block {
     at: u64,
     len: u64,
-    /// Bytes before the first message.
+    /// The number of bytes before the first message.
     skip: u64,
     is_summed: bool,
 }
 
-/// What messages look like.
+/// The layout of messages in a header.
 struct MessageLayout {
     is_second: bool,
-    /// Whether each has a number.
+    /// Whether each message has its creation order.
     has_order: bool,
 }
 
@@ -206,7 +206,7 @@ impl Message {
         Message { kind, flags, body, at }
     }
 
-    /// The message, or the one that it stands for.
+    /// Returns the message itself, or the shared message that it refers to.
     pub(super) fn own(&self, reader: &Reader<'_>) -> Result<Message, Stop> {
         match self.flags & IS_SHARED {
             0 => Ok(self.clone()),
@@ -214,7 +214,7 @@ impl Message {
         }
     }
 
-    /// The message of `kind` that `body` says where to find.
+    /// Reads the shared message of type `kind` that `body` refers to.
     pub(super) fn shared(
         &self,
         reader: &Reader<'_>,
@@ -237,7 +237,7 @@ impl Message {
         let found = header.messages.into_iter().find(|message| message.kind == kind);
         match found {
             Some(message) if message.flags & IS_SHARED == 0 => Ok(message),
-            _ => Err(refused("not where it says").into()),
+            _ => Err(refused("missing where it should be stored").into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes of a file by their addresses.
+//! Reads bytes of a file by their addresses.
 
 use super::{BOUNDS, CHECKSUM, LOOP, STRUCTURE};
 use bytes::Bytes;
@@ -9,35 +9,35 @@ use holdall_core::wire::cursor::Cursor;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Bytes that are looked at first of what tells its length itself.
+/// The number of bytes read first of a structure that states its length.
 pub(super) const FIRST: u64 = 512;
-/// Blocks are looked at so often, taking one with the other, and as if the file had so many bytes more.
+/// The maximum of bytes read from all blocks, as a multiple of the file's length plus [`LEAST`].
 const TIMES: u64 = 64;
 const LEAST: u64 = 64 << 10;
-/// Bytes of a checksum.
+/// The number of bytes of a checksum.
 const SUM: u64 = 4;
 
-/// A file in a window: where its addresses count from, and how long they are.
+/// A file in a window, with the base and the length of its addresses.
 pub(super) struct Reader<'w> {
     pub(super) window: &'w Window,
     pub(super) limits: &'w Limits,
-    /// Where address 0 is in the window.
+    /// The offset of address 0 in the window.
     pub(super) base: u64,
-    /// Where the file ends in the window.
+    /// The offset of the file's end in the window.
     pub(super) end: u64,
-    /// Bytes of an address.
+    /// The number of bytes of an address.
     pub(super) offset: u8,
-    /// Bytes of a length.
+    /// The number of bytes of a length.
     pub(super) length: u8,
-    /// Bytes of blocks that were looked at, those of one that several share each time.
+    /// The number of bytes read from blocks. Bytes of a shared block count each time.
     pub(super) seen: Cell<u64>,
 }
 
-/// An address, or none where it says that there is nothing.
+/// An address; `None` if it is the undefined address.
 pub(super) type Address = Option<u64>;
 
 impl Reader<'_> {
-    /// Where so many bytes at an address are in the window.
+    /// Returns the range in the window of `len` bytes at an address.
     pub(super) fn locate(&self, at: u64, len: u64) -> Result<Range<u64>> {
         let start = self.base.checked_add(at);
         let end = start.and_then(|start| start.checked_add(len));
@@ -45,23 +45,25 @@ impl Reader<'_> {
             (Some(start), Some(end)) if end <= self.end => Ok(start..end),
             _ => {
                 let has = self.end.saturating_sub(self.base);
-                let message = format!("{len} bytes at address {at}, the file has {has} bytes");
+                let message = format!(
+                    "{len} bytes at address {at} are outside of the file, which has {has} bytes"
+                );
                 Err(BOUNDS.broken(message))
             }
         }
     }
 
-    /// The bytes at an address.
+    /// Returns the bytes at an address.
     pub(super) fn bytes(&self, at: u64, len: u64) -> Result<Bytes, Stop> {
         self.look(self.locate(at, len)?)
     }
 
-    /// The bytes at an address, fewer where the file ends.
+    /// Returns up to `most` bytes at an address; fewer if the file ends before.
     pub(super) fn head(&self, at: u64, most: u64) -> Result<Bytes, Stop> {
         self.look(self.clipped(at, most)?)
     }
 
-    /// Bytes of a block, unless so many were looked at that blocks must lead to the same ones again and again.
+    /// Returns bytes of a block. Fails if so many bytes have been read that blocks must refer to each other repeatedly.
     fn look(&self, place: Range<u64>) -> Result<Bytes, Stop> {
         let bytes = self.window.bytes(place)?;
         let seen = self.seen.get().saturating_add(bytes.len() as u64);
@@ -79,13 +81,13 @@ impl Reader<'_> {
         Ok(start..start.saturating_add(most).min(self.end))
     }
 
-    /// Asks for all of these blocks at once: what begins at an address, and how many bytes of it.
+    /// Requests all of these blocks together, given as the address and the length of each.
     pub(super) fn ask(&self, blocks: impl IntoIterator<Item = (u64, u64)>) -> Result<(), Stop> {
         let places = blocks.into_iter().filter_map(|(at, len)| self.clipped(at, len).ok());
         self.window.all(places)
     }
 
-    /// What stands between the signature of a block of `len` bytes and the checksum at its end.
+    /// Returns the bytes between the signature of a block of `len` bytes and the checksum at its end.
     pub(super) fn block(&self, at: u64, len: u64, signature: &[u8; 4]) -> Result<Bytes, Stop> {
         let bytes = self.bytes(at, len)?;
         self.signed(at, &bytes, signature)?;
@@ -93,42 +95,42 @@ impl Reader<'_> {
         Ok(bytes.slice(signature.len()..content))
     }
 
-    /// Refuses bytes that do not begin with a signature.
+    /// Checks that bytes begin with a signature.
     pub(super) fn signed(&self, at: u64, bytes: &[u8], signature: &[u8]) -> Result<()> {
         match bytes.starts_with(signature) {
             true => Ok(()),
             false => {
                 let found = bytes.get(..signature.len()).unwrap_or(bytes).escape_ascii();
                 let wanted = signature.escape_ascii();
-                Err(self.broken(at, format!("`{found}` where `{wanted}` should be")))
+                Err(self.broken(at, format!("expected `{wanted}`, found `{found}`")))
             }
         }
     }
 
-    /// How many bytes stand before the checksum at the end of `bytes`, which is right.
+    /// Checks the checksum at the end of `bytes`, and returns the number of bytes before it.
     pub(super) fn summed(&self, at: u64, bytes: &[u8]) -> Result<usize> {
         let Some((content, said)) = bytes.split_last_chunk::<4>() else {
-            return Err(self.broken(at, "there is no room for a checksum"));
+            return Err(self.broken(at, "a block is too short for its checksum"));
         };
         let (found, said) = (lookup3(content), u32::from_le_bytes(*said));
         match found == said {
             true => Ok(content.len()),
             false => {
-                let message = format!("the checksum is {found:#010x}, stored is {said:#010x}");
+                let message = format!("the checksum is {found:#010x}, but {said:#010x} is stored");
                 let place = self.locate(at, bytes.len() as u64)?;
                 Err(CHECKSUM.broken(message).at(place))
             }
         }
     }
 
-    /// [`STRUCTURE`], at an address.
+    /// Returns a [`STRUCTURE`] error at an address.
     #[cold]
     pub(super) fn broken(&self, at: u64, message: impl Into<String>) -> Error {
         let start = self.base.saturating_add(at).min(self.end);
         STRUCTURE.broken(message.into()).at(start..start)
     }
 
-    /// What `read` makes of `bytes`, which are those of `what`, where there are enough of them.
+    /// Parses `bytes` with `read`. If there are too few bytes, the error says that `what` is cut short.
     pub(super) fn read<'b, T>(
         &self,
         at: u64,
@@ -140,26 +142,27 @@ impl Reader<'_> {
         found.ok_or_else(|| self.broken(at, format!("{what} ends before its last field")))
     }
 
-    /// The next address.
+    /// Reads the next address.
     pub(super) fn address(&self, cursor: &mut Cursor<'_>) -> Option<Address> {
         let bytes = cursor.take(self.offset.into())?;
         Some(little(bytes).filter(|_| bytes.iter().any(|byte| *byte != 0xff)))
     }
 
-    /// The next length.
+    /// Reads the next length.
     pub(super) fn length(&self, cursor: &mut Cursor<'_>) -> Option<u64> {
         little(cursor.take(self.length.into())?)
     }
 }
 
-/// The number in up to 8 bytes, the least significant first.
+/// Returns the little-endian number in up to 8 bytes.
 pub(super) fn little(bytes: &[u8]) -> Option<u64> {
     let mut all = [0; 8];
     all.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(u64::from_le_bytes(all))
 }
 
-/// What `read` makes of each of `items`. Where bytes are missing for some, those for all are asked for.
+/// Applies `read` to each of `items`. If bytes are missing for some items, the bytes for all items are requested
+/// together.
 pub(super) fn each<I, T>(
     items: impl IntoIterator<Item = I>,
     mut read: impl FnMut(I) -> Result<T, Stop>,
@@ -169,7 +172,8 @@ pub(super) fn each<I, T>(
         match read(item) {
             Ok(found) => out.push(found),
             Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
-            // Only once nothing before it is missing, so that the same error comes first however much is at hand.
+            // Errors are returned only if no earlier bytes are missing, so that the first error does not depend on
+            // which bytes are available.
             Err(failed) if needs.is_empty() => return Err(failed),
             Err(_) => break,
         }
@@ -180,12 +184,12 @@ pub(super) fn each<I, T>(
     }
 }
 
-/// How many bytes of a block come before its checksum.
+/// Returns the length of a block without its checksum.
 pub(super) fn without_sum(len: u64) -> u64 {
     len.saturating_sub(SUM)
 }
 
-/// Bob Jenkins's hash, by which blocks are summed.
+/// Bob Jenkins's lookup3 hash, which is the checksum of blocks.
 fn lookup3(bytes: &[u8]) -> u32 {
     // A length is taken modulo 2^32.
     let len = (bytes.len() as u64 & 0xffff_ffff) as u32;
@@ -242,7 +246,7 @@ fn last(mut a: u32, mut b: u32, mut c: u32) -> u32 {
 mod tests {
     use super::lookup3;
 
-    /// The vectors that its author gives.
+    /// The test vectors published with the hash.
     #[test]
     fn the_hash_is_the_published_one() {
         assert_eq!(lookup3(b""), 0xdead_beef);

@@ -1,4 +1,4 @@
-//! Where a file begins, and its superblock.
+//! The start of a file, and its superblock.
 
 use super::reader::{Reader, little};
 use super::{COMPRESSED, SUPERBLOCK, TRUNCATED, VERSION};
@@ -12,20 +12,20 @@ use std::cell::Cell;
 use std::ops::Range;
 
 pub(super) const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
-/// What a zip begins with.
+/// The magic number of a zip.
 pub(super) const ZIP: &[u8] = b"PK\x03\x04";
-/// The first place behind the start at which a superblock may be: what is before it is the user's.
+/// The first offset after 0 at which a superblock may be. The bytes before it are the user block.
 pub(super) const USER_BLOCK: u64 = 512;
-/// What a `.keras` file has the weights in.
+/// The entry of a `.keras` file with the weights.
 pub(super) const WEIGHTS: &str = "model.weights.h5";
-/// Texts of a `.keras` file.
+/// The text entries of a `.keras` file.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
-/// Files of so many bytes are looked at as a whole: their blocks are anywhere.
+/// The length up to which files are read whole, because their blocks may be anywhere.
 const SMALL: u64 = 256 << 10;
-/// Bytes that the longest superblock has.
+/// The length of the longest superblock, in bytes.
 const MOST: u64 = 128;
 
-/// Where the superblock is of the file that is `whole` of a window.
+/// Returns the offset of the superblock of the file that is the part `whole` of a window.
 pub(super) fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
     let len = SIGNATURE.len() as u64;
     let first = whole.start..whole.start.saturating_add(len).min(whole.end);
@@ -52,13 +52,13 @@ pub(super) fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, St
 /// A file, as its superblock describes it.
 pub(super) struct Start<'w> {
     pub(super) reader: Reader<'w>,
-    /// The address of the root's object header.
+    /// The address of the root group's object header.
     pub(super) root: u64,
-    /// Whether who wrote it did not close it.
+    /// Whether the writer did not close the file.
     pub(super) is_open: bool,
-    /// What stands beside it in a zip.
+    /// Attributes from the other entries of the zip.
     pub(super) beside: Attributes,
-    /// The checksum that the zip has of it.
+    /// The checksum of the file in the zip.
     pub(super) checksum: Option<Checksum>,
 }
 
@@ -77,12 +77,12 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         window.bytes(whole.clone())?;
     }
     let Some(at) = find(window, whole.clone())? else {
-        return Err(SUPERBLOCK.broken("there is no superblock").at(whole).into());
+        return Err(SUPERBLOCK.broken("the file has no superblock").at(whole).into());
     };
     let bytes = window.bytes(at..at.saturating_add(MOST).min(whole.end))?;
     let place = at..at.saturating_add(bytes.len() as u64);
     let mut cursor = Cursor::new(&bytes);
-    let cut = || SUPERBLOCK.broken("the superblock is cut").at(place.clone());
+    let cut = || SUPERBLOCK.broken("the superblock is cut short").at(place.clone());
     cursor.take(SIGNATURE.len() as u64).ok_or_else(cut)?;
     let version = cursor.u8().ok_or_else(cut)?;
     let (offset, length, flags) = match version {
@@ -103,7 +103,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         }
     };
     if ![offset, length].iter().all(|len| matches!(len, 2 | 4 | 8)) {
-        let message = format!("addresses of {offset} bytes, lengths of {length}");
+        let message = format!("addresses have {offset} bytes, lengths have {length} bytes");
         return Err(SUPERBLOCK.broken(message).at(place).into());
     }
     let mut reader =
@@ -111,7 +111,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
     let mut number = || cursor.take(offset.into()).and_then(little).ok_or_else(cut);
     let (base, _, end, after) = (number()?, number()?, number()?, number()?);
     let root = match version {
-        // A symbol table entry: where its name is, then where its header is.
+        // A symbol table entry: the offset of the name, then the address of the header.
         0 | 1 => {
             cursor.take(length.into()).ok_or_else(cut)?;
             cursor.take(offset.into()).and_then(little).ok_or_else(cut)?
@@ -122,7 +122,7 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
             after
         }
     };
-    // Addresses count from the superblock, whatever was put before it since.
+    // Addresses count from the superblock, even if bytes were inserted before it later.
     let said = end.checked_sub(base).and_then(|len| len.checked_add(at));
     match said.filter(|said| *said >= at) {
         Some(said) if said <= whole.end => reader.end = said,
@@ -130,14 +130,14 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         _ => {
             let has = whole.end.saturating_sub(at);
             let message =
-                format!("the superblock says {end} bytes from {base} on, there are {has}");
+                format!("the superblock gives {end} bytes from {base} on, but the file has {has}");
             return Err(TRUNCATED.broken(message).at(place).into());
         }
     }
     Ok(Start { reader, root, is_open: version == 3 && flags & 1 == 1, beside, checksum })
 }
 
-/// Where the weights are in a zip that Keras wrote, and their CRC-32; its texts become attributes.
+/// Returns the range of the weights in a zip written by Keras, and their CRC-32. The texts become attributes.
 fn in_zip(
     window: &Window,
     limits: &Limits,
@@ -150,7 +150,7 @@ fn in_zip(
     if weights.method() != Method::Stored {
         let message = format!("`{}` is compressed by {}", weights.name().shown(), weights.method());
         let e = COMPRESSED.broken(message);
-        return Err(e.with_hint("what is in it can be read once it is unpacked").into());
+        return Err(e.with_hint("unpack the zip, and open the file in it").into());
     }
     let texts: Vec<Entry<'_>> = TEXTS.iter().filter_map(|name| directory.get(name)).collect();
     let contents = directory.contents(&texts, window, limits)?;

@@ -1,4 +1,4 @@
-//! B-trees, of both versions.
+//! B-trees of versions 1 and 2.
 
 use super::reader::{Reader, each, little};
 use super::{LOOP, VERSION};
@@ -9,27 +9,27 @@ use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 use std::cmp::Ordering;
 
-/// Bytes that are looked at first of a node of version 1.
+/// The number of bytes of a node of version 1 that are read first.
 const NODE: u64 = 1 << 10;
-/// Bytes of a node of version 2 without its records.
+/// The number of bytes of a node of version 2 without its records.
 const PREFIX: u64 = 6;
 
 /// The keys of a tree of version 1.
 pub(super) struct Keys<'a> {
-    /// Bytes of each.
+    /// The length of a key, in bytes.
     pub(super) len: u64,
-    /// Which of two keys comes first; `None` where their order does not matter.
+    /// Compares two keys; `None` if their order does not matter.
     pub(super) compare: Option<Compare<'a>>,
 }
 
-/// A node of a tree of version 1, and the keys on both sides of the entry that leads to it.
+/// A node of a tree of version 1, and the keys before and after the entry that refers to it.
 struct Child {
     at: u64,
     low: Option<Bytes>,
     high: Option<Bytes>,
 }
 
-/// The entries of all leaves of a tree of version 1: what stands before where each leads, and where that is.
+/// Returns the entries of all leaves of a tree of version 1: the key of each, and the address of its child.
 pub(super) fn first(
     reader: &Reader<'_>,
     root: u64,
@@ -45,7 +45,7 @@ pub(super) fn first(
     while !level.is_empty() {
         for Child { at, .. } in &level {
             if !seen.insert(*at) {
-                let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
+                let e = LOOP.broken(format!("the node at {at} occurs twice in a tree"));
                 return Err(e.at(reader.locate(*at, 0)?).into());
             }
         }
@@ -60,7 +60,7 @@ pub(super) fn first(
                 Some(found)
             })?;
             if kind != of {
-                let message = format!("a node of the kind {kind} in a tree of the kind {of}");
+                let message = format!("a node of type {kind} in a tree of type {of}");
                 return Err(reader.broken(*at, message).into());
             }
             Ok((*at, depth, u64::from(count)))
@@ -70,9 +70,9 @@ pub(super) fn first(
         let mut next = Vec::new();
         let wanted = depth.or(nodes.first().map(|(_, depth, _)| *depth)).unwrap_or(0);
         for ((at, found, count), own) in nodes.into_iter().zip(&level) {
-            // A level below the one before: there is no way back.
+            // Levels decrease, so there can be no loop.
             if found != wanted {
-                let message = format!("a node of level {found} where one of {wanted} should be");
+                let message = format!("expected a node of level {wanted}, found level {found}");
                 return Err(reader.broken(at, message).into());
             }
             let bytes = reader.bytes(at, len(count))?;
@@ -82,12 +82,12 @@ pub(super) fn first(
                 let from = prefix.saturating_add(number.saturating_mul(each_len));
                 slice(&bytes, from..from.saturating_add(keys.len))
             };
-            // What follows the last entry bounds no search.
+            // The key after the last entry is not used by a search.
             keys.check(reader, own, (0..count).map(key_at))?;
             for number in 0..count {
                 let entry = cursor.take(keys.len).and_then(|_| reader.address(&mut cursor));
                 let Some(Some(child)) = entry else {
-                    return Err(reader.broken(at, "an entry of a tree leads nowhere").into());
+                    return Err(reader.broken(at, "an entry of a tree has no address").into());
                 };
                 match found {
                     0 => out.push((key_at(number), child)),
@@ -107,8 +107,8 @@ pub(super) fn first(
 }
 
 impl Keys<'_> {
-    /// Checks that the keys of a node rise, and lie between those on both sides of the entry that leads to it: a search of the tree
-    /// finds no other entries.
+    /// Checks that the keys of a node are in ascending order, and lie between the keys before and after the entry that
+    /// refers to the node. Entries in other places are not found by a search.
     fn check(
         &self,
         reader: &Reader<'_>,
@@ -116,7 +116,7 @@ impl Keys<'_> {
         all: impl Iterator<Item = Bytes>,
     ) -> Result<()> {
         let Some(compare) = self.compare else { return Ok(()) };
-        let wrong = || reader.broken(node.at, "the keys of a tree's node do not rise");
+        let wrong = || reader.broken(node.at, "the keys of a tree node are not in ascending order");
         let mut before: Option<Bytes> = None;
         for key in all {
             if before.as_ref().is_some_and(|before| compare(before, &key) == Ordering::Greater) {
@@ -129,7 +129,7 @@ impl Keys<'_> {
             if !is_inside {
                 return Err(reader.broken(
                     node.at,
-                    "a key of a tree's node is not between those of the node above it",
+                    "a key of a tree node is not between the keys of its parent node",
                 ));
             }
             before = Some(key);
@@ -138,18 +138,18 @@ impl Keys<'_> {
     }
 }
 
-/// A part of bytes, in numbers of the file.
+/// Returns the part of `bytes` in this range.
 pub(super) fn slice(bytes: &Bytes, range: std::ops::Range<u64>) -> Bytes {
     let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
     let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
     bytes.slice(start..end)
 }
 
-/// Which of two keys, or records, comes first.
+/// Compares two keys or records.
 pub(super) type Compare<'a> = &'a dyn Fn(&Bytes, &Bytes) -> Ordering;
 
-/// All records of a tree of version 2 of the kind `of`, of the same length each. With `compare` they MUST rise, each node's between
-/// those of the node above.
+/// Returns all records of a tree of version 2 of type `of`. All have the same length. With `compare`, they must be in
+/// ascending order, and those of each node between those of its parent node.
 pub(super) fn second(
     reader: &Reader<'_>,
     at: u64,
@@ -171,16 +171,16 @@ pub(super) fn second(
         return Err(e.at(reader.locate(at, 0)?).into());
     }
     if kind != of || record_len == 0 {
-        let message = format!("a tree of kind {kind}, records of {record_len} bytes");
+        let message = format!("a tree of type {kind} with records of {record_len} bytes");
         return Err(reader.broken(at, message).into());
     }
     let Some(root) = root else { return Ok(Vec::new()) };
-    // How long the numbers are by which a node says how many records are in and below the nodes that it leads to.
+    // The number of bytes of the record counts that a node gives for its children.
     let leaf = node_len.saturating_sub(PREFIX.saturating_add(4)).checked_div(record_len);
     let leaf = leaf.unwrap_or(0);
     let own_len = number_len(leaf);
     let (mut below, mut below_len) = (leaf, 0u64);
-    // From the leaves up: the length of what leads to a node, and of the numbers in it.
+    // From the leaves up: the length of a pointer to a node, and of the counts in it.
     let mut pointers = Vec::new();
     for _ in 0..depth {
         let pointer = u64::from(reader.offset).saturating_add(own_len).saturating_add(below_len);
@@ -190,7 +190,7 @@ pub(super) fn second(
         below = most.saturating_add(1).saturating_mul(below).saturating_add(most);
         below_len = number_len(below);
         if most == 0 {
-            return Err(reader.broken(at, "the nodes of a tree have no room for records").into());
+            return Err(reader.broken(at, "the nodes of a tree are too short for a record").into());
         }
     }
     let (mut seen, mut out) = (HashSet::default(), Vec::new());
@@ -206,7 +206,7 @@ pub(super) fn second(
         };
         for (at, ..) in &level {
             if !seen.insert(*at) {
-                let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
+                let e = LOOP.broken(format!("the node at {at} occurs twice in a tree"));
                 return Err(e.at(reader.locate(*at, 0)?).into());
             }
         }
@@ -217,7 +217,7 @@ pub(super) fn second(
             let mut cursor = Cursor::new(&bytes);
             let cut = || reader.broken(at, "a tree's node ends before its last record");
             cursor.take(2).ok_or_else(cut)?;
-            // The records, between those on both sides of what leads to the node.
+            // The records, between those before and after the pointer to the node.
             let mut bounds: Vec<Option<Bytes>> = vec![low];
             for _ in 0..count {
                 let from = cursor.position();
@@ -230,7 +230,9 @@ pub(super) fn second(
             let known: Vec<&Bytes> = bounds.iter().flatten().collect();
             let rise = |compare: Compare<'_>| known.is_sorted_by(|a, b| compare(a, b).is_le());
             if compare.is_some_and(|compare| !rise(compare)) {
-                return Err(reader.broken(at, "the records of a tree do not rise").into());
+                return Err(reader
+                    .broken(at, "the records of a tree are not in ascending order")
+                    .into());
             }
             let Some((_, below_len)) = pointer else { continue };
             for both in bounds.windows(2) {
@@ -246,7 +248,7 @@ pub(super) fn second(
     Ok(out)
 }
 
-/// Bytes that a number up to `most` takes.
+/// Returns the number of bytes of a number up to `most`.
 pub(super) fn number_len(most: u64) -> u64 {
     u64::from(64u32.saturating_sub(most.leading_zeros()).div_ceil(8).max(1))
 }

@@ -1,4 +1,4 @@
-//! Types, shapes and attributes as bytes.
+//! Writes datatypes, dataspaces and attributes as bytes.
 
 use super::blocks::{Message, Target, Texts};
 use super::datatype::{MARKS, TAG};
@@ -6,18 +6,18 @@ use super::header::kind;
 use holdall_core::model::{DType, LogicalType, Value};
 use holdall_core::wire::npy::{Element, FieldType, Fields};
 
-/// The most dimensions that there are in HDF5.
+/// The maximum number of dimensions in HDF5.
 pub(super) const MAX_RANK: usize = 32;
-/// A message has less than 64 KiB.
+/// The maximum length of a message, which must be less than 64 KiB.
 const MOST: usize = 64_000;
 
-/// An element of a dataset: its type, and what an attribute says of it beside.
+/// The element type of a dataset, and the attribute that names it if the datatype does not.
 pub(super) struct Stored {
     pub(super) of: Vec<u8>,
     pub(super) mark: Option<&'static str>,
 }
 
-/// What elements are in HDF5, where it has such.
+/// Returns the element type in HDF5, if there is one.
 pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Stored> {
     let plain = |of: Vec<u8>| Stored { of, mark: None };
     let found = MARKS.iter().find(|(_, of, own)| (of, own.as_ref()) == (&dtype, logical));
@@ -27,12 +27,12 @@ pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Sto
         Some(LogicalType::Complex128) => plain(pair(&float(8, 11, 1023))),
         Some(LogicalType::F8E5M2) => plain(float(1, 5, 15)),
         None => Stored { of: number(dtype), mark },
-        // Bytes without a meaning but for the mark.
+        // Opaque bytes, whose type only the attribute names.
         Some(_) => mark.map(|_| Stored { of: opaque(1), mark })?,
     })
 }
 
-/// The message of a type, and that of a shape.
+/// The message of a datatype, and that of a dataspace.
 pub(super) fn datatype(of: Vec<u8>) -> Message {
     Message::new(kind::DATATYPE, of)
 }
@@ -41,12 +41,12 @@ pub(super) fn dataspace(shape: &[u64]) -> Message {
     Message::new(kind::DATASPACE, space(Some(shape)))
 }
 
-/// Says that nothing else is written where no data is.
+/// Returns the fill value message: space is allocated late, and the fill value is the default.
 pub(super) fn fill() -> Message {
     Message::new(kind::FILL, vec![2, 2, 2, 1, 0, 0, 0, 0])
 }
 
-/// The message of an attribute; none where HDF5 has no such value, or not in a message.
+/// Returns the message of an attribute; `None` if HDF5 cannot hold the value, or not in a message.
 pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<Message> {
     if name.is_empty() || name.contains('\0') || name.len() > MOST / 2 {
         return None;
@@ -84,7 +84,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
     Some(message)
 }
 
-/// An attribute without its values, of version 3, where the name is UTF-8.
+/// Returns the message of an attribute without its values, in version 3, in which the name is UTF-8.
 fn of_attribute(name: &str, of: &[u8], space: &[u8]) -> Message {
     let len = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes();
     let mut message = Message::new(kind::ATTRIBUTE, vec![3, 0]);
@@ -95,7 +95,7 @@ fn of_attribute(name: &str, of: &[u8], space: &[u8]) -> Message {
     message
 }
 
-/// A shape, and the values in it, row by row; none where lists are not of one length.
+/// Returns the shape and the values in row-major order; `None` if the nested lists differ in length.
 fn leaves(value: &Value) -> Option<(Vec<u64>, Vec<&Value>)> {
     let (mut shape, mut level) = (Vec::new(), vec![value]);
     while let Some(Value::Array(first)) = level.first() {
@@ -107,7 +107,7 @@ fn leaves(value: &Value) -> Option<(Vec<u64>, Vec<&Value>)> {
             }
         }
         shape.push(first.len() as u64);
-        // Of a list of empty lists no reader tells how many there are.
+        // A reader cannot tell how many empty lists a list has.
         if first.is_empty() {
             return (shape.len() == 1).then_some((shape, next));
         }
@@ -168,14 +168,14 @@ impl<'a> Values<'a> {
         match self {
             Values::Plain(of, _) => of.clone(),
             Values::Texts(_) => {
-                // Runs of bytes that are a text in UTF-8.
+                // A variable-length string in UTF-8.
                 [&[0x19, 1, 1, 0, 16, 0, 0, 0][..], &number(DType::U8)].concat()
             }
         }
     }
 }
 
-/// A shape as a message has it.
+/// Returns the body of a dataspace message.
 fn space(shape: Option<&[u64]>) -> Vec<u8> {
     let Some(shape) = shape else { return vec![2, 0, 0, 2] };
     let rank = u8::try_from(shape.len()).unwrap_or(u8::MAX);
@@ -184,7 +184,7 @@ fn space(shape: Option<&[u64]>) -> Vec<u8> {
     out
 }
 
-/// The type of plain elements.
+/// Returns the datatype of plain elements.
 fn number(dtype: DType) -> Vec<u8> {
     match dtype {
         DType::F64 => float(8, 11, 1023),
@@ -199,7 +199,7 @@ fn number(dtype: DType) -> Vec<u8> {
         DType::U32 => integer(4, false),
         DType::U16 => integer(2, false),
         DType::U8 => integer(1, false),
-        // As h5py has them.
+        // As h5py writes booleans.
         DType::Bool => {
             let of = integer(1, true);
             [&[0x18, 2, 0, 0, 1, 0, 0, 0][..], &of, b"FALSE\0\0\0TRUE\0\0\0\0", &[0, 1]].concat()
@@ -212,7 +212,7 @@ fn integer(width: u8, is_signed: bool) -> Vec<u8> {
     vec![0x10, bits, 0, 0, width, 0, 0, 0, 0, 0, width.saturating_mul(8), 0]
 }
 
-/// A float with an implied bit before its mantissa.
+/// Returns a float type with an implied bit before its mantissa.
 fn float(width: u8, exponent: u8, bias: u16) -> Vec<u8> {
     let bits = width.saturating_mul(8);
     let sign = bits.saturating_sub(1);
@@ -222,7 +222,7 @@ fn float(width: u8, exponent: u8, bias: u16) -> Vec<u8> {
     [&head[..], &[mantissa, exponent, 0, mantissa, low, high, 0, 0]].concat()
 }
 
-/// Two floats, as h5py has complex numbers.
+/// Returns a compound of two floats, as h5py writes complex numbers.
 fn pair(of: &[u8]) -> Vec<u8> {
     let width = of.get(4).copied().unwrap_or_default();
     let mut out = vec![0x16, 2, 0, 0, width.saturating_mul(2), 0, 0, 0];
@@ -235,13 +235,14 @@ fn pair(of: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Records of these fields; none where HDF5 has no such, or not in a message.
+/// Returns the compound type of records with these fields; `None` if HDF5 has no such type, or it is too long for a
+/// message.
 pub(super) fn record(fields: &Fields) -> Option<Vec<u8>> {
     let of = compound(fields)?;
     (of.len() <= MOST).then_some(of)
 }
 
-/// A compound of version 2, whose members have no dimensions beside their types.
+/// Returns a compound of version 2, whose members have dimensions only in their types.
 fn compound(fields: &Fields) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(fields.all().len()).ok()?.to_le_bytes();
     let size = u32::try_from(fields.size()).ok()?;
@@ -259,7 +260,7 @@ fn compound(fields: &Fields) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The type of a field.
+/// Returns the type of a field.
 fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
     let of = match of {
@@ -287,14 +288,14 @@ fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     for dim in dims {
         out.extend_from_slice(&u32::try_from(dim).ok()?.to_le_bytes());
     }
-    // Dimensions are in their own order.
+    // The permutation of the dimensions, which is the identity.
     (0..u32::from(rank)).for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
     out.extend(of);
     Some(out)
 }
 
-/// Elements that NumPy has another type for: texts of one length, bytes without a meaning, times as h5py has them. None where they are
-/// something else.
+/// Returns the datatype of elements with a specific NumPy type: fixed-length strings, opaque bytes, or times as h5py
+/// writes them. `None` for other elements.
 pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
     let descr = of.descr.as_deref()?;
     match (descr.chars().nth(1)?, of.inner) {
@@ -305,7 +306,7 @@ pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
     }
 }
 
-/// Eight opaque bytes with a tag.
+/// Returns the type of eight opaque bytes with a tag.
 fn tagged(tag: &str) -> Option<Vec<u8>> {
     let mut out = opaque(8);
     let len = tag.len().checked_next_multiple_of(8)?;
@@ -316,12 +317,12 @@ fn tagged(tag: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A text of so many bytes, with zeros behind a shorter one.
+/// Returns the type of a string of `len` bytes that is padded with zeros.
 fn text(len: u32) -> Vec<u8> {
     [&[0x13, 1, 0, 0][..], &len.to_le_bytes()].concat()
 }
 
-/// Bytes without a meaning, and without a name for what they are.
+/// Returns the type of opaque bytes without a tag.
 pub(super) fn opaque(len: u32) -> Vec<u8> {
     [&[0x15, 0, 0, 0][..], &len.to_le_bytes()].concat()
 }

@@ -1,4 +1,4 @@
-//! The header, read into an index.
+//! Decodes the header into an index.
 
 use super::header::{self, Header};
 use super::kind::Kinds;
@@ -16,14 +16,14 @@ use holdall_schema::{Root, Schema, Symbols, normal};
 use serde_json::Value as Json;
 use std::ops::Range;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let range = header::range(window, limits)?;
     let bytes = window.bytes(range.clone())?;
     Ok(decode_header(&bytes, range, window.len(), limits)?)
 }
 
-/// What a file of `source_len` bytes contains whose header lies at `range`.
+/// Decodes the index of a file of `source_len` bytes whose header lies at `range`.
 pub(super) fn decode_header(
     bytes: &[u8],
     range: Range<u64>,
@@ -41,7 +41,7 @@ pub(super) fn decode_header(
     if schema.symbols().is_empty() {
         return file.read(&schema, Some(&Symbols::new()), metadata)?.1;
     }
-    // Symbols may get their numbers after what depends on them.
+    // The values of symbols may be known only after the references that depend on them.
     let (symbols, _) = file.read(&schema, None, metadata.clone())?;
     let bound = schema.bind(&symbols).map_err(|e| e.at(file.header.schema.clone()))?;
     file.read(&bound, Some(&symbols), metadata)?.1
@@ -55,8 +55,8 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// One pass over the tensors; what symbols stand for, and what the file contains, which is worth
-    /// something when they were known before, and the schema was bound to them.
+    /// Reads the tensors in one pass. Returns the values of symbols, and the index, which is final only if the symbols
+    /// were known before and the schema was bound to them.
     fn read(
         &self,
         schema: &Schema,
@@ -67,7 +67,7 @@ impl File<'_> {
             return Err(HEADER.broken("the schema is that of a record"));
         };
         let (header, limits) = (&self.header, self.limits);
-        // Bytes past the end of the file are found by the ranges, where more can be said about them.
+        // Bytes past the end of the file are detected when the ranges are checked, with a better message.
         let data = header.range.end..u64::MAX;
         let version = header.version.as_str();
         let builder = IndexBuilder::new("metatensor", version, self.source_len, data, limits);
@@ -102,7 +102,7 @@ impl File<'_> {
         }
         if let Some(key) = self.header.unknown.first() {
             builder.warn("metatensor/unknown-key", None, None, || {
-                format!("`{}` in the header is not known and says nothing", key.shown()).into()
+                format!("unknown key `{}` in the header, which is ignored", key.shown()).into()
             });
         }
         let stray = |what: &str, names: Vec<&String>| {
@@ -116,7 +116,8 @@ impl File<'_> {
         for (key, why) in odd.into_iter().chain(strays.into_iter().flatten()) {
             builder.warn("metatensor/restore", None, None, || {
                 let key = key.shown();
-                format!("`{key}` in `metadata` is not as Holdall writes it: {why}").into()
+                format!("`{key}` in `metadata` is not in the form that Holdall writes: {why}")
+                    .into()
             });
         }
         if !is_inferred {
@@ -124,7 +125,7 @@ impl File<'_> {
             attributes.set(SCHEMA_ATTRIBUTE, Value::Text(schema.to_owned()));
         }
         if !values.is_empty() {
-            // Not in the order of the header, so that files of the same values have the same text.
+            // Sorted, so that files with the same values have the same text.
             sort(&mut values);
             attributes.set(VALUES_ATTRIBUTE, Value::Text(object(&values)));
         }
@@ -133,7 +134,7 @@ impl File<'_> {
     }
 }
 
-/// The text of an object with these members.
+/// Returns the text of an object with these members.
 fn object(members: &[(String, String)]) -> String {
     let mut out = String::from("{");
     for (at, (key, value)) in members.iter().enumerate() {

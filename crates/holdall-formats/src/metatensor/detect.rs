@@ -1,19 +1,19 @@
-//! Whether a file is of the general form: section 1.3.
+//! Recognises the general form: section 1.3.
 
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN};
 use holdall_core::window::{Stop, Window};
 use holdall_json::{Reader, Token};
 use memchr::memmem;
 
-/// The key that only the general form has, with a string.
+/// The key that only the general form has. Its value is a string.
 const KEY: &[u8] = b"\"metatensor\"";
-/// Bytes of the start of a header in which its first key is looked for, where the whole is not there.
+/// The number of bytes of a header in which its first key is searched, if the header is incomplete.
 const FIRST_KEY: u64 = 256;
-/// Deeper headers are not looked into: they are of neither form.
+/// Deeper headers are not searched: they are invalid in both forms.
 const MAX_DEPTH: usize = 512;
 
-/// Claims a file whose header has the key `metatensor` with a string. A header that is not whole, or
-/// longer than the format allows, must have it first.
+/// Returns `true` if the header has the key `metatensor` with a string. If the header is incomplete, or longer than the
+/// format allows, this must be its first key.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(LEN_BYTES.saturating_add(1))?;
     let Some((len, start)) = head.split_first_chunk::<8>() else { return Ok(false) };
@@ -37,7 +37,7 @@ fn first_key_is_ours(start: &[u8]) -> bool {
     rest.is_some_and(|r| r.first() == Some(&b'"'))
 }
 
-/// Whether the key is one of the object itself, not of something in it.
+/// Returns `true` if the key is a member of the header object itself, not of a nested object.
 fn has_key(header: &[u8]) -> bool {
     let scan = || -> holdall_core::error::Result<bool> {
         let mut reader = Reader::new(header, 0, MAX_DEPTH)?;
@@ -55,6 +55,6 @@ fn has_key(header: &[u8]) -> bool {
             reader.skip()?;
         }
     };
-    // What is wrong with the text is reported when it is decoded.
+    // Errors in the text are reported when it is decoded.
     scan().unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! The header written: everything is known before the first byte.
+//! Writes the header. The whole header is known before the first byte is written.
 
 use super::decode::decode_header;
 use super::fit::{check_tensor, limits_of_schemas};
@@ -17,15 +17,15 @@ use holdall_json::parse;
 use holdall_schema::self_contained;
 use serde_json::Value as Json;
 
-/// The largest alignment that a schema or a header can ask for.
+/// The maximum alignment that a schema or a header can require.
 const MAX_ALIGN: u64 = 1 << 16;
-/// Levels of a kind that are compared.
+/// The maximum depth of kinds that are compared.
 const KIND_DEPTH: usize = 128;
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = options.version.as_deref().filter(|v| *v != "1.0") {
-        let message = format!("Metatensor is written in version 1.0, `{version}` was asked for");
+        let message = format!("cannot write Metatensor version `{version}`");
         return Err(UNKNOWN_VERSION
             .broken(message)
             .with_hint("the version that can be written is 1.0"));
@@ -39,7 +39,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 }
 
 struct Encoder {
-    /// What tensors and records start at a multiple of at least.
+    /// The minimum alignment of tensors and records.
     align: Option<u64>,
     values: ValueCheck,
     /// The components of the declared tensors, in the order of declaration.
@@ -91,7 +91,7 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
-    /// Reads the header back: it says what was declared, and nothing in it breaks a rule.
+    /// Decodes the header, to check that it describes what was declared and breaks no rule.
     fn check_header(
         &self,
         header: &[u8],
@@ -104,7 +104,7 @@ impl Encoder {
         (limits.header_len, limits.attribute_values) = (MAX_HEADER_LEN, u64::MAX);
         let text = header.get(8..).unwrap_or_default();
         let range = LEN_BYTES..header.len() as u64;
-        // What does not fit is the schema, or values for which it has no position.
+        // The reason for a difference is the schema, or values for which it has no position.
         let rule = match (plan.is_given, plan.values.is_empty()) {
             (true, _) => Some(&SCHEMA_FIT),
             (false, false) => Some(&ATTRIBUTE),
@@ -119,18 +119,18 @@ impl Encoder {
         for tensor in declared {
             let own = slots.by_ref().take(tensor.components.len());
             if let Some(what) = difference(tensor, own, &index, plan.is_given) {
-                let message = format!("another {what} would be read back");
+                let message = format!("reading the file would return a different {what}");
                 return Err(SCHEMA_FIT.broken(message).in_tensor(&tensor.name));
             }
         }
         if let Some(rule) = rule.filter(|_| !plan.has_values_of(&index)) {
-            return Err(rule.broken("other plain values would be read back"));
+            return Err(rule.broken("reading the file would return different plain values"));
         }
         let is_ours = |key: &str| key.starts_with("metatensor.");
         let same = attributes.iter().filter(|(key, _)| !is_ours(key)).all(|(key, value)| {
             index.attributes().get(key).map(Value::to_json) == Some(value.to_json())
         });
-        // What nobody has checked is not written.
+        // Values that cannot be checked are not written.
         let is_unchecked = |w: &&Warning| w.code == VALUES_UNCHECKED;
         let unchecked = index.warnings().iter().find(is_unchecked);
         if let (Some(warning), ValueCheck::Encoder) = (unchecked, self.values) {
@@ -140,12 +140,15 @@ impl Encoder {
         let mut warnings = index.warnings().iter().filter(|w| !known.contains(&w.code));
         match same && index.len() == declared.len() && warnings.next().is_none() {
             true => Ok(()),
-            false => Err(SCHEMA_FIT.broken("other attributes or tensors would be read back")),
+            false => {
+                Err(SCHEMA_FIT
+                    .broken("reading the file would return different attributes or tensors"))
+            }
         }
     }
 }
 
-/// What the index says otherwise about a tensor than was declared.
+/// Returns what differs between the declared tensor and the index.
 fn difference<'s>(
     tensor: &TensorSpec,
     slots: impl Iterator<Item = &'s Slot>,
@@ -173,14 +176,14 @@ fn difference<'s>(
     if own_attributes(found.attributes(), has_kind).to_json() != own.to_json() {
         return Some("attribute");
     }
-    // Kinds that came with a schema are the schema's; others became part of one.
+    // The kinds of a given schema are those of the schema; other kinds became a part of the inferred schema.
     let kind = |attributes: &Attributes| {
         let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
         let kind = parse(text.as_bytes(), KIND_DEPTH).ok()?;
         if let Some(blob) = kind.get("TypeDef:Blob") {
             return Some(blob.clone());
         }
-        // `$defs` that nothing refers to say nothing of it.
+        // `$defs` that nothing refers to are not compared.
         let defs = kind.get("$defs").and_then(Json::as_object).cloned();
         Some(self_contained(kind, defs.as_ref()))
     };

@@ -1,4 +1,4 @@
-//! What the format can hold: section 9.1.
+//! Checks that tensors can be stored in the format: section 9.1.
 
 use super::ENTRY_LEN;
 use super::infer::kind_of;
@@ -23,7 +23,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
             let layout = other.as_str().shown();
             let e = LAYOUT.broken(format!("Metatensor has no layout `{layout}`"));
             Err(match other {
-                // What is not known cannot be made dense either.
+                // Tensors with an unknown layout cannot be made dense either.
                 Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
                 _ => e,
             })
@@ -31,14 +31,14 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
     }
 }
 
-/// Limits of schemas that are written, which readers may hold to their own.
+/// The limits of schemas that are written. Readers may have the same limits.
 pub(super) fn limits_of_schemas() -> SchemaLimits {
     let mut limits = Limits::default();
     limits.schema_nodes = u64::MAX;
     limits.of_schemas()
 }
 
-/// The element type of a dense tensor that the format can hold.
+/// Returns the element type of a dense tensor, if the format supports it.
 fn dense(tensor: &TensorSpec) -> Result<&'static ElementType> {
     let [data] = components(tensor, [Role::Data])?;
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
@@ -49,9 +49,9 @@ fn dense(tensor: &TensorSpec) -> Result<&'static ElementType> {
     let expected = element_count(&tensor.shape)
         .and_then(|n| stored_size(n, data.dtype, data.logical_type.as_ref()).ok().flatten());
     if expected != Some(data.decoded_len) {
-        let size = expected.map_or("no whole number of".to_owned(), |n| n.to_string());
+        let size = expected.map_or("a fractional number of".to_owned(), |n| n.to_string());
         let message = format!(
-            "shape {:?} of {} takes {size} bytes, {} were declared",
+            "shape {:?} of {} requires {size} bytes, but {} are declared",
             tensor.shape, element.name, data.decoded_len
         );
         return Err(DECLARED.broken(message));
@@ -59,7 +59,7 @@ fn dense(tensor: &TensorSpec) -> Result<&'static ElementType> {
     Ok(element)
 }
 
-/// The components of a tensor, if they are of these roles: in this order, whatever theirs is.
+/// Returns the components of a tensor in the order of these roles, if it has exactly these.
 fn components<const N: usize>(
     tensor: &TensorSpec,
     roles: [Role; N],
@@ -72,29 +72,29 @@ fn components<const N: usize>(
             let names = |roles: Vec<&str>| roles.join(", ").shown().to_string();
             let wanted = names(roles.iter().map(Role::as_str).collect());
             let own = names(tensor.components.iter().map(|c| c.role.as_str()).collect());
-            let message = format!("it has the components {own}, in Metatensor {wanted}");
+            let message = format!("it has the components {own}, expected {wanted}");
             Err(COMPONENTS.broken(message))
         }
     }
 }
 
-/// Checks that a component holds plain elements.
+/// Checks that a component has elements of `dtype`.
 fn check_plain(component: &ComponentSpec, dtype: DType) -> Result<()> {
     if component.dtype == dtype && component.logical_type.is_none() {
         return Ok(());
     }
-    let message = format!("`{}` is not of {dtype}", component.role);
+    let message = format!("the elements of `{}` are not {dtype}", component.role);
     Err(COMPONENTS.broken(message).in_component(&component.role))
 }
 
 fn count_of(tensor: &TensorSpec) -> Result<u64> {
     match tensor.shape.as_slice() {
         [count] => Ok(*count),
-        other => Err(KIND.broken(format!("its shape is {other:?}, not one dimension"))),
+        other => Err(KIND.broken(format!("expected one dimension, found the shape {other:?}"))),
     }
 }
 
-/// What is wrong with the attribute of a tensor, as a reason not to write it.
+/// Turns an error in a tensor's attribute into the reason why the tensor cannot be written.
 fn kind_error(e: Error) -> Error {
     if e.code() == KIND.code {
         return e;
@@ -108,7 +108,9 @@ fn records(tensor: &TensorSpec) -> Result<()> {
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
     let kind = kind.and_then(normal).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
-    let Some(ty) = schema.record() else { return Err(KIND.broken("its kind is not a record")) };
+    let Some(ty) = schema.record() else {
+        return Err(KIND.broken("its kind is not the schema of a record"));
+    };
     let data = match schema.ty(ty).heap_align {
         None => components(tensor, [Role::Data])?[0],
         Some(_) => {
@@ -121,7 +123,8 @@ fn records(tensor: &TensorSpec) -> Result<()> {
     let stride = schema.extent(ty).map_err(kind_error)?.stride;
     if count.checked_mul(stride) != Some(data.decoded_len) {
         let len = data.decoded_len;
-        let message = format!("{count} records of {stride} bytes are not the {len} declared");
+        let message =
+            format!("expected {count} records of {stride} bytes, found {len} bytes declared");
         return Err(KIND.broken(message));
     }
     Ok(())
@@ -138,14 +141,14 @@ fn blob(tensor: &TensorSpec) -> Result<()> {
         Root::Record(_) => None,
     };
     if !matches!(node, Some(Node::Blob { .. })) {
-        return Err(KIND.broken("its kind is not that of a blob"));
+        return Err(KIND.broken("its kind is not the schema of a blob"));
     }
     let [entries, heap] = components(tensor, [Role::Entries, Role::BlobData])?;
     check_plain(entries, DType::U64)?;
     check_plain(heap, DType::U8)?;
     if count.checked_mul(ENTRY_LEN) != Some(entries.decoded_len) {
         let message = format!(
-            "{count} entries take {ENTRY_LEN} bytes each, {} were declared",
+            "{count} entries require {ENTRY_LEN} bytes each, but {} bytes are declared",
             entries.decoded_len
         );
         return Err(DECLARED.broken(message));

@@ -1,4 +1,4 @@
-//! The header's own keys: section 1.
+//! The keys of the header: section 1.
 
 use super::DIALECT;
 use super::rules::*;
@@ -10,47 +10,47 @@ use holdall_json::{DUPLICATE_KEY, Reader, Token};
 use holdall_schema::rules::TOO_LARGE;
 use std::ops::Range;
 
-/// What the data starts at a multiple of, where the header does not say.
+/// The default alignment of the data, in bytes.
 const DEFAULT_DATA_ALIGN: u64 = 256;
-/// Levels of JSON that one level of an attribute may take: a map is `{"$map":[[key,value]]}`.
+/// The maximum number of levels of JSON for one level of an attribute: a map is `{"$map":[[key,value]]}`.
 const ATTRIBUTE_LEVELS: usize = 3;
 
-/// A header, its keys found.
+/// A header with the ranges of its values.
 pub(super) struct Header<'a> {
     pub(super) text: &'a str,
-    /// Its bytes in the file.
+    /// The byte range of the header in the file.
     pub(super) range: Range<u64>,
     pub(super) version: String,
-    /// Values, as bytes of the file.
+    /// The byte ranges of values in the file.
     pub(super) schema: Range<u64>,
     pub(super) tensors: Range<u64>,
     pub(super) metadata: Option<Range<u64>>,
-    /// Keys that say nothing here.
+    /// Unknown keys, which are ignored.
     pub(super) unknown: Vec<String>,
 }
 
-/// Where the header of the file in `window` lies.
+/// Returns the byte range of the header of the file in `window`.
 pub(super) fn range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
     let head = window.head(LEN_BYTES)?;
     let len = u64::from_le_bytes(*head.first_chunk::<8>().unwrap_or(&[0xff; 8]));
     Ok(DIALECT.range(window, len, MAX_HEADER_LEN.min(limits.header_len))?)
 }
 
-/// Levels that the values of `metadata` may take.
+/// Returns the maximum depth of the values of `metadata`.
 pub(super) fn metadata_depth(limits: &Limits) -> usize {
     limits.depth.saturating_mul(ATTRIBUTE_LEVELS).saturating_add(2)
 }
 
-/// Values in a schema for each node that it may have.
+/// The number of values in a schema that are allowed for each node.
 const VALUES_OF_A_NODE: u64 = 4;
 
 impl<'a> Header<'a> {
-    /// Finds the keys of the header that lies at `range`, and checks the small ones.
+    /// Finds the keys of the header at `range`, and checks its small values.
     pub(super) fn read(bytes: &'a [u8], range: Range<u64>, limits: &Limits) -> Result<Header<'a>> {
-        // Deep enough for what may be deepest; other values are read under their own limit.
+        // The depth of the deepest value; other values are read later under their own limits.
         let depth = metadata_depth(limits).saturating_add(1);
         let mut reader = Reader::new(bytes, range.start, depth)?;
-        // It was checked just now.
+        // The text was validated above.
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         let mut found = KeyRanges::default();
         let mut unknown = Vec::new();
@@ -66,11 +66,11 @@ impl<'a> Header<'a> {
             let token = reader.peek()?;
             let at = reader.offset();
             if slot.is_some() {
-                let message = format!("`{key}` comes twice in the header");
+                let message = format!("duplicate key `{key}` in the header");
                 return Err(DUPLICATE_KEY.broken(message).at(reader.here()));
             }
             if !wanted.is_empty() && !wanted.contains(&token) {
-                let message = format!("the value of `{key}` is of another type");
+                let message = format!("the value of `{key}` has the wrong type");
                 return Err(HEADER.broken(message).at(reader.here()));
             }
             reader.skip()?;
@@ -78,7 +78,7 @@ impl<'a> Header<'a> {
         }
         reader.end()?;
         if let Some(key) = holdall_json::duplicate(unknown.iter().map(String::as_str)) {
-            let message = format!("`{}` comes twice in the header", key.shown());
+            let message = format!("duplicate key `{}` in the header", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
         }
         let sound = found.check(bytes, &range)?;
@@ -96,7 +96,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Where the values of the keys stand.
+/// The ranges of the values of the keys.
 #[derive(Default)]
 struct KeyRanges {
     version: Option<Range<u64>>,
@@ -109,7 +109,8 @@ struct KeyRanges {
 }
 
 impl KeyRanges {
-    /// Where the value of a key is noted, and what it may be: anything, where nothing is listed.
+    /// Returns the field for the range of a key's value, and the allowed types of the value; an empty list allows every
+    /// type.
     fn slot(&mut self, key: &str) -> Option<(&mut Option<Range<u64>>, &'static [Token])> {
         Some(match key {
             "metatensor" => (&mut self.version, &[Token::String]),
@@ -118,30 +119,30 @@ impl KeyRanges {
             "schema" => (&mut self.schema, &[Token::Object, Token::Bool]),
             "tensors" => (&mut self.tensors, &[]),
             "metadata" => (&mut self.metadata, &[Token::Object]),
-            // For validators that do not know kinds: it follows from `schema`.
+            // For validators without support for kinds. It follows from `schema`.
             "header_schema" => (&mut self.header_schema, &[Token::Object, Token::Bool]),
             _ => return None,
         })
     }
 
-    /// Checks what the header says of the file as a whole.
+    /// Checks the values that describe the file as a whole.
     fn check(self, bytes: &[u8], header: &Range<u64>) -> Result<Sound> {
         let reader = |range: &Range<u64>| Reader::new(slice(bytes, header, range), range.start, 1);
         let missing = |key: &str| -> Error {
-            HEADER.broken(format!("there is no `{key}`")).at(header.clone())
+            HEADER.broken(format!("missing key `{key}`")).at(header.clone())
         };
         let mut scratch = String::new();
         let version = self.version.ok_or_else(|| missing("metatensor"))?;
         let text = reader(&version)?.string(&mut scratch)?.to_owned();
         let minor = text.strip_prefix("1.").unwrap_or_default();
         if minor.is_empty() || !minor.bytes().all(|b| b.is_ascii_digit()) {
-            let message = format!("version `{}` is not known here", text.shown());
+            let message = format!("unknown version `{}`", text.shown());
             return Err(VERSION.broken(message).at(version));
         }
         let endian = self.endian.ok_or_else(|| missing("endian"))?;
         let found = reader(&endian)?.string(&mut scratch)?.to_owned();
         if found != "little" {
-            let message = format!("`endian` is `{}`, not `little`", found.shown());
+            let message = format!("`endian` is `{}`, expected `little`", found.shown());
             return Err(ENDIAN.broken(message).at(endian));
         }
         let data_align = match self.data_align {
@@ -172,7 +173,7 @@ impl KeyRanges {
     }
 }
 
-/// A header whose small keys are as they should be.
+/// A header whose small values are valid.
 struct Sound {
     version: String,
     schema: Range<u64>,
@@ -188,7 +189,7 @@ impl Sound {
 }
 
 impl Header<'_> {
-    /// The text at that place of the file.
+    /// Returns the text of a range of the file.
     pub(super) fn text_of(&self, range: &Range<u64>) -> &str {
         let from = usize::try_from(range.start.saturating_sub(self.range.start)).unwrap_or(0);
         let to = usize::try_from(range.end.saturating_sub(self.range.start)).unwrap_or(0);
@@ -196,7 +197,7 @@ impl Header<'_> {
     }
 }
 
-/// The values of JSON text, keys among them: in memory they take many times what they take as text.
+/// Returns the number of values in a JSON text, including keys. In memory, values take much more space than as text.
 pub(super) fn count_values(text: &[u8]) -> u64 {
     let (mut count, mut is_text, mut is_escaped) = (1u64, false, false);
     for byte in text {
@@ -204,7 +205,7 @@ pub(super) fn count_values(text: &[u8]) -> u64 {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = is_text,
             b'"' => is_text = !is_text,
-            // One more value, or the first of some.
+            // One more value, or the first value of an object or array.
             b',' | b':' | b'[' | b'{' if !is_text => count = count.saturating_add(1),
             _ => {}
         }
@@ -212,7 +213,7 @@ pub(super) fn count_values(text: &[u8]) -> u64 {
     count
 }
 
-/// More values than there may be.
+/// Returns the error for too many values.
 #[cold]
 pub(super) fn too_many(limits: &Limits) -> Error {
     TOO_MANY_VALUES.broken(format!("there are more than {} values", limits.attribute_values))

@@ -1,4 +1,4 @@
-//! A schema made from tensors: as exact as they are.
+//! Infers a schema from tensors. It is as exact as the tensors are.
 
 use super::KIND_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
@@ -16,15 +16,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// What a struct is aligned to at least, and nothing else is without an `align`, in bytes.
+/// The maximum alignment of a type without `align`, in bytes. It is the minimum alignment of a struct.
 const MOST_NATURAL_ALIGN: u64 = 16;
 
-/// The JSON text of the schema that a file of these tensors gets where it has none among its
-/// attributes: objects from names that are paths, each dtype and shape as it is, and what occurs more
-/// than once under `$defs` where that is shorter. Tensors and records start at multiples of `align`.
+/// Returns the JSON text of the schema that is written for these tensors if there is none among the file's attributes.
+/// It has objects according to the paths in names, and the dtype and shape of each tensor. Schemas that occur more than
+/// once are under `$defs` if this is shorter. Tensors and records are aligned to multiples of `align`.
 ///
 /// # Errors
-/// Of tensors that Metatensor cannot hold: `metatensor/…`.
+/// Returns `metatensor/…` for tensors that Metatensor cannot hold.
 pub fn infer(tensors: &[TensorSpec], align: Option<u64>) -> Result<String> {
     let leaves = Leaves::from_tensors(tensors, align)?;
     let names: Vec<&str> = tensors.iter().map(|t| t.name.as_str()).collect();
@@ -32,13 +32,13 @@ pub fn infer(tensors: &[TensorSpec], align: Option<u64>) -> Result<String> {
     Ok(leaves.schema(&named.tree))
 }
 
-/// The schemas of tensors, one by one.
+/// The schemas of all tensors.
 pub(super) struct Leaves {
-    /// Each different one.
+    /// The distinct schemas, as text.
     texts: Vec<String>,
-    /// Which of them each tensor has.
+    /// The index in `texts` of each tensor's schema.
     of: Vec<usize>,
-    /// `$defs` that they need.
+    /// The `$defs` that the schemas refer to.
     defs: Defs,
 }
 
@@ -59,11 +59,11 @@ impl Defs {
 
 impl Leaves {
     /// # Errors
-    /// [`LAYOUT`], [`KIND`], `metatensor/logical-type`.
+    /// Returns [`LAYOUT`], [`KIND`] or `metatensor/logical-type` if a tensor has no schema.
     pub(super) fn from_tensors(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
         let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: Defs::default() };
         let mut known: HashMap<String, usize> = HashMap::default();
-        // Kinds that came before, by their text.
+        // The kinds so far, by their text.
         let mut kinds: HashMap<&str, String> = HashMap::default();
         for tensor in tensors {
             let text = match &tensor.layout {
@@ -95,12 +95,12 @@ impl Leaves {
         Ok(leaves)
     }
 
-    /// Whether two tensors have the same schema.
+    /// Returns `true` if two tensors have the same schema.
     pub(super) fn are_alike(&self, a: usize, b: usize) -> bool {
         self.of.get(a) == self.of.get(b)
     }
 
-    /// The schema of a kind without its `$defs`, which are moved to those of all. Both stay in their author's order.
+    /// Returns the schema of a kind without its `$defs`, which are moved to those of all schemas.
     fn take_defs(&mut self, text: &str) -> Result<String> {
         let depth = Limits::default().depth;
         let (mut kind, author) = (parse(text.as_bytes(), depth)?, Written::read(text, depth)?);
@@ -134,12 +134,12 @@ impl Leaves {
         Ok(author.text_of(&kind))
     }
 
-    /// The schema of a whole tree.
+    /// Returns the schema of a whole tree.
     pub(super) fn schema(&self, tree: &Tree) -> String {
         let mut shared = Shared::default();
         let root = shared.add(tree, &self.of);
         let Some(root) = root else {
-            // Nothing says what there may be; that it is tensors is what matters.
+            // Without tensors, the schema says only that members are tensors.
             let any = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"TypeDef:Tensor\":{}}}";
             return any.to_owned();
         };
@@ -147,12 +147,12 @@ impl Leaves {
     }
 }
 
-/// The text of the attribute that says what records or a blob are.
+/// Returns the text of the attribute with the schema of records or a blob.
 pub(super) fn kind_of(tensor: &TensorSpec) -> Result<&str> {
     match tensor.attributes.get(KIND_ATTRIBUTE) {
         Some(Value::Text(kind)) => Ok(kind),
         _ => {
-            let message = format!("it has no attribute `{KIND_ATTRIBUTE}` of text");
+            let message = format!("it has no text attribute `{KIND_ATTRIBUTE}`");
             Err(named(KIND.broken(message), tensor))
         }
     }
@@ -166,7 +166,7 @@ fn dense(tensor: &TensorSpec, align: Option<u64>) -> Result<String> {
     let data = tensor.components.first();
     let element = data.and_then(|c| by_meaning(c.dtype, c.logical_type.as_ref()));
     let Some(element) = element else {
-        let message = "its elements have no name in a header";
+        let message = "the format has no name for its element type";
         return Err(named(super::rules::LOGICAL_TYPE.broken(message), tensor));
     };
     let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
@@ -185,7 +185,7 @@ fn dataset(kind: &str, align: Option<u64>) -> String {
     format!("{{\"type\":\"array\",\"items\":{kind},\"TypeDef:Array\":true{align}}}")
 }
 
-/// Gives references to some of `$defs` their other names.
+/// Renames references to some of the `$defs`.
 fn rename(node: &mut Json, own: &Map<String, Json>, to: &dyn Fn(&str) -> String) {
     match node {
         Json::Array(items) => items.iter_mut().for_each(|item| rename(item, own, to)),
@@ -205,21 +205,21 @@ fn rename(node: &mut Json, own: &Map<String, Json>, to: &dyn Fn(&str) -> String)
 struct Shared {
     known: HashMap<Rc<InferredNode>, usize>,
     parts: Vec<Rc<InferredNode>>,
-    /// How often each stands in another.
+    /// The number of uses of each part in other parts.
     uses: Vec<u64>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
 enum InferredNode {
-    /// The schema of that number.
+    /// The schema with this index.
     Leaf(usize),
     Object(Vec<(String, usize)>),
     List(usize, usize),
 }
 
 impl Shared {
-    /// The part that describes a tree, `None` where it holds no tensors. The depth of names bounds the
-    /// recursion.
+    /// Adds the part that describes a tree; `None` if the tree has no tensors. The recursion is bounded by the depth of
+    /// names.
     fn add(&mut self, tree: &Tree, of: &[usize]) -> Option<usize> {
         let part = match tree {
             Tree::Value(_) => return None,
@@ -260,7 +260,7 @@ impl Shared {
         }
     }
 
-    /// The text of the schema whose root is that part.
+    /// Returns the text of the schema whose root is this part.
     fn write(&self, root: usize, leaves: &[String], defs: &Defs) -> String {
         // The keywords where a part is used, and those under `$defs`.
         let mut texts: Vec<String> = Vec::with_capacity(self.parts.len());

@@ -1,4 +1,4 @@
-//! The attribute that says what records and blobs are: section 7.2.
+//! The attribute with the schema of records and blobs: section 7.2.
 
 use super::KIND_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
@@ -8,26 +8,27 @@ use holdall_core::model::{Attributes, IndexBuilder, Value};
 use holdall_schema::{Node, NodeId, Schema, Symbols, Written, self_contained};
 use serde_json::Value as Json;
 
-/// Makes the attribute for each node of a schema, once.
+/// Creates the attribute of each node of a schema, once for each node.
 pub(super) struct Kinds<'s> {
     schema: &'s Json,
     /// Its text, and that once it was read.
     author: (&'s str, Option<Written<'s>>),
     symbols: &'s Symbols,
     texts: HashMap<NodeId, Known>,
-    /// Bytes that may still be written.
+    /// The number of bytes that may still be written.
     room: u64,
     most: u64,
 }
 
 struct Known {
     text: String,
-    /// A tensor that has this attribute and no other.
+    /// A tensor whose only attribute is this one.
     tensor: Option<usize>,
 }
 
 impl<'s> Kinds<'s> {
-    /// For nodes of `schema`, which its author wrote as `text`, and in which symbols stand for these numbers; `most` bytes in all.
+    /// Creates kinds for the nodes of `schema`. `symbols` has the values of its symbols; `most` is the maximum number
+    /// of bytes in all.
     pub(super) fn new(
         schema: &'s Json,
         text: &'s str,
@@ -37,7 +38,7 @@ impl<'s> Kinds<'s> {
         Kinds { schema, author: (text, None), symbols, texts: HashMap::default(), room: most, most }
     }
 
-    /// Gives the tensor added last, number `tensor`, its attributes: its own and its kind.
+    /// Sets the attributes of tensor number `tensor`, which was added last: its own attributes and its kind.
     pub(super) fn attach(
         &mut self,
         compiled: &Schema,
@@ -84,7 +85,7 @@ impl<'s> Kinds<'s> {
         }
     }
 
-    /// The schema of a record, or of a blob's node, that needs nothing around it, in its author's order.
+    /// Returns the self-contained schema of a record, or of a blob's node.
     fn text(&mut self, node: &Node) -> Result<String> {
         let pointer = match node {
             Node::Dataset { pointer, .. } => format!("{pointer}/items"),
@@ -105,7 +106,8 @@ impl<'s> Kinds<'s> {
         Ok(self.author.1.insert(author).part_text(&kind, &pointer))
     }
 
-    /// Puts numbers in the place of symbols. The text was parsed under a limit that bounds the recursion.
+    /// Replaces symbols by their values. The depth of the text was limited when it was parsed, which bounds the
+    /// recursion.
     fn settle(&self, node: &mut Json) {
         match node {
             Json::Array(items) => items.iter_mut().for_each(|item| self.settle(item)),

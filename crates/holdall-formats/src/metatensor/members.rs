@@ -47,9 +47,7 @@ impl<'s> Walk<'s> {
                 None => match object.additional {
                     AdditionalMembers::Forbidden => {
                         let key = key.shown();
-                        return Err(
-                            MEMBERS.broken(format!("there is no member `{key}` in the schema"))
-                        );
+                        return Err(MEMBERS.broken(format!("the schema has no member `{key}`")));
                     }
                     AdditionalMembers::Anything => None,
                     AdditionalMembers::Node(id) => Some(id),
@@ -78,7 +76,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Checks that the keys of the object that was read last are unique, and that none is missing.
+    /// Checks that the keys of the object that was read last are unique, and that no required key is missing.
     fn check_members(&self, from: usize, text_from: usize, object: &Object) -> Result<()> {
         let mut at = text_from;
         let ends = self.ends.get(from..).unwrap_or_default();
@@ -91,7 +89,7 @@ impl<'s> Walk<'s> {
         if let Some(key) = keys.windows(2).find_map(|p| (p.first() == p.last()).then(|| p.first()))
         {
             let key = key.map_or("", |k| *k).shown();
-            return Err(DUPLICATE_KEY.broken(format!("the key `{key}` comes twice")));
+            return Err(DUPLICATE_KEY.broken(format!("duplicate key `{key}`")));
         }
         let own = object.properties.iter().filter(|p| p.presence == Presence::Required);
         let mut wanted = own.map(|p| &p.name).chain(&object.required_others);
@@ -123,7 +121,7 @@ impl<'s> Walk<'s> {
         check_count(count, min, max)
     }
 
-    /// A value that is not a tensor: kept as it is written.
+    /// Reads a value that is not a tensor. Its text is kept unchanged.
     pub(super) fn plain(&mut self, node: Option<NodeId>, reader: &mut Reader<'_>) -> Result<()> {
         reader.peek()?;
         let start = reader.offset();
@@ -131,7 +129,7 @@ impl<'s> Walk<'s> {
         let text = reader.text_from(start);
         let left = self.values_left.checked_sub(count_values(text.as_bytes()));
         self.values_left = left.ok_or_else(|| too_many(self.source.limits))?;
-        // For what skipping does not look at: keys that come twice, numbers that pass a double.
+        // Parsing finds errors that skipping ignores: duplicate keys, and numbers outside of the range of a double.
         let value = parse_at(text.as_bytes(), start, self.source.limits.depth)?;
         if let Some(id) = node.filter(|_| self.symbols_are_known) {
             self.check_plain(id, value)?;
@@ -140,8 +138,8 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Checks a plain value against the standard keywords of the schema. A build that has no checker warns:
-    /// the tensors beside the value are as good as they were.
+    /// Checks a plain value against the standard keywords of the schema. A build without a checker gives a warning,
+    /// because the tensors are valid anyway.
     fn check_plain(&mut self, node: NodeId, value: Json) -> Result<()> {
         if !Checker::IS_BUILT {
             let path = self.path.shown();
@@ -160,7 +158,7 @@ impl<'s> Walk<'s> {
         if let Some(pattern) = checker.unverified_at(node) {
             let (path, pattern) = (self.path.shown(), pattern.shown());
             self.builder.warn(PATTERN_UNCHECKED, None, None, || {
-                format!("the value `{path}` was not checked against the pattern `{pattern}`, which this build does not compile").into()
+                format!("the value `{path}` was not checked against the pattern `{pattern}`, which this build cannot compile").into()
             });
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `metadata`: the file's attributes, and what the header has no other place for (section 7).
+//! `metadata`: the file's attributes, and data that has no other place in the header (section 7).
 
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
@@ -13,33 +13,33 @@ use holdall_schema::{Schema, SchemaLimits, normal};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// Keys that start like this are ours.
+/// The prefix of keys that Holdall adds.
 const PREFIX: &str = "holdall.";
-/// Attributes of the file whose keys are ours or the format's.
+/// The key of the file's attributes whose names have a prefix of Holdall or of the format.
 const ATTRIBUTES: &str = "holdall.attributes";
-/// The attributes of tensors.
+/// The key of the attributes of tensors.
 const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
-/// Path → the name of the tensor.
+/// The key of the names of tensors by path.
 const NAMES: &str = "holdall.names";
-/// Whether the schema is more than what the tensors say.
+/// The key that says whether the schema was inferred from the tensors.
 const SCHEMA: &str = "holdall.schema";
-/// It is not.
+/// The value of [`SCHEMA`] for an inferred schema.
 const INFERRED: &str = "inferred";
 
-/// Attributes of the file that start like this are the format's.
+/// The prefix of the format's attributes of the file.
 const FORMAT_PREFIX: &str = "metatensor.";
 
-/// What the metadata of a file says.
+/// The contents of a file's metadata.
 #[derive(Default, Clone)]
 pub(super) struct Metadata {
     pub(super) attributes: Attributes,
-    /// Tensor → its attributes.
+    /// The attributes of each tensor, by name.
     pub(super) tensor_attributes: HashMap<String, Attributes>,
-    /// Path → the tensor's name.
+    /// The names of tensors, by path.
     pub(super) names: HashMap<String, String>,
-    /// Whether the schema says no more than the tensors do.
+    /// Whether the schema was inferred from the tensors.
     pub(super) is_inferred: bool,
-    /// Keys of ours whose value is not as we write it, and why.
+    /// Keys of Holdall whose value is not in the form that Holdall writes, with the reasons.
     pub(super) odd: Vec<(String, String)>,
 }
 
@@ -66,12 +66,12 @@ impl Metadata {
             }
         }
         if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-            let message = format!("the key `{}` appears twice in `metadata`", key.shown());
+            let message = format!("duplicate key `{}` in `metadata`", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(range.clone()));
         }
         for (key, value) in restored.iter().flat_map(Attributes::iter) {
             if found.attributes.get(key).is_some() {
-                let why = format!("`{}` is there on its own too", key.shown());
+                let why = format!("`{}` is also a key of `metadata` itself", key.shown());
                 found.odd.push((ATTRIBUTES.to_owned(), why));
             } else {
                 found.attributes.push(key, value.clone());
@@ -80,7 +80,7 @@ impl Metadata {
         Ok(found)
     }
 
-    /// Takes one member: `Ok(Err(why))` where it is one of ours, but not as we write it.
+    /// Reads one member. Returns `Ok(Err(why))` if the key is Holdall's, but its value is in another form.
     fn take(
         &mut self,
         key: &str,
@@ -101,11 +101,11 @@ impl Metadata {
             NAMES => reader().and_then(|mut r| names(&mut r)).map(|all| self.names = all),
             SCHEMA => {
                 self.is_inferred = text == format!("\"{INFERRED}\"");
-                let why = "it is another text than `inferred`".to_owned();
+                let why = "expected `inferred`".to_owned();
                 return Ok(if self.is_inferred { Ok(()) } else { Err(why) });
             }
             SCHEMA_ATTRIBUTE | VALUES_ATTRIBUTE => {
-                return Ok(Err("the key stands for a part of the header".to_owned()));
+                return Ok(Err("the key is reserved for a part of the header".to_owned()));
             }
             _ => {
                 let value = match Value::read_json(&mut reader()?) {
@@ -120,7 +120,7 @@ impl Metadata {
     }
 }
 
-/// JSON as it stands, where it is not in the form of values that JSON lacks.
+/// Converts JSON that is not in the form for values that JSON lacks.
 fn plain(json: Json) -> Value {
     match json {
         Json::Null => Value::Null,
@@ -145,7 +145,7 @@ fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();
         if all.insert(name, Attributes::read_json(reader)?).is_some() {
-            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
+            return Err(DUPLICATE_KEY.broken("duplicate tensor"));
         }
     }
     Ok(all)
@@ -159,23 +159,23 @@ fn names(reader: &mut Reader<'_>) -> Result<HashMap<String, String>> {
         let path = path.to_owned();
         let name = reader.string(&mut value)?.to_owned();
         if all.insert(path, name).is_some() {
-            return Err(DUPLICATE_KEY.broken("a path appears twice"));
+            return Err(DUPLICATE_KEY.broken("duplicate path"));
         }
     }
     Ok(all)
 }
 
-/// What the attributes of a file to be written say of its schema and its plain values.
+/// The schema and the plain values in the attributes of a file to be written.
 pub(super) struct Parts<'a> {
-    /// The schema, and its text.
+    /// The schema, parsed and as text.
     pub(super) schema: Option<(Json, &'a str)>,
-    /// Path → value, as JSON text.
+    /// The values as JSON text, with their paths.
     pub(super) values: Vec<(String, String)>,
 }
 
 impl<'a> Parts<'a> {
     /// # Errors
-    /// [`ATTRIBUTE`].
+    /// Returns [`ATTRIBUTE`] if an attribute is not valid.
     pub(super) fn read(attributes: &'a Attributes, limits: &SchemaLimits) -> Result<Parts<'a>> {
         let text = |key: &str| match attributes.get(key) {
             None => Ok(None),
@@ -202,7 +202,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The members of an object, each with the text of its value.
+/// Returns the members of an object, each with the text of its value.
 fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
     let mut reader = Reader::new(text.as_bytes(), 0, depth.saturating_add(1))?;
     let mut all = Vec::new();
@@ -218,12 +218,12 @@ fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
     }
     reader.end()?;
     match duplicate(all.iter().map(|(path, _)| path.as_str())) {
-        Some(_) => Err(DUPLICATE_KEY.broken("a path appears twice")),
+        Some(_) => Err(DUPLICATE_KEY.broken("duplicate path")),
         None => Ok(all),
     }
 }
 
-/// What the metadata of a file to be written says beside its attributes.
+/// The metadata of a file to be written, besides its attributes.
 #[derive(Default)]
 pub(super) struct WrittenMetadata<'a> {
     pub(super) tensor_attributes: BTreeMap<&'a str, Attributes>,
@@ -232,7 +232,7 @@ pub(super) struct WrittenMetadata<'a> {
 }
 
 impl WrittenMetadata<'_> {
-    /// The object; `None` where there is nothing to say.
+    /// Returns the text of the object; `None` if it would be empty.
     pub(super) fn write(&self, attributes: &Attributes) -> Option<String> {
         let mut out = String::from("{");
         let mut member = |key: &str, write: &mut dyn FnMut(&mut String)| {
@@ -271,7 +271,7 @@ impl WrittenMetadata<'_> {
     }
 }
 
-/// Attributes of a tensor that the schema does not say.
+/// Returns the attributes of a tensor that the schema does not contain.
 pub(super) fn own_attributes(attributes: &Attributes, has_kind: bool) -> Attributes {
     let mut own = attributes.clone();
     if has_kind {

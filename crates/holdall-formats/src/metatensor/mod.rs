@@ -1,9 +1,9 @@
-//! Metatensor: a JSON Schema that says what the bytes are, a JSON header that says where, the bytes.
+//! Metatensor: a JSON Schema that describes the bytes, a JSON header that locates them, and the bytes.
 //!
 //! # What
-//! Dense tensors under names that nest, datasets of records of fixed layout (numbers, strings, structs,
-//! unions), and blobs of many strings or ragged rows. The header comes first, as in safetensors, and
-//! holds a schema beside the references; values that are not tensors may stand among these.
+//! Dense tensors with nested names, datasets of records with a fixed layout (numbers, strings, structs, unions), and
+//! blobs of many strings or ragged rows. The header comes first, as in safetensors. It contains a schema and the
+//! references to the data; plain values may occur among the references.
 //!
 //! # Layout
 //! ```text
@@ -12,41 +12,40 @@
 //! offset 8+n  data: the ranges that references name, gaps only for alignment, to the end of the file
 //! ```
 //! The header is one object: `{"metatensor": "1.0", "endian": "little", "data_align": 256, "schema": {…},
-//! "tensors": {…}, "metadata": {…}}`. `tensors` is an instance of the schema whose leaves are references;
-//! what they look like depends on the kind of the node. Elements are little-endian.
+//! "tensors": {…}, "metadata": {…}}`. `tensors` is an instance of the schema whose leaves are references; the form of a
+//! reference depends on the kind of its node. Elements are little-endian.
 //!
 //! # Specification
-//! `docs/spec/metatensor.md`, sections 1, 6 and 7 here; 2 to 5 are `holdall-schema`. By [`RULES`]: the header's
-//! length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), what stands in `tensors`
-//! ([`REFERENCE`] to [`COUNT`], and `schema/…`), and where ranges lie ([`OFFSETS`] to [`TRUNCATED`], and
+//! `docs/spec/metatensor.md`, of which sections 1, 6 and 7 are implemented here, 2 to 5 in `holdall-schema`. By
+//! [`RULES`]: the header's length and keys ([`HEADER_BOUNDS`] to [`PADDING`], and `json/…`), the contents of `tensors`
+//! ([`REFERENCE`] to [`COUNT`], and `schema/…`), and the position of ranges ([`OFFSETS`] to [`TRUNCATED`], and
 //! `index/overlap`).
 //!
 //! # Support
-//! Reads everything above, and writes it. A tensor is named by its path (`layers[0].w`); datasets have the
-//! layout `records`, blobs `blob`, and both the attribute [`KIND_ATTRIBUTE`]. A file that was written
-//! without a schema of its own gets one made from its tensors ([`infer()`]), and reading it does not show
-//! that one. Under four keys of `metadata` stands what the header has no other place for:
+//! Reads and writes everything above. A tensor is named by its path (`layers[0].w`); datasets have the layout
+//! `records`, blobs `blob`, and both have the attribute [`KIND_ATTRIBUTE`]. If there is no schema among the attributes,
+//! one is inferred from the tensors ([`infer()`]) when a file is written, and left out when it is read. Data that has
+//! no other place in the header is under four keys of `metadata`:
 //!
 //! | key | value |
 //! | --- | --- |
 //! | `holdall.attributes` | object of the file's attributes whose keys start with `holdall.` or `metatensor.` |
 //! | `holdall.tensor_attributes` | object: name of a tensor → its attributes |
-//! | `holdall.names` | object: path → the tensor's name, where that is not a path, or the path of something else |
-//! | `holdall.schema` | `"inferred"`: the schema says no more than the tensors do |
+//! | `holdall.names` | object: path → the tensor's name, if the name is not a path or is the path of another tensor |
+//! | `holdall.schema` | `"inferred"`: the schema was inferred from the tensors |
 //!
-//! Refused in writing: other layouts ([`LAYOUT`]), components ([`COMPONENTS`]) and logical types
-//! ([`LOGICAL_TYPE`]), records and blobs that nothing is known of ([`KIND`]), and tensors that a schema among
-//! the attributes does not describe ([`SCHEMA_FIT`]).
+//! Not written: other layouts ([`LAYOUT`]), components ([`COMPONENTS`]) and logical types ([`LOGICAL_TYPE`]), records
+//! and blobs without a schema ([`KIND`]), and tensors that do not fit a schema among the attributes ([`SCHEMA_FIT`]).
 //!
 //! # Deviations
-//! None: the specification is ours.
+//! None: the specification is part of this project.
 //!
 //! # Untrusted input
-//! Header length: bounded by the file and by [`Limits::header_len`]. The schema: by
-//! [`Limits::schema_nodes`]. Counts, shapes, offsets: 64-bit arithmetic that is checked; no data is
-//! allocated by them. Nesting: by [`Limits::depth`]. References are read one at a time, beside their nodes in
-//! the schema; the kinds that tensors get as attributes are written out once for each node, and bounded
-//! together by [`Limits::header_len`].
+//! The length of the header is limited by the length of the file and by [`Limits::header_len`], the schema by
+//! [`Limits::schema_nodes`]. Counts, shapes and offsets use checked 64-bit arithmetic; no memory for data is allocated
+//! according to them. Nesting is limited by [`Limits::depth`]. References are read one at a time, together with their
+//! nodes in the schema. The kinds that tensors have as attributes are written once for each node, and limited together
+//! by [`Limits::header_len`].
 //!
 //! [`Limits::header_len`]: holdall_core::Limits::header_len
 //! [`Limits::schema_nodes`]: holdall_core::Limits::schema_nodes
@@ -93,7 +92,7 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// What the format has of those that start with a header.
+/// The rules and words of this format, for the code shared by formats with a header.
 static DIALECT: Dialect = Dialect {
     bounds: &HEADER_BOUNDS,
     limit: &HEADER_LIMIT,
@@ -104,7 +103,7 @@ static DIALECT: Dialect = Dialect {
     gaps: true,
 };
 
-/// Bytes of an entry: an offset and a length.
+/// The number of bytes of an entry: an offset and a length.
 const ENTRY_LEN: u64 = 16;
-/// What entries are aligned to.
+/// The alignment of entries.
 const ENTRY_ALIGN: u64 = 8;

@@ -1,4 +1,4 @@
-//! Tensors about to be written, checked against a schema: what they are aligned to.
+//! Finds the alignment of tensors to be written, and checks them against a schema.
 
 use super::ENTRY_ALIGN;
 use super::rules::SCHEMA_FIT;
@@ -10,24 +10,24 @@ use holdall_core::model::{Layout, Role};
 use holdall_schema::{AdditionalMembers, Node, NodeId, Schema, TensorDType};
 use serde_json::Value as Json;
 
-/// What the components of each tensor are aligned to, in bytes.
+/// The alignment of the components of each tensor, in bytes.
 pub(super) struct Aligns {
     all: Vec<ComponentAligns>,
 }
 
 #[derive(Clone, Copy)]
 struct ComponentAligns {
-    /// `data` or `entries`.
+    /// That of `data` or `entries`.
     first: u64,
-    /// `blob_data`.
+    /// That of `blob_data`.
     heap: u64,
 }
 
 impl Aligns {
-    /// Finds the node of each tensor of `tree`.
+    /// Finds the schema node of each tensor of `tree`.
     ///
     /// # Errors
-    /// [`SCHEMA_FIT`].
+    /// Returns [`SCHEMA_FIT`] if a tensor does not fit the schema.
     pub(super) fn from_tree(
         tree: &Tree,
         schema: &Schema,
@@ -39,7 +39,7 @@ impl Aligns {
         Ok(aligns)
     }
 
-    /// The alignment of a component of the tensor of that number.
+    /// Returns the alignment of a component of tensor number `tensor`.
     pub(super) fn component(&self, tensor: usize, role: &Role) -> u64 {
         let of = self.all.get(tensor).copied().unwrap_or(ComponentAligns { first: 1, heap: 1 });
         if *role == Role::BlobData { of.heap } else { of.first }
@@ -103,7 +103,8 @@ impl Aligns {
 #[cold]
 fn misfit(tensor: &TensorSpec) -> Error {
     let layout = tensor.layout.as_str();
-    let message = format!("the schema has no place of the layout `{layout}` of this name");
+    let message =
+        format!("the schema has no node for a tensor of this name with the layout `{layout}`");
     SCHEMA_FIT.broken(message).in_tensor(tensor.name.as_str())
 }
 
@@ -113,7 +114,7 @@ fn natural_align(tensor: &TensorSpec) -> u64 {
     element.map_or(1, |e| u64::from(e.named.align()))
 }
 
-/// Gives the tensors and datasets of a schema at least this alignment, where references to them stand.
+/// Raises the alignment of the tensors and datasets of a schema to at least `align`.
 pub(super) fn raise(schema: &mut Json, align: u64) {
     let mut open = vec![String::new()];
     let mut seen = holdall_collections::HashSet::default();
@@ -132,7 +133,7 @@ pub(super) fn raise(schema: &mut Json, align: u64) {
             let dtype = t.get("dtype").and_then(Json::as_str).and_then(TensorDType::from_name);
             dtype.map_or(1, |d| u64::from(d.align()))
         });
-        // Structs and 16-byte elements are the most that records are aligned to on their own.
+        // The maximum alignment of records without `align` is 16, that of structs and of 16-byte elements.
         let natural = tensor.or_else(|| node.get("TypeDef:Array").map(|_| 16));
         if let Some(natural) = natural {
             let own = node.get("align").and_then(Json::as_u64).unwrap_or(natural);

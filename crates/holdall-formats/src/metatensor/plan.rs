@@ -1,4 +1,4 @@
-//! A file about to be written: its tree, its schema, where its bytes will lie, its header.
+//! The plan of a file to be written: its tree, its schema, the ranges of its data, its header.
 
 use super::DIALECT;
 use super::fit::limits_of_schemas;
@@ -20,23 +20,23 @@ use holdall_schema::{Root, Schema, Written};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// What the data starts at a multiple of at least: what graphics processors ask of buffers.
+/// The minimum alignment of the data: that of buffers for GPUs.
 const DATA_ALIGN: u64 = 256;
 
-/// Everything about a file to be written, before it has a header.
+/// Everything about a file to be written, before its header is made.
 pub(super) struct Plan<'a> {
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
-    /// Plain values: path and JSON text.
+    /// The plain values: path and JSON text.
     pub(super) values: Vec<(String, String)>,
     tree: Tree,
     said: WrittenMetadata<'a>,
     schema: String,
-    /// The schema of `tensors` in standard keywords, where `schema` is none.
+    /// The schema of `tensors` in standard keywords, if `schema` is not in them.
     header_schema: Option<String>,
     aligns: Aligns,
     data_align: u64,
-    /// Whether the schema was among the attributes.
+    /// Whether the schema was given among the attributes.
     pub(super) is_given: bool,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
         };
         let compiled = Schema::compile(&json, &limits)?;
         let Root::References(root) = compiled.root() else {
-            return Err(ATTRIBUTE.broken("the schema is that of a record"));
+            return Err(ATTRIBUTE.broken("the schema describes a record, not tensors"));
         };
         let author = parse(schema.as_bytes(), limits.depth)?;
         let header_schema = compiled
@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Whether a file has the plain values that are to be written.
+    /// Returns `true` if a file has the plain values that are to be written.
     pub(super) fn has_values_of(&self, index: &Index) -> bool {
         let sorted = |mut values: Vec<(String, String)>| {
             sort(&mut values);
@@ -115,7 +115,7 @@ impl<'a> Plan<'a> {
         found.is_ok_and(|found| sorted(found.values) == sorted(self.values.clone()))
     }
 
-    /// The header, where components will lie, and where the file will end.
+    /// Returns the header, the ranges of components, and the length of the file.
     pub(super) fn header(&mut self) -> Result<(Bytes, Vec<Slot>, u64)> {
         let (mut slots, end) = self.slots()?;
         let mut text =
@@ -144,7 +144,7 @@ impl<'a> Plan<'a> {
         Ok((header, slots, absolute(end)?))
     }
 
-    /// The number of the first slot of each tensor.
+    /// Returns the index of the first slot of each tensor.
     fn firsts(&self) -> Vec<usize> {
         let mut next = 0usize;
         let mut firsts = Vec::with_capacity(self.declared.len());
@@ -155,7 +155,7 @@ impl<'a> Plan<'a> {
         firsts
     }
 
-    /// Where components lie in the data, and where that ends.
+    /// Returns the ranges of components in the data, and the end of the data.
     fn slots(&self) -> Result<(Vec<Slot>, u64)> {
         let mut slots: Vec<Slot> = Vec::new();
         let mut aligns: Vec<u64> = Vec::new();
@@ -176,7 +176,7 @@ impl<'a> Plan<'a> {
                     let name = of.tensor.shown();
                     let first = first.ok_or_else(|| {
                         fault(format!(
-                            "it shares the bytes of `{name}`, which is not written before"
+                            "it shares the bytes of `{name}`, which must be written before it"
                         ))
                     })?;
                     if let Some(own) = aligns.get_mut(first) {
@@ -186,7 +186,7 @@ impl<'a> Plan<'a> {
                     Some(first)
                 }
             };
-            // Shared bytes are those of the component that has them.
+            // Shared bytes have the slot of the component that owns them.
             let place = shares.unwrap_or(slots.len());
             places.insert((&tensor.name, &spec.role), place);
             aligns.push(align);
@@ -203,7 +203,7 @@ impl<'a> Plan<'a> {
                 let len = range.end.saturating_sub(range.start);
                 if len != slot.range.end {
                     let message =
-                        format!("it shares {len} bytes, {} were declared", slot.range.end);
+                        format!("it shares {len} bytes, but {} are declared", slot.range.end);
                     return Err(DECLARED.broken(message).in_tensor(slot.tensor.as_str()));
                 }
                 slot.range = range;
@@ -219,7 +219,7 @@ impl<'a> Plan<'a> {
         Ok((slots, end))
     }
 
-    /// Appends what stands at a place of `tensors`.
+    /// Appends the JSON of a node of `tensors`.
     fn write(&self, tree: &Tree, slots: &[Slot], firsts: &[usize], out: &mut String) {
         match tree {
             Tree::Value(number) => {

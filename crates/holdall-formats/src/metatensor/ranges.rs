@@ -1,4 +1,4 @@
-//! Where ranges lie among each other: sections 6.6 and 6.7.
+//! The position of ranges relative to each other: sections 6.6 and 6.7.
 
 use super::rules::{GAP, TRAILING_DATA, TRUNCATED};
 use holdall_collections::sort_by;
@@ -6,12 +6,12 @@ use holdall_core::error::{Error, Result};
 use holdall_core::model::Index;
 use std::ops::Range;
 
-/// The ranges that references name, in the order of the header.
+/// The ranges of references, in the order of the header.
 #[derive(Default)]
 pub(super) struct Ranges(Vec<Placed>);
 
 struct Placed {
-    /// Bytes of the file.
+    /// The byte range in the file.
     range: Range<u64>,
     align: u64,
     /// The number of the tensor.
@@ -23,15 +23,15 @@ impl Ranges {
         self.0.push(Placed { range, align, tensor });
     }
 
-    /// Checks gaps, and that the file ends where the last range ends. Overlaps were looked for when
-    /// the index was made.
+    /// Checks the gaps, and that the file ends where the last range ends. Overlaps are detected when the index is
+    /// built.
     pub(super) fn check(mut self, data: Range<u64>, index: &Index) -> Result<()> {
         let key = |p: &Placed| (p.range.start, p.range.end);
         sort_by(&mut self.0, |a, b| key(a).cmp(&key(b)));
         let mut end = data.start;
         let mut rest = self.0.as_slice();
         while let Some(first) = rest.first() {
-            // Tied ranges may be of several alignments.
+            // Tied ranges may have different alignments.
             let count = rest.iter().take_while(|p| p.range.start == first.range.start).count();
             let (same, after) = rest.split_at(count);
             let align = same.iter().map(|p| p.align).max().unwrap_or(1);
@@ -51,14 +51,14 @@ impl Ranges {
             (end.saturating_sub(data.start), data.end.saturating_sub(data.start));
         if end > data.end {
             let message = format!(
-                "the header describes {described} bytes of data, the file has {found}: {} are missing",
+                "the header describes {described} bytes of data, but the file has {found}: {} are missing",
                 described.saturating_sub(found)
             );
             return Err(TRUNCATED.broken(message).at(data.end..end));
         }
         if end < data.end {
             let message = format!(
-                "the header describes {described} bytes of data, the file has {found}: {} too many",
+                "the header describes {described} bytes of data, but the file has {found}: {} too many",
                 found.saturating_sub(described)
             );
             return Err(TRAILING_DATA.broken(message).at(end..data.end));

@@ -1,4 +1,4 @@
-//! References as they stand in a header: their fields, not yet checked against the schema (section 6.1).
+//! Parses references in a header, without checking them against the schema (section 6.1).
 
 use super::DIALECT;
 use super::rules::{DTYPE, REFERENCE};
@@ -9,17 +9,17 @@ use holdall_core::model::builder::RANK;
 use holdall_json::{DUPLICATE_KEY, Reader};
 use std::ops::Range;
 
-/// A flat reference; its shape is elsewhere.
+/// A flat reference. Its shape is in [`References`].
 pub(super) struct Flat {
     pub(super) element: &'static ElementType,
-    /// Bytes of the data.
+    /// The byte range in the data.
     pub(super) offsets: Range<u64>,
 }
 
-/// A number of things that lie one after the other: the records of a dataset, the entries of a blob.
+/// A number of consecutive items: the records of a dataset, or the entries of a blob.
 pub(super) struct Counted {
     pub(super) count: u64,
-    /// Bytes of the data.
+    /// The byte range in the data.
     pub(super) offsets: Range<u64>,
     /// The heap of a dataset.
     pub(super) blob_data: Option<Flat>,
@@ -31,7 +31,7 @@ pub(super) struct Blob {
     pub(super) blob_data: Flat,
 }
 
-/// Reads references; `shape` and `heap_shape` get the dimensions that the last one has.
+/// Parses references. `shape` and `heap_shape` are the dimensions of the last one.
 pub(super) struct References<'l> {
     pub(super) limits: &'l Limits,
     pub(super) shape: Vec<u64>,
@@ -39,7 +39,7 @@ pub(super) struct References<'l> {
 }
 
 impl References<'_> {
-    /// A flat reference, its dimensions in `shape`.
+    /// Parses a flat reference, and its dimensions into `shape`.
     pub(super) fn flat(&mut self, reader: &mut Reader<'_>) -> Result<Flat> {
         let mut shape = std::mem::take(&mut self.shape);
         let found = self.flat_into(reader, &mut shape);
@@ -71,7 +71,7 @@ impl References<'_> {
         Ok(Flat { element, offsets: offsets.ok_or_else(|| fields.missing("data_offsets"))? })
     }
 
-    /// A dataset; the dimensions of its heap are in `heap_shape`.
+    /// Parses a dataset, and the dimensions of its heap into `heap_shape`.
     pub(super) fn dataset(&mut self, reader: &mut Reader<'_>) -> Result<Counted> {
         let mut fields = Fields::begin(reader)?;
         let (mut number, mut offsets, mut blob_data) = (None, None, None);
@@ -91,7 +91,7 @@ impl References<'_> {
         Ok(Counted { count, offsets, blob_data })
     }
 
-    /// A blob; the dimensions of its heap are in `heap_shape`.
+    /// Parses a blob, and the dimensions of its heap into `heap_shape`.
     pub(super) fn blob(&mut self, reader: &mut Reader<'_>) -> Result<Blob> {
         let mut fields = Fields::begin(reader)?;
         let (mut entries, mut blob_data) = (None, None);
@@ -131,7 +131,7 @@ impl References<'_> {
     }
 }
 
-/// `count` and `data_offsets`.
+/// Parses `count` and `data_offsets`.
 fn counted(reader: &mut Reader<'_>) -> Result<Counted> {
     let mut fields = Fields::begin(reader)?;
     let (mut number, mut offsets) = (None, None);
@@ -150,7 +150,7 @@ fn counted(reader: &mut Reader<'_>) -> Result<Counted> {
     Ok(Counted { count, offsets, blob_data: None })
 }
 
-/// The object that a reference, or a part of one, is.
+/// The fields of an object that is a reference, or a part of one.
 struct Fields {
     at: Range<u64>,
 }
@@ -169,17 +169,17 @@ impl Fields {
 
     #[cold]
     fn missing(&self, field: &str) -> Error {
-        REFERENCE.broken(format!("there is no `{field}`")).at(self.at.clone())
+        REFERENCE.broken(format!("missing field `{field}`")).at(self.at.clone())
     }
 
     #[cold]
     fn twice(&self, field: &str, reader: &Reader<'_>) -> Error {
-        let message = format!("`{field}` comes twice");
+        let message = format!("duplicate field `{field}`");
         DUPLICATE_KEY.broken(message).at(self.at.start..reader.offset())
     }
 }
 
-/// What a field of another type breaks is the reference.
+/// Turns the error of a field with the wrong type into an error of the reference.
 pub(super) fn typed<T>(found: Result<T>) -> Result<T> {
     found.map_err(|e| match e.code() {
         "json/type" | "json/integer" => e.under(&REFERENCE),
@@ -190,9 +190,8 @@ pub(super) fn typed<T>(found: Result<T>) -> Result<T> {
 fn dtype(reader: &mut Reader<'_>) -> Result<&'static ElementType> {
     let mut scratch = String::new();
     let name = typed(reader.string(&mut scratch))?;
-    by_name(name).ok_or_else(|| {
-        DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
-    })
+    by_name(name)
+        .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here()))
 }
 
 fn pair(reader: &mut Reader<'_>) -> Result<Range<u64>> {

@@ -1,9 +1,9 @@
 //! Every rule of the format.
 
-/// The warning of a plain value that this build cannot check.
+/// The code of the warning for a plain value that this build cannot check.
 pub(super) const VALUES_UNCHECKED: &str = "metatensor/values-unchecked";
 
-/// The warning of a plain value whose pattern is not compiled.
+/// The code of the warning for a plain value whose pattern cannot be compiled.
 pub(super) const PATTERN_UNCHECKED: &str = "metatensor/pattern-unchecked";
 
 holdall_core::error::rules! {
@@ -37,22 +37,22 @@ holdall_core::error::rules! {
     /// A reference without its fields.
     pub REFERENCE: Malformed "metatensor/reference"
         "A reference has the fields of its node in the schema, with values of their types.";
-    /// A member that is missing, or one too many.
+    /// A member that is missing or not allowed.
     pub MEMBERS: Malformed "metatensor/members"
         "An object of references has the members that the schema requires, and no others where the schema forbids them.";
     /// A plain value that the schema does not allow.
     pub VALUE: Malformed "metatensor/value"
         "Plain values among the tensors fit the schema.";
-    /// Another element type than the schema's.
+    /// An element type that differs from the schema's.
     pub DTYPE: Malformed "metatensor/dtype"
         "The dtype of a reference is one that safetensors has, and the schema's if the schema names one.";
-    /// Another shape than the schema's.
+    /// A shape that differs from the schema's.
     pub SHAPE: Malformed "metatensor/shape"
         "The shape of a reference is the schema's, if the schema names one.";
-    /// Two numbers for one symbol.
+    /// A symbol with two values.
     pub SYMBOL: Malformed "metatensor/symbol"
         "A symbol in the shapes of a schema stands for the same number throughout a file.";
-    /// A range of another length than it should have.
+    /// A range of the wrong length.
     pub SIZE: Malformed "metatensor/size"
         "`data_offsets` span exactly the bytes that dtype and shape, or count and schema, require.";
     /// Too few or too many elements.
@@ -62,16 +62,16 @@ holdall_core::error::rules! {
     /// `data_offsets` is not a range.
     pub OFFSETS: Malformed "metatensor/offsets"
         "`data_offsets` is two numbers, a start and an end that is not before the start.";
-    /// Offsets that no file reaches.
+    /// A range that ends too far away for any file.
     pub BOUNDS: Malformed "metatensor/bounds"
         "Every range ends below 2^63, counted from the start of the file.";
-    /// A range that does not start on its boundary.
+    /// A range that is not aligned.
     pub ALIGN: Malformed "metatensor/align"
         "Every range starts at a multiple of the alignment of what it holds.";
     /// More bytes between two ranges than alignment needs.
     pub GAP: Malformed "metatensor/gap"
         "A gap before a range is shorter than the alignment of that range.";
-    /// Something in a gap.
+    /// Non-zero bytes in a gap.
     pub GAP_BYTES: Malformed "metatensor/gap-bytes" "The bytes of a gap are zero.";
     /// The file has bytes after its last range.
     pub TRAILING_DATA: Malformed "metatensor/trailing-data"
@@ -85,7 +85,7 @@ holdall_core::error::rules! {
     pub LAYOUT: Unsupported "metatensor/layout"
         "Metatensor holds dense tensors, records and blobs."
         remedies [MakeDense];
-    /// A tensor with other components than its layout's.
+    /// A tensor with other components than its layout has.
     pub COMPONENTS: Unsupported "metatensor/components"
         "A tensor in Metatensor has the components of its layout and no others."
         remedies [LeaveOut];
@@ -96,9 +96,9 @@ holdall_core::error::rules! {
     /// Records or a blob without a schema.
     pub KIND: Unsupported "metatensor/kind"
         "Records and blobs have the attribute `metatensor.kind`: the JSON text of a schema that fits their bytes.";
-    /// One of our attributes with another content.
+    /// An attribute of Holdall's with invalid content.
     pub ATTRIBUTE: Unsupported "metatensor/attribute"
-        "The attribute `metatensor.schema` is the JSON text of a schema, and `metatensor.values` the JSON text of an object that maps paths beside those of the tensors to values."
+        "The attribute `metatensor.schema` is the JSON text of a schema, and `metatensor.values` the JSON text of an object that maps paths, other than those of tensors, to values."
         remedies [DropAttributes];
     /// Tensors that the schema among the attributes does not describe.
     pub SCHEMA_FIT: Unsupported "metatensor/schema-fit"
@@ -111,7 +111,7 @@ holdall_core::error::rules! {
     /// An alignment that cannot be written.
     pub WRITE_ALIGN: Misuse "metatensor/write-align"
         "An alignment is a power of two, at most 65536.";
-    /// The writer was not told the truth.
+    /// The bytes written differ from those declared.
     pub DECLARED: Misuse "metatensor/declared"
         "What is written matches what was declared: unique names, these sizes, in this order, nothing missing.";
 }

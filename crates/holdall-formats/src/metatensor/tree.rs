@@ -1,4 +1,4 @@
-//! Tensors by their names, as `tensors` holds them: objects in objects, arrays, leaves.
+//! The tree of tensors by their names, as in `tensors`: nested objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
 use holdall_collections::{HashMap, HashSet};
@@ -6,33 +6,33 @@ use holdall_collections::{sort, sort_by};
 use holdall_core::error::{Result, Shown as _};
 use holdall_schema::{Path, Segment, write_name};
 
-/// The most steps of a name that become objects and arrays of a header.
+/// The maximum number of steps in a name that become objects and arrays of a header.
 const MAX_STEPS: usize = 48;
 
-/// What stands at one place.
+/// A node of the tree.
 #[derive(Debug)]
 pub(super) enum Tree {
     Object(Vec<(String, Tree)>),
     List(Vec<Tree>),
-    /// The tensor of that number.
+    /// The tensor with this number.
     Tensor(usize),
-    /// The plain value of that number.
+    /// The plain value with this number.
     Value(usize),
 }
 
-/// A tree, and the names that it does not tell.
+/// A tree, and the names of tensors that differ from their paths.
 pub(super) struct NamedTree<'n> {
     pub(super) tree: Tree,
-    /// Path and name of the tensors whose name is another text than their path.
+    /// The paths and names of tensors whose name differs from the path.
     pub(super) names: Vec<(String, &'n str)>,
 }
 
-/// Puts tensors of these names, and values with these paths, in a tree. A name becomes one member of
-/// the root where it is not a path, or not one that fits in with the others: where the tensor would lie
-/// in another one, or in an array that lacks elements or has some that are not `alike`.
+/// Builds the tree of tensors with these names, and of values with these paths. A name becomes a single member of the
+/// root if it is not a path, or if its path conflicts with others: if the tensor would lie inside another tensor, or in
+/// an array with missing elements or elements that are not `alike`.
 ///
 /// # Errors
-/// [`ATTRIBUTE`] for values that do not fit in.
+/// Returns [`ATTRIBUTE`] for values whose path conflicts with a tensor.
 pub(super) fn build<'n>(
     names: &[&'n str],
     values: &[&str],
@@ -40,7 +40,7 @@ pub(super) fn build<'n>(
 ) -> Result<NamedTree<'n>> {
     let mut trie = Trie::new();
     let mut loose = Vec::new();
-    // The root itself has a tensor only where that is all there is.
+    // The root itself can be a tensor only if there is nothing else.
     let is_alone = names.len().saturating_add(values.len()) == 1;
     for (number, name) in names.iter().enumerate() {
         match steps(name).filter(|s| !s.is_empty() || is_alone) {
@@ -71,7 +71,8 @@ pub(super) fn build<'n>(
                 Leaf::Tensor(number) => number,
                 Leaf::Value(number) => {
                     let path = values.get(number).copied().unwrap_or_default().shown();
-                    let message = format!("the value at `{path}` has no place beside the tensors");
+                    let message =
+                        format!("the path `{path}` of a value conflicts with the tensors");
                     return Err(ATTRIBUTE.broken(message));
                 }
             };
@@ -92,7 +93,7 @@ pub(super) fn build<'n>(
     Ok(NamedTree { tree, names: others })
 }
 
-/// The steps of a path, if the text is the one way to write it and leads to one place.
+/// Returns the steps of a path, if the text is the canonical form of a path.
 fn steps(text: &str) -> Option<Vec<Segment>> {
     let path: Path = text.parse().ok()?;
     let is_one = path.0.len() <= MAX_STEPS && !path.0.contains(&Segment::Each);
@@ -114,7 +115,7 @@ impl Leaf {
     }
 }
 
-/// All names, step by step, whether they fit together or not.
+/// All names, step by step, including names that conflict.
 struct Trie {
     nodes: Vec<Node>,
     children: HashMap<(usize, Segment), usize>,
@@ -122,7 +123,7 @@ struct Trie {
 
 #[derive(Default)]
 struct Node {
-    /// More than one where names are not unique, which is refused elsewhere.
+    /// Several leaves if names are not unique, which causes an error elsewhere.
     leaves: Vec<Leaf>,
     children: Vec<(Segment, usize)>,
 }
@@ -150,7 +151,7 @@ impl Trie {
         }
     }
 
-    /// What becomes of a node; leaves that do not fit in go to `loose`. `MAX_STEPS` bounds the recursion.
+    /// Converts a node to a tree. Leaves that conflict are added to `loose`. The recursion is bounded by `MAX_STEPS`.
     fn settle(
         &self,
         at: usize,
@@ -198,7 +199,7 @@ impl Trie {
     }
 }
 
-/// All leaves of a tree.
+/// Adds all leaves of a tree to `out`.
 fn leaves(tree: Tree, out: &mut Vec<Leaf>) {
     match tree {
         Tree::Object(members) => members.into_iter().for_each(|(_, member)| leaves(member, out)),
@@ -208,7 +209,7 @@ fn leaves(tree: Tree, out: &mut Vec<Leaf>) {
     }
 }
 
-/// Whether one schema describes both.
+/// Returns `true` if one schema describes both trees.
 fn same(a: &Tree, b: &Tree, alike: &dyn Fn(usize, usize) -> bool) -> bool {
     match (a, b) {
         (Tree::Tensor(a), Tree::Tensor(b)) => alike(*a, *b),
@@ -219,7 +220,7 @@ fn same(a: &Tree, b: &Tree, alike: &dyn Fn(usize, usize) -> bool) -> bool {
             a.len() == b.len()
                 && a.iter().zip(b).all(|((k, a), (l, b))| k == l && same(a, b, alike))
         }
-        // Values are not described.
+        // The schema does not describe values.
         (Tree::Value(_), Tree::Value(_)) => true,
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! `tensors`, read beside the schema: sections 6.1 to 6.6.
+//! Reads `tensors` together with the schema: sections 6.1 to 6.6.
 
 use super::kind::Kinds;
 use super::metadata::Metadata;
@@ -21,48 +21,48 @@ use holdall_schema::{
 use serde_json::Value as Json;
 use std::ops::Range;
 
-/// The most that an offset in a file is.
+/// The maximum offset in a file.
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
-/// The file around the tensors.
+/// The file that contains the tensors.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'l> {
-    /// Bytes of the file.
+    /// The length of the file.
     pub(super) len: u64,
-    /// Where the data starts.
+    /// The offset of the data.
     pub(super) data: u64,
     pub(super) limits: &'l Limits,
 }
 
-/// One pass over `tensors`.
+/// The state of one pass over `tensors`.
 pub(super) struct Walk<'s> {
     pub(super) schema: &'s Schema,
     kinds: Kinds<'s>,
-    /// The text that the schema was compiled from.
+    /// The text from which the schema was compiled.
     pub(super) json: &'s Json,
-    /// Made when the first plain value comes.
+    /// Created for the first plain value.
     pub(super) checker: Option<Checker<'s>>,
     metadata: &'s mut Metadata,
     pub(super) source: Source<'s>,
-    /// What symbols stand for, as far as references said.
+    /// The values of symbols, as far as references have determined them.
     pub(super) symbols: Symbols,
-    /// Whether the schema has them in place of its symbols.
+    /// Whether the symbols of the schema have been replaced by their values.
     pub(super) symbols_are_known: bool,
     pub(super) builder: IndexBuilder,
     pub(super) ranges: Ranges,
-    /// Plain values: path and JSON text.
+    /// The plain values: path and JSON text.
     pub(super) values: Vec<(String, String)>,
-    /// How many values there may still be in them.
+    /// The number of further values that are allowed in plain values.
     pub(super) values_left: u64,
     references: References<'s>,
-    /// Where the walk is.
+    /// The path of the current node.
     pub(super) path: String,
-    /// How many tensors there are so far.
+    /// The number of tensors so far.
     count: usize,
-    /// Keys of the objects that are open, one after the other, and where each ends.
+    /// The keys of the open objects, concatenated, and the end of each key.
     pub(super) keys: String,
     pub(super) ends: Vec<usize>,
-    /// How many members an object requires among its properties.
+    /// The number of required members of each object.
     pub(super) required: HashMap<NodeId, usize>,
 }
 
@@ -98,7 +98,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Reads what stands at that node. The reader bounds the recursion.
+    /// Reads the JSON for a node. The recursion is bounded by the reader.
     pub(super) fn node(&mut self, id: NodeId, reader: &mut Reader<'_>) -> Result<()> {
         let schema = self.schema;
         reader.peek()?;
@@ -112,7 +112,7 @@ impl<'s> Walk<'s> {
             Node::Object(object) => self.object(id, object, reader),
             Node::List { items, min, max } => self.list(*items, *min, *max, reader),
             Node::Plain { .. } => self.plain(Some(id), reader),
-            _ => Err(REFERENCE.broken("the node is of a kind that is not known here")),
+            _ => Err(REFERENCE.broken("the schema node has an unknown kind")),
         };
         found.map_err(|e| self.blame(e, start..reader.offset()))
     }
@@ -162,10 +162,12 @@ impl<'s> Walk<'s> {
             (Some(align), Some(heap)) => Some(self.heap(heap, u64::from(align))?),
             (None, None) => None,
             (Some(_), None) => {
-                return Err(REFERENCE.broken("its records have entries, but it has no `blob_data`"));
+                return Err(
+                    REFERENCE.broken("the records have entries, but `blob_data` is missing")
+                );
             }
             (None, Some(_)) => {
-                return Err(REFERENCE.broken("it has `blob_data`, but its records no entries"));
+                return Err(REFERENCE.broken("it has `blob_data`, but the records have no entries"));
             }
         };
         let align = u64::from(align);
@@ -198,16 +200,18 @@ impl<'s> Walk<'s> {
         self.component(Role::BlobData, DType::U8, None, heap, heap_align)
     }
 
-    /// The bytes of a `blob_data`, and their alignment.
+    /// Returns the byte range of a `blob_data`, and its alignment.
     fn heap(&mut self, found: &Flat, align: u64) -> Result<(Range<u64>, u64)> {
         let check = || {
             if found.element.named != TensorDType::U8 {
                 let found = found.element.named;
-                return Err(DTYPE.broken(format!("the dtype of `blob_data` is {found}, not U8")));
+                return Err(
+                    DTYPE.broken(format!("the dtype of `blob_data` is {found}, expected U8"))
+                );
             }
             if self.references.heap_shape.len() != 1 {
                 let rank = self.references.heap_shape.len();
-                return Err(SHAPE.broken(format!("`blob_data` has {rank} dimensions, not one")));
+                return Err(SHAPE.broken(format!("`blob_data` has {rank} dimensions, expected 1")));
             }
             self.sized(found, &self.references.heap_shape, align)
         };
@@ -219,7 +223,7 @@ impl<'s> Walk<'s> {
         let Some(wanted) = wanted else { return Ok(()) };
         if shape.len() != wanted.len() {
             let (found, wanted) = (shape.len(), wanted.len());
-            let message = format!("{found} dimensions, the schema has {wanted}");
+            let message = format!("expected {wanted} dimensions as in the schema, found {found}");
             return Err(SHAPE.broken(message));
         }
         for (at, (&found, wanted)) in shape.iter().zip(wanted).enumerate() {
@@ -227,7 +231,8 @@ impl<'s> Walk<'s> {
                 Dim::Any => {}
                 Dim::Known(wanted) if *wanted == found => {}
                 Dim::Known(wanted) => {
-                    let message = format!("dimension {at} is {found}, in the schema {wanted}");
+                    let message =
+                        format!("dimension {at} is {found}, expected {wanted} as in the schema");
                     return Err(SHAPE.broken(message));
                 }
                 Dim::Symbol(name) => match self.symbols.get(name) {
@@ -238,7 +243,7 @@ impl<'s> Walk<'s> {
                     Some(bound) => {
                         let name = name.shown();
                         let message =
-                            format!("dimension {at}, `{name}`, is {found}, elsewhere {bound}");
+                            format!("dimension {at}, `{name}`, is {found}, but {bound} elsewhere");
                         return Err(SYMBOL.broken(message));
                     }
                 },
@@ -247,7 +252,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// The bytes of the file that a reference takes, if they are as many as dtype and shape take.
+    /// Returns the byte range of a reference in the file, if its length is that of dtype and shape.
     fn sized(&self, found: &Flat, shape: &[u64], align: u64) -> Result<Range<u64>> {
         let element = found.element;
         let size = element_count(shape).and_then(|count| {
@@ -255,7 +260,7 @@ impl<'s> Walk<'s> {
         });
         let Some(size) = size else {
             let message = format!(
-                "shape {shape:?} of {} does not fill a whole number of bytes below 2^64",
+                "shape {shape:?} of {} does not have a whole number of bytes below 2^64",
                 element.name
             );
             return Err(SHAPE_OVERFLOW.broken(message));
@@ -264,23 +269,24 @@ impl<'s> Walk<'s> {
         self.aligned(&found.offsets, align)
     }
 
-    /// The bytes of the file, if they can be some and start where they should.
+    /// Returns the byte range in the file, if it is aligned and not too far away.
     fn aligned(&self, offsets: &Range<u64>, align: u64) -> Result<Range<u64>> {
         let absolute = |offset: u64| {
             self.source.data.checked_add(offset).filter(|&o| o <= MAX_OFFSET).ok_or_else(|| {
-                BOUNDS.broken(format!("the offset {offset} in the data passes 2^63 in the file"))
+                BOUNDS.broken(format!("the offset {offset} in the data is past 2^63 in the file"))
             })
         };
         let range = absolute(offsets.start)?..absolute(offsets.end)?;
         if !offsets.start.is_multiple_of(align) {
             let start = offsets.start;
-            let message = format!("it starts at {start} of the data, no multiple of {align}");
+            let message =
+                format!("it starts at {start} of the data, which is not a multiple of {align}");
             return Err(ALIGN.broken(message));
         }
         Ok(range)
     }
 
-    /// Adds a tensor, with what the metadata and the schema say about it.
+    /// Adds a tensor, with its attributes from the metadata and the schema.
     fn tensor(&mut self, shape: &[u64], layout: Layout, kind: Option<NodeId>) -> Result<()> {
         let name = self.metadata.names.remove(&self.path);
         let name = name.as_deref().unwrap_or(&self.path);
@@ -295,7 +301,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Adds a component of the tensor added last.
+    /// Adds a component to the last tensor.
     fn component(
         &mut self,
         role: Role,
@@ -305,7 +311,7 @@ impl<'s> Walk<'s> {
         align: u64,
     ) -> Result<()> {
         self.ranges.push(range.clone(), align, self.count.saturating_sub(1));
-        // Past the end of the file it is found out by the ranges, which can say more.
+        // Ranges past the end of the file are detected when all ranges are checked, with a better message.
         let stored = if range.is_empty() {
             let at = range.start.min(self.source.len);
             at..at
@@ -325,7 +331,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// What the heap of a blob is aligned to: elements start at multiples of their size.
+/// Returns the alignment of a blob's heap: elements are aligned to their size.
 pub(super) fn heap_align(content: &Content) -> u64 {
     match content {
         Content::Elements(dtype) => (dtype.bits() / 8).max(1),
@@ -338,15 +344,17 @@ fn check_dtype(found: TensorDType, wanted: &TensorType) -> Result<()> {
         return Ok(());
     }
     let wanted = wanted.dtype_names().unwrap_or_default().replace('|', ", ");
-    Err(DTYPE.broken(format!("the dtype is {found}, in the schema {wanted}")))
+    Err(DTYPE.broken(format!("the dtype is {found}, expected {wanted} as in the schema")))
 }
 
 pub(super) fn check_count(count: u64, min: u64, max: Option<u64>) -> Result<()> {
     if count < min {
-        return Err(COUNT.broken(format!("{count} elements, at least {min}")));
+        return Err(COUNT.broken(format!("{count} elements, at least {min} are required")));
     }
     match max {
-        Some(max) if count > max => Err(COUNT.broken(format!("{count} elements, at most {max}"))),
+        Some(max) if count > max => {
+            Err(COUNT.broken(format!("{count} elements, at most {max} are allowed")))
+        }
         _ => Ok(()),
     }
 }
@@ -362,7 +370,7 @@ fn check_size(
     }
     let size = size.map_or("more than 2^64".to_owned(), |n| n.to_string());
     let message = format!(
-        "{} takes {size} bytes, {}..{} of the data are {found}",
+        "{} requires {size} bytes, but {}..{} of the data has {found}",
         what(),
         offsets.start,
         offsets.end

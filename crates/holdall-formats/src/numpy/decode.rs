@@ -1,4 +1,4 @@
-//! The index of one array, and of a zip of them.
+//! Decodes the index of one array, and of a zip of arrays.
 
 use super::{ATTRIBUTES, EXTENSION, METHOD, NAME, NPY, NPZ, TENSORS, TYPE, is_name};
 use crate::array::{START, USUAL};
@@ -20,9 +20,9 @@ use holdall_schema::rules::TOO_LARGE;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// What an array that stands alone is called.
+/// The name of the tensor in an `.npy` file.
 const ALONE: &str = "data";
-/// Stored bytes of a compressed entry that are looked at first for the header.
+/// The number of bytes of a compressed entry that are read first for the array's header.
 const FIRST: u64 = 256;
 
 pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
@@ -31,7 +31,7 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let mut builder = IndexBuilder::new(NPY.id, "", window.len(), first.len..window.len(), limits);
     let (number, is_cut) = add_arrays(&mut builder, ALONE, 0, first, window.len(), &bytes)?;
     let index = builder.finish()?;
-    // Whose only tensor cannot be read has nothing, and what is cut short is not whole.
+    // Nothing is stored for the only tensor if it cannot be read, and a file that is cut short is incomplete.
     match (number == 1, is_cut) {
         (_, true) => Ok(index.sound().map_err(|e| e.with_remedy(Remedy::Salvage))?),
         (true, false) => Ok(index.sound()?),
@@ -43,18 +43,18 @@ pub(super) fn is_of_array(entry: Entry<'_>) -> bool {
     entry.kind() == EntryKind::File && entry.name().ends_with(EXTENSION)
 }
 
-/// The header of an entry, where it is sound, and where the entry's bytes are.
+/// The header of an array, and the CRC-32 of the header, if it is valid; and the byte range of the entry.
 type Head = (Range<u64>, Result<(Header, u32)>);
 
 pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
     let entries: Vec<Entry<'_>> = directory.entries().filter(|entry| is_of_array(*entry)).collect();
-    // The two headers of an entry lie together.
+    // The two headers of an entry are read together.
     window.all(entries.iter().map(|entry| {
         let Range { start, end } = directory.header(*entry);
         start..end.saturating_add(USUAL).min(directory.range().start)
     }))?;
-    // Small compressed headers may say much.
+    // Small compressed headers can decode to many fields, which are limited together.
     let room = Cell::new(limits.schema_nodes);
     let heads = read::all(&entries, |entry| -> Result<Head, Stop> {
         let place = directory.data(entry, window)?;
@@ -62,7 +62,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let nodes = found.0.fields.as_ref().map_or(0, Fields::nodes);
             let most = limits.schema_nodes;
             let left = room.get().checked_sub(nodes);
-            let message = || format!("the fields of all arrays are more than {most}");
+            let message = || format!("all arrays together have more than {most} fields");
             room.set(left.ok_or_else(|| TOO_LARGE.broken(message()))?);
             Ok(found)
         });
@@ -79,7 +79,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let name = entry.name().shown();
             builder.unkept(|| format!("the entry `{name}`"));
             builder.warn("npz/passed-over", None, None, || {
-                format!("the entry `{name}` is passed over: it is not named `.npy`").into()
+                format!("the entry `{name}` is ignored: its name does not end in `.npy`").into()
             });
         }
     }
@@ -87,14 +87,14 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     builder.attributes(ours.attributes);
     for (name, e) in ours.odd {
         builder.warn("npz/restore", None, None, || {
-            format!("the entry `{name}` is not of our form: {e}").into()
+            format!("the entry `{name}` is not in the form that Holdall writes: {e}").into()
         });
     }
     let mut of_tensors = ours.of_tensors;
     for (entry, (place, head)) in entries.into_iter().zip(heads) {
         let name = entry.name().strip_suffix(EXTENSION).unwrap_or(entry.name());
         if !is_name(name) {
-            let message = format!("an entry is named `{}`", entry.name().shown());
+            let message = format!("invalid name of an entry: `{}`", entry.name().shown());
             return Err(NAME.broken(message).at(place).into());
         }
         match head {
@@ -107,7 +107,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                     Method::Stored => (place.start.saturating_add(head_len), Encoding::Raw),
                     _ => (place.start, Encoding::DEFLATE_NPY),
                 };
-                // That of the elements alone.
+                // The CRC-32 of the elements alone.
                 let crc = entry.crc32() ^ crc32_combine(crc, 0, len);
                 let digest = Some(Digest::Crc32(crc));
                 let elements =
@@ -124,7 +124,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     Ok(builder.finish()?)
 }
 
-/// The header of an array, and its CRC-32.
+/// Reads the header of an array, and computes the CRC-32 of the header.
 fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header, u32), Stop> {
     let bytes = match entry.method() {
         Method::Stored => {
@@ -136,20 +136,23 @@ fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header
         }
         Method::Deflate => inflated(place, window)?,
         other => {
-            let message = format!("the entry is stored by {other}");
+            let message = format!("the entry is compressed with the unsupported method {other}");
             return Err(METHOD.broken(message).at(place.clone()).into());
         }
     };
     let header = npy::read_any(&bytes)?;
     if header.len > entry.decoded_len() {
-        let message =
-            format!("the entry has {} bytes, its header {}", entry.decoded_len(), header.len);
+        let message = format!(
+            "the entry has {} bytes, but its header has {}",
+            entry.decoded_len(),
+            header.len
+        );
         return Err(npy::TRUNCATED.broken(message).into());
     }
     Ok((header, Crc32::of_zip(&bytes)))
 }
 
-/// The header at the start of a compressed array, decoded from as many bytes as it takes.
+/// Decodes the header at the start of a compressed array, reading only as many bytes as needed.
 fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
     let mut len = FIRST;
     loop {
@@ -159,7 +162,7 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
         let (mut out, mut read) = (Vec::new(), 0usize);
         let mut wanted = START;
         loop {
-            // At most what `header_len` allows.
+            // At most `header_len` bytes.
             let at = out.len();
             out.resize(usize::try_from(wanted).unwrap_or(0).max(at), 0);
             let room = out.get_mut(at..).unwrap_or_default();
@@ -177,14 +180,14 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
             }
         }
         if end == place.end {
-            // As much as there is says what is wrong with it.
+            // The bytes that exist are enough to report what is wrong.
             return Ok(out.into());
         }
         len = len.saturating_mul(8);
     }
 }
 
-/// An array of opaque bytes of which our entry says what they are, as that; and the other attributes.
+/// Gives opaque bytes the type that an entry written by Holdall names. Returns the header and the other attributes.
 fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes) {
     let said = match attributes.get(TYPE) {
         Some(Value::Text(text)) => match (text.as_str(), header.inner) {

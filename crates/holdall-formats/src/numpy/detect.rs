@@ -1,4 +1,4 @@
-//! Whether a file is an array of NumPy, or a zip of arrays.
+//! Recognises an array of NumPy, and a zip of arrays.
 
 use super::ATTRIBUTES;
 use super::decode::is_of_array;
@@ -11,8 +11,8 @@ pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
     Ok(window.head(6)?.as_ref() == npy::MAGIC_BYTES)
 }
 
-/// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it
-/// without arrays.
+/// Returns `true` for a zip that contains an array and is not a package, and for an empty zip, which `np.savez` writes
+/// if there are no arrays.
 pub(super) fn is_zip_of_arrays(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
     if head.as_ref() == b"PK\x05\x06" {
@@ -24,7 +24,7 @@ pub(super) fn is_zip_of_arrays(window: &Window) -> Result<bool, Stop> {
     match Directory::read(window, &Limits::default()) {
         Ok(directory) => Ok(directory.get("carton.toml").is_none()
             && directory.entries().any(|e| is_of_array(e) || e.name() == ATTRIBUTES)),
-        // Whoever can say what is wrong with a zip will.
+        // Errors of zips are reported by another format.
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
     }

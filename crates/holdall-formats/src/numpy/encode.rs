@@ -1,4 +1,4 @@
-//! A zip of arrays, written entry by entry.
+//! Writes a zip of arrays, entry by entry.
 
 use super::{
     ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, EXTENSION, FIT, LAYOUT, TENSORS, TYPE, is_name,
@@ -21,12 +21,12 @@ use holdall_core::wire::npy::{self, Element};
 use holdall_core::wire::zip::write::{ALIGN, Entry, descriptor, directory, local_header};
 use holdall_core::wire::zip::{EntryKind, Method};
 
-/// NumPy reads headers of so many bytes unasked.
+/// The maximum length of a header that NumPy reads without special options.
 const MOST: usize = 10_000;
-/// A name of more bytes has no room in a zip.
+/// The maximum length of a name that fits into a zip entry.
 const MAX_NAME: usize = 65_000;
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     options.check_unversioned("NumPy's files have no versions")?;
     options.align_within(1..=ALIGN, &super::ALIGN)?;
@@ -36,13 +36,13 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 #[derive(Default)]
 struct Encoder {
     attributes: Attributes,
-    /// What NumPy's formats cannot hold, by the names of tensors.
+    /// The attributes that NumPy's formats cannot store, by tensor.
     of_tensors: Vec<(String, Attributes)>,
     entries: Vec<Entry>,
     names: HashSet<String>,
-    /// Of the last entry: the CRC-32 of its header. Its elements are being written.
+    /// The CRC-32 of the last entry's header, while its elements are written.
     open: Option<u32>,
-    /// Whether a descriptor is to follow.
+    /// Whether the last entry needs a data descriptor.
     owes: bool,
 }
 
@@ -51,7 +51,7 @@ struct Array {
     descr: String,
     fortran: bool,
     shape: Vec<u64>,
-    /// What NumPy's formats cannot hold.
+    /// The attributes that NumPy's formats cannot store.
     aside: Attributes,
 }
 
@@ -123,10 +123,14 @@ impl Encode for Encoder {
         };
         let len = stored.range.end.saturating_sub(stored.range.start);
         let (Encoding::Raw, Some(Digest::Crc32(crc))) = (stored.encoding, stored.digest) else {
-            return Err(blame(ENCODING.broken("it is compressed, or has another digest")));
+            return Err(blame(
+                ENCODING.broken("it is compressed, or has a digest that is not its CRC-32"),
+            ));
         };
         if tensor.components.get(component).is_none_or(|c| c.decoded_len != len) {
-            return Err(blame(DECLARED.broken(format!("{len} bytes are not what was declared"))));
+            return Err(blame(DECLARED.broken(format!(
+                "{len} bytes were written, which differs from the declared length"
+            ))));
         }
         entry.crc = crc32_combine(head, crc, len);
         self.owes = true;
@@ -166,7 +170,7 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
-    /// The descriptor of the last entry, where it has none yet.
+    /// Returns the data descriptor of the last entry, if it is not written yet.
     fn owed(&mut self) -> Vec<u8> {
         match self.entries.last().filter(|_| std::mem::take(&mut self.owes)) {
             Some(entry) => descriptor(entry),
@@ -175,7 +179,7 @@ impl Encoder {
     }
 }
 
-/// The array that a tensor becomes.
+/// Returns the array for a tensor.
 fn array(tensor: &TensorSpec) -> Result<Array> {
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => Some(data),
@@ -187,7 +191,9 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         let of = structured(tensor, data, &refusal)?;
         if of.descr.len() > MOST {
             let len = of.descr.len();
-            let message = format!("its fields take {len} bytes of a header, at most {MOST}");
+            let message = format!(
+                "its header has {len} bytes because of its fields, at most {MOST} are allowed"
+            );
             return Err(ELEMENT_TYPE.broken(message));
         }
         let aside = of.beside(&of.fields.kind());
@@ -208,7 +214,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         let layout = tensor.layout.as_str().shown();
         let e = LAYOUT.broken(format!("NumPy has no layout `{layout}`"));
         return Err(match tensor.layout {
-            // What is not known cannot be made dense either.
+            // Tensors with an unknown layout cannot be made dense either.
             Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         });
@@ -218,7 +224,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
     let is_known = !matches!(data.logical_type, Some(LogicalType::Other(_)));
     if is_known && len != Some(data.decoded_len) {
-        let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
+        let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
     if let Some((Element { descr: Some(descr), .. }, shape)) = named(tensor, data)
@@ -246,13 +252,14 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
     Ok(Array { descr: own.to_owned(), fortran, shape: tensor.shape.clone(), aside })
 }
 
-/// Checks that there can be an entry with that name and with bytes of its own.
+/// Checks that the name is valid for a zip entry, and that the tensor shares no bytes.
 fn check_place(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
     if tensor.name.len() > MAX_NAME || !is_name(&tensor.name) {
-        return Err(FIT.broken("an entry of a zip cannot be named so"));
+        return Err(FIT.broken("the name is not valid for an entry of a zip"));
     }
     if data.shares.is_some() {
-        let e = DECLARED.broken("it shares the bytes of another, which NumPy cannot say");
+        let e =
+            DECLARED.broken("it shares the bytes of another tensor, which NumPy cannot represent");
         return Err(e.with_remedy(Remedy::CopyShared));
     }
     Ok(())

@@ -1,36 +1,39 @@
-//! NumPy's files: one array, and zips of them.
+//! NumPy's files: one array, and zips of arrays.
 //!
 //! # What
-//! `.npy` is a header and the elements of one array ([`holdall_core::wire::npy`]). `.npz` is a zip whose entries are such files, stored
-//! as they are or by Deflate; what NumPy calls `savez` and `savez_compressed`.
+//! `.npy` is a header and the elements of one array ([`holdall_core::wire::npy`]). `.npz` is a zip whose entries are
+//! such files, stored or compressed by Deflate, as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
 //! # Layout
 //! ```text
 //! w.npy           an entry of the zip: the tensor `w`
 //! layers/0/w.npy  the tensor `layers/0/w`
-//! holdall/…       ours, where there is something that NumPy has no place for
+//! holdall/…       added by Holdall, for attributes and types that NumPy cannot store
 //! ```
-//! The directory at the zip's end is read first, then the header of each array, from the start of its entry. Of a
-//! compressed one as much is decoded as its header takes, and the elements follow in the stream.
+//! The directory at the zip's end is read first, then the header of each array, at the start of its entry. A compressed
+//! entry is decoded only as far as its header; the elements follow in the stream.
 //!
 //! # Specification
 //! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`. By [`RULES`].
 //!
 //! # Support
-//! All versions, both byte orders, both element orders. Times, texts and opaque bytes are what they are made of, and the
-//! attribute `numpy.descr` names their type, so that they are written again as they were. Structured arrays are datasets. Written are `.npz`
-//! files: entries stored as they are, elements at multiples of 64. Elements of `bf16` and of floats of 8 bits are
-//! opaque bytes to NumPy; which they are stands in the entry `holdall/tensors.json`, as attributes of tensors do, and
-//! those of the file in `holdall/attributes.json`.
+//! Reads all versions, both byte orders, both element orders. Times, strings and opaque bytes become tensors of numbers
+//! with the attribute `numpy.descr`, which names their type, so that they are written as they were. Structured arrays
+//! are datasets.
+//!
+//! Writes `.npz` files with uncompressed entries, and elements at multiples of 64. NumPy reads elements of `bf16` and
+//! of 8-bit floats as opaque bytes; their type is in the entry `holdall/tensors.json`, with the attributes of tensors.
+//! The attributes of the file are in `holdall/attributes.json`.
 //!
 //! # Deviations
-//! NumPy takes any entry of a zip for an array or for bytes; here entries that are not named `.npy` are passed over. It runs
-//! the pickles of object arrays when it is told to; nothing here does.
+//! NumPy reads other entries of a zip as bytes; here, entries whose name does not end in `.npy` are ignored. On
+//! request, NumPy runs the pickles of object arrays; Holdall never does.
 //!
 //! # Untrusted input
-//! The zip is held to [`holdall_core::wire::zip`]. Headers are at most [`HEADER_MAX`](holdall_core::wire::npy::HEADER_MAX) long, decoded ones too. What an entry decodes to
-//! is known from the directory, and compared with the shape, with what Deflate can express, and with
-//! [`Limits`](holdall_core::Limits). What is wrong with one array is its fault.
+//! The zip is checked by [`holdall_core::wire::zip`]. Headers have at most
+//! [`HEADER_MAX`](holdall_core::wire::npy::HEADER_MAX) bytes, also after decoding. The decoded length of an entry is
+//! known from the directory, and compared with the shape, with the maximum compression of Deflate, and with
+//! [`Limits`](holdall_core::Limits). Errors in one array are a fault of this tensor only.
 
 mod decode;
 mod detect;
@@ -63,15 +66,15 @@ pub static NPZ: Format = Format {
     ..Format::read_by(detect::is_zip_of_arrays, decode::arrays)
 };
 
-/// What the names of arrays end in.
+/// The extension of arrays.
 const EXTENSION: &str = ".npy";
-/// Our entries: attributes of the file, and those of tensors.
+/// The entries added by Holdall: attributes of the file, and those of tensors.
 const ATTRIBUTES: &str = "holdall/attributes.json";
 const TENSORS: &str = "holdall/tensors.json";
-/// Among the latter, what opaque bytes are.
+/// The attribute of a tensor that names the type of opaque bytes.
 const TYPE: &str = "holdall.dtype";
 
-/// Whether an entry of the zip may have that name.
+/// Returns `true` if an entry of the zip may have this name.
 fn is_name(name: &str) -> bool {
     !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
 }

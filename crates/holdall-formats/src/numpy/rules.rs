@@ -7,7 +7,7 @@ holdall_core::error::rules! {
     /// A name that leads out of a folder.
     pub NAME: Malformed "npz/name"
         "The name of an entry has no part `..`, and no backslash.";
-    /// A method that NumPy does not have.
+    /// A compression method that NumPy does not support.
     pub METHOD: Unsupported "npz/method"
         "The entry of an array is stored, or compressed by Deflate.";
 
@@ -17,18 +17,18 @@ holdall_core::error::rules! {
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "npz/element-type"
-        "Elements to be written have a type that NumPy has, or 8 or 16 bits."
+        "Elements to be written have a type that NumPy supports, or have 8 or 16 bits."
         remedies [LeaveOut];
-    /// A name that cannot be an entry's.
+    /// A name that a zip entry cannot have.
     pub FIT: Unsupported "npz/fit"
         "The name of a tensor to be written has at most 65,000 bytes, no NUL, no backslash, and no part `..`."
         remedies [RenameTensor];
-    /// Not what was declared.
+    /// The tensors written differ from those declared.
     pub DECLARED: Misuse "npz/declared"
         "Tensors are written one after the other, under unique names.";
     /// Compression, or another digest.
     pub ENCODING: Unsupported "npz/encoding"
         "Components are stored raw, with the CRC-32 of the zip." remedies [StoreRaw];
-    /// An alignment that cannot be.
+    /// An alignment that is not allowed.
     pub ALIGN: Misuse "npz/align" "The alignment is a power of two up to 64.";
 }

@@ -1,4 +1,4 @@
-//! The index of a model: a walk through its graph.
+//! Decodes the index of a model, in one pass over its graph.
 
 use super::graph::Graph;
 use super::tensor::{Data, External, Proto, over};
@@ -20,20 +20,20 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Item, Scan};
 use std::ops::Range;
 
-/// Files with external data.
+/// The maximum number of files with external data.
 const MAX_FILES: usize = 4096;
-/// Inputs and outputs that are told.
+/// The maximum number of inputs and outputs in the attributes.
 const MAX_VALUES: usize = 4096;
 
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])
 }
 
-/// The index of the model in `window`, whose external data is in `files`: names as the model has them, and lengths. They are
-/// sources 1 and on of the index. What is in a file that is not among them is a tensor with that fault.
+/// Decodes the index of the model in `window`. `files` has the available external files: names as the model has them,
+/// and lengths. They become the sources 1, 2, … of the index. A tensor in an unavailable file gets a fault.
 ///
 /// # Errors
-/// What is wrong with the model; what the window needs.
+/// Returns errors in the model, and [`Stop::Need`] if bytes are missing.
 pub(super) fn decode_with(
     window: &Window,
     limits: &Limits,
@@ -44,20 +44,20 @@ pub(super) fn decode_with(
     Ok(walk.builder.finish()?)
 }
 
-/// The files in which the model in `window` has external data, in the order in which they come.
+/// Returns the names of the files with external data of the model in `window`, in the order in which they occur.
 ///
 /// # Errors
-/// What the window needs, and what is wrong with the model.
+/// Returns errors in the model, and [`Stop::Need`] if bytes are missing.
 pub fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
     Ok(walk.locations)
 }
 
-/// The model in `window`, into which weights are to be written.
+/// Reads the model in `window`, so that other weights can be written into it.
 ///
 /// # Errors
-/// What the window needs, and what is wrong with the model.
+/// Returns errors in the model, and [`Stop::Need`] if bytes are missing.
 pub fn graph(window: &Window, limits: &Limits) -> Result<Graph, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
@@ -71,17 +71,17 @@ struct Walk<'w> {
     limits: &'w Limits,
     files: &'w [(String, u64)],
     builder: IndexBuilder,
-    /// Names that are taken, and the number that the next of the same name gets.
+    /// The names of tensors so far, with the number for the next tensor of the same name.
     names: HashMap<String, u64>,
     locations: Vec<String>,
-    /// Where dense tensors are, and their names.
+    /// The byte ranges of dense tensors, and their names.
     found: Vec<(Range<u64>, String)>,
     known: HashSet<String>,
-    /// Bytes that may still be taken out of fields of numbers.
+    /// The number of bytes that may still be copied from numeric fields.
     budget: u64,
 }
 
-/// What a graph says of itself.
+/// The summary of a graph.
 #[derive(Default)]
 struct GraphSummary {
     name: String,
@@ -90,12 +90,12 @@ struct GraphSummary {
     valued: HashSet<String>,
 }
 
-/// What an attribute is of.
+/// The node to which an attribute belongs.
 struct Owner<'a> {
     prefix: &'a str,
-    /// The name of the node, or what stands for it.
+    /// The name of the node, or a substitute.
     label: String,
-    /// What a constant is called: its node's output.
+    /// The name for the tensor of a constant: the output of its node.
     constant: Option<String>,
     depth: usize,
 }
@@ -107,7 +107,7 @@ impl<'w> Walk<'w> {
         files: &'w [(String, u64)],
     ) -> Result<Walk<'w>, Stop> {
         let len = window.len();
-        // External data may be shared, in part too.
+        // Tensors may share external data, also in part.
         let mut builder = IndexBuilder::new(FORMAT.id, "", len, 0..len, limits).with_views();
         for (_, len) in files {
             builder.source(*len, 0..*len)?;
@@ -133,7 +133,7 @@ impl<'w> Walk<'w> {
                 (7, Item::Bytes(run)) => {
                     let first = graph.replace(run.clone());
                     if first.is_some() {
-                        return Err(GRAPH.broken("there is a second graph").at(run).into());
+                        return Err(GRAPH.broken("the model has a second graph").at(run).into());
                     }
                 }
                 (25, Item::Bytes(run)) => functions.push(run),
@@ -147,7 +147,7 @@ impl<'w> Walk<'w> {
             }
         }
         let Some(graph) = graph else {
-            return Err(GRAPH.broken("there is no graph").into());
+            return Err(GRAPH.broken("the model has no graph").into());
         };
         let graph = self.graph(graph, "", 1)?;
         let mut names = Vec::new();
@@ -159,7 +159,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// What the model says beside its weights.
+    /// Returns the model's description, besides its weights.
     fn attributes(
         &self,
         small: Vec<(u64, Item)>,
@@ -264,7 +264,7 @@ impl<'w> Walk<'w> {
         Ok(out)
     }
 
-    /// A function, by its name; that of its tensors begins with it.
+    /// Reads a function, and returns its name, with which the names of its tensors begin.
     fn function(&mut self, place: Range<u64>) -> Result<String, Stop> {
         let (mut name, mut domain, mut overload) = (String::new(), String::new(), String::new());
         let (mut nodes, mut defaults) = (Vec::new(), Vec::new());
@@ -310,7 +310,7 @@ impl<'w> Walk<'w> {
         if attributes.is_empty() {
             return Ok(());
         }
-        // Most nodes have numbers for attributes, so that what they are called is not asked.
+        // The owner is computed only for attributes with tensors, which are rare.
         let mut owner: Option<Owner<'_>> = None;
         for place in attributes {
             if !self.has_tensors(place.clone())? {
@@ -339,7 +339,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Whether an attribute has tensors or graphs.
+    /// Returns `true` if an attribute has tensors or graphs.
     fn has_tensors(&self, place: Range<u64>) -> Result<bool, Stop> {
         let mut scan = Scan::new(self.window, place);
         while let Some((number, item)) = scan.next()? {
@@ -377,7 +377,7 @@ impl<'w> Walk<'w> {
             };
             match field {
                 6 | 11 => {
-                    // A node, its attribute and the graph in that.
+                    // Three levels: the node, its attribute, and the graph.
                     self.graph(place, &format!("{full}."), depth.saturating_add(3))?;
                 }
                 22 | 23 => drop(self.sparse(place, "", Some(full))?),
@@ -387,7 +387,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Adds a tensor, by its own name or another; its own.
+    /// Adds a tensor with this name, or with its own name if it has one.
     fn tensor(
         &mut self,
         place: Range<u64>,
@@ -414,7 +414,7 @@ impl<'w> Walk<'w> {
         Ok(proto.name)
     }
 
-    /// The component that has the elements of a tensor.
+    /// Returns the component with the elements of a tensor.
     fn component(&mut self, role: Role, proto: &Proto) -> Result<Component, Stop> {
         let stored = match proto.data(self.window, &mut self.budget)? {
             Data::Here(run) => run.into(),
@@ -430,27 +430,34 @@ impl<'w> Walk<'w> {
         Ok(component(role, dtype, logical_type, stored))
     }
 
-    /// Where external data is, of which there should be `len` bytes.
+    /// Returns the extent of external data, which should have `len` bytes.
     fn external(&mut self, of: &External, len: u64) -> Result<Extent> {
         if !of.is_inside() {
-            let message = format!("`{}` is not the path of a file beside it", of.shown());
+            let message = format!(
+                "`{}` is not the path of a file in or below the folder of the model",
+                of.shown()
+            );
             return Err(LOCATION.broken(message));
         }
         if let Some(said) = of.len.filter(|said| *said != len) {
-            let message = format!("its shape takes {len} bytes, external data has {said}");
+            let message =
+                format!("its shape requires {len} bytes, but its external data has {said}");
             return Err(DATA.broken(message));
         }
         let Some(at) = self.files.iter().position(|(name, _)| *name == of.location) else {
             if self.locations.len() < MAX_FILES && self.known.insert(of.location.clone()) {
                 self.locations.push(of.location.clone());
             }
-            return Err(EXTERNAL.broken(format!("its elements are in the file `{}`", of.shown())));
+            return Err(EXTERNAL.broken(format!(
+                "its elements are in the file `{}`, which is not available",
+                of.shown()
+            )));
         };
         let there = self.files.get(at).map_or(0, |(_, len)| *len);
         let end = of.offset.checked_add(len).filter(|end| *end <= there);
         let Some(end) = end else {
             let message = format!(
-                "{len} bytes from byte {} on are not in `{}`, which has {there}",
+                "{len} bytes at offset {} are outside of `{}`, which has {there} bytes",
                 of.offset,
                 of.shown()
             );
@@ -460,7 +467,7 @@ impl<'w> Walk<'w> {
         Ok(Extent::new(source, of.offset..end))
     }
 
-    /// The same as [`Walk::tensor`] of a sparse tensor.
+    /// Adds a sparse tensor, as [`Walk::tensor`] adds a dense one.
     fn sparse(
         &mut self,
         place: Range<u64>,
@@ -507,7 +514,7 @@ impl<'w> Walk<'w> {
         Ok(values.name)
     }
 
-    /// The coordinates of the values of a sparse tensor, one dimension after the other.
+    /// Returns the coordinates of a sparse tensor's values, one dimension after the other.
     fn coordinates(
         &mut self,
         dims: &[u64],
@@ -521,7 +528,8 @@ impl<'w> Walk<'w> {
             [n] if n == count => true,
             [n, of] if n == count && of == rank as u64 => false,
             ref shape => {
-                let message = format!("indices of shape {shape:?} for {count} values in {dims:?}");
+                let message =
+                    format!("indices of shape {shape:?} do not fit {count} values in {dims:?}");
                 return Err(broken(message));
             }
         };
@@ -530,7 +538,7 @@ impl<'w> Walk<'w> {
         self.budget = self.budget.checked_sub(len).ok_or_else(|| over(len, "coordinates"))?;
         let total = element_count(dims).unwrap_or(u64::MAX);
         let outside = |index: i64| broken(format!("the index {index} is outside of {dims:?}"));
-        // As many as there are values, which the lengths of both were held to.
+        // The number of values is limited by the lengths of values and indices in the file.
         let mut out = vec![0u8; usize::try_from(len).unwrap_or(0)];
         let count = usize::try_from(count).unwrap_or(0);
         let mut put = |dim: usize, at: usize, value: u64| {
@@ -564,7 +572,7 @@ impl<'w> Walk<'w> {
         Proto::read(self.window, place, self.limits.rank, &|run| self.text(run))
     }
 
-    /// A name that no tensor has.
+    /// Returns a name that no other tensor has.
     fn unique(&mut self, name: String) -> String {
         let Some(mut next) = self.names.get(&name).copied() else {
             self.names.insert(name.clone(), 2);
@@ -578,7 +586,7 @@ impl<'w> Walk<'w> {
             }
         };
         self.builder.warn("onnx-file/renamed", None, None, || {
-            format!("a second tensor `{}` is called `{}`", name.shown(), other.shown()).into()
+            format!("a second tensor `{}` was renamed to `{}`", name.shown(), other.shown()).into()
         });
         self.names.insert(name, next);
         self.names.insert(other.clone(), 2);
@@ -589,7 +597,7 @@ impl<'w> Walk<'w> {
         if depth <= self.limits.depth {
             return Ok(());
         }
-        let message = format!("a graph is in more than {} messages", self.limits.depth);
+        let message = format!("a graph is nested in more than {} messages", self.limits.depth);
         Err(DEPTH.broken(message).at(place.clone()))
     }
 
@@ -597,11 +605,11 @@ impl<'w> Walk<'w> {
         Ok(lossy(&self.bytes(place)?))
     }
 
-    /// The bytes of something small.
+    /// Returns the bytes of a small message.
     fn bytes(&self, place: Range<u64>) -> Result<Bytes, Stop> {
         let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
         if len > most {
-            let message = format!("it has {len} bytes, at most {most}");
+            let message = format!("it has {len} bytes, at most {most} are allowed");
             return Err(TEXT.broken(message).at(place).into());
         }
         self.window.bytes(place)

@@ -1,22 +1,22 @@
-//! Whether a file is an ONNX model, which nothing marks.
+//! Recognises an ONNX model, which has no magic number.
 
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Item, Scan};
 use std::ops::Range;
 
-/// Texts before the graph that a model may have, for one to be taken for a model.
+/// The maximum length of a string before the graph of a model.
 const MAX_TEXT: u64 = 64 << 10;
 
-/// Fields before the graph.
+/// The maximum number of fields before the graph.
 const MAX_FIELDS: usize = 256;
 
-/// Whether this is a model: known fields alone up to a graph, texts among them.
+/// Returns `true` for a model: all fields up to a graph are known ones.
 ///
 /// # Errors
-/// What the window needs.
+/// Returns [`Stop::Need`] if bytes are missing.
 pub fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(16)?;
-    // The version comes first, as a rule; without one, something that is long enough.
+    // The version usually comes first; without it, the first field must be long.
     if !matches!(head.first(), Some(0x08 | 0x12 | 0x1a | 0x3a | 0x42)) {
         return Ok(false);
     }
@@ -31,7 +31,7 @@ fn is_model(window: &Window) -> Result<bool, Stop> {
     for _ in 0..MAX_FIELDS {
         let at = scan.position();
         let found = match scan.next() {
-            // A graph that is cut short is one, where a version came before it.
+            // A graph that is cut short is accepted if a version came before it.
             Err(Stop::Fail(_)) => {
                 return Ok(at > 0 && window.bytes(at..at.saturating_add(1))?.as_ref() == [0x3a]);
             }
@@ -53,7 +53,7 @@ fn is_model(window: &Window) -> Result<bool, Stop> {
     Ok(false)
 }
 
-/// Whether the first field is one of a graph.
+/// Returns `true` if the first field is one of a graph.
 fn is_graph(window: &Window, place: Range<u64>) -> Result<bool, Stop> {
     match Scan::new(window, place).next()? {
         None | Some((1 | 2 | 5 | 10..=16, Item::Bytes(_))) => Ok(true),

@@ -1,4 +1,4 @@
-//! A model written: what stays of it between the elements of its tensors, and the file beside it.
+//! Writes a model: its other bytes, with the new elements of its tensors, and the file with external data.
 
 use super::graph::{Graph, MessagePiece, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
@@ -9,22 +9,23 @@ use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, Encoding};
 use std::ops::Range;
 
-/// Bytes that a message has at most.
+/// The maximum length of a message.
 const MOST: u64 = (1 << 31) - 1;
-/// Where elements in a file of their own start.
+/// The alignment of elements in a file with external data.
 const ALIGN: u64 = 4096;
 
-/// The file beside a model that has elements of its tensors.
+/// The file with external data of a model.
 #[derive(Debug, Clone, Default)]
 pub struct External {
-    /// Its name, as the model has it.
+    /// Its name in the model.
     pub location: String,
-    /// The tensors in it, in their order.
+    /// The tensors in it, in order.
     pub tensors: Vec<TensorSpec>,
 }
 
 impl Graph {
-    /// An encoder of the model with other elements. Those of `external` are in a file beside it, which [`runs`] writes.
+    /// Returns an encoder of the model with other elements. Those of `external` are in a separate file, which [`runs`]
+    /// writes.
     pub fn encoder(self, external: External) -> Box<dyn Encode> {
         let given = vec![None; self.slots.len()];
         Box::new(Encoder {
@@ -38,26 +39,26 @@ impl Graph {
     }
 }
 
-/// What is written of a tensor.
+/// A tensor to be written.
 #[derive(Debug, Clone)]
 struct Given {
     data_type: u64,
     len: u64,
-    /// Where in the file beside the model.
+    /// The range in the file with external data.
     place: Option<Range<u64>>,
-    /// Its name in the graph, for the value that is computed from it.
+    /// The stored tensor's name in the graph, if the graph's value is computed from it by a cast.
     stored_name: Option<String>,
 }
 
 struct Encoder {
     graph: Graph,
     external: External,
-    /// By the numbers of tensors.
+    /// The tensors to be written, by their numbers.
     given: Vec<Option<Given>>,
-    /// What comes before the elements of each tensor, and their length; the number of the tensor.
+    /// For each tensor, its number and the bytes before its elements.
     heads: std::vec::IntoIter<(usize, Bytes)>,
     tail: Bytes,
-    /// Of the tensor whose elements come now.
+    /// The length of the tensor that is written now.
     len: Option<u64>,
 }
 
@@ -70,7 +71,7 @@ impl Encode for Encoder {
         false
     }
 
-    /// Those of the model stay.
+    /// The attributes of the model are kept.
     fn writes_attributes(&self) -> bool {
         false
     }
@@ -131,7 +132,9 @@ impl Encode for Encoder {
                 self.len = self.given.get(at).and_then(Option::as_ref).map(|given| given.len);
                 Ok(head)
             }
-            _ => Err(DECLARED.broken("another was declared to come next").in_tensor(&tensor.name)),
+            _ => Err(DECLARED
+                .broken("expected another tensor next, as declared")
+                .in_tensor(&tensor.name)),
         }
     }
 
@@ -157,20 +160,21 @@ impl Encode for Encoder {
     }
 }
 
-/// Refuses what was not written as declared.
+/// Checks that a tensor was written as declared.
 fn raw(tensor: &TensorSpec, stored: &encode::Stored, len: Option<u64>) -> Result<()> {
     let found = stored.range.end.saturating_sub(stored.range.start);
     let e = if stored.encoding != Encoding::Raw || stored.digest.is_some() {
         ENCODING.broken("it is compressed, or has a digest")
     } else if len != Some(found) {
-        DECLARED.broken(format!("{found} bytes are not what was declared"))
+        DECLARED
+            .broken(format!("{found} bytes were written, which differs from the declared length"))
     } else {
         return Ok(());
     };
     Err(e.in_tensor(&tensor.name))
 }
 
-/// Bytes between elements.
+/// The bytes between elements.
 #[derive(Default)]
 struct Out {
     heads: Vec<(usize, Bytes)>,
@@ -186,7 +190,7 @@ impl Encoder {
         self.graph.runs.get(number).map_or(&[], |run| run)
     }
 
-    /// The bytes of parts.
+    /// Returns the number of bytes of parts.
     fn len_of(&self, parts: &[MessagePiece]) -> Result<u64> {
         let mut len = 0u64;
         for part in parts {
@@ -233,7 +237,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The message of a tensor.
+    /// Returns the message of a tensor.
     fn tensor(&self, number: usize) -> Result<Tensor> {
         let none = Tensor { before: Vec::new(), data: None, after: Vec::new() };
         let Some(slot) = self.graph.slots.get(number) else { return Ok(none) };
@@ -243,7 +247,7 @@ impl Encoder {
                 _ => Err(DECLARED.broken("it was not declared").in_tensor(&slot.name)),
             };
         };
-        // As it was, but for the elements themselves.
+        // The message is kept, except the elements themselves.
         if let (Stored::Here { before, len, after }, None) = (&slot.stored, &given.place)
             && (*len, slot.data_type) == (given.len, given.data_type)
         {
@@ -275,7 +279,7 @@ impl Encoder {
         Ok(Tensor { before: out, ..none })
     }
 
-    /// The nodes that turn stored tensors into the values that the graph uses, for a graph's own tensors.
+    /// Returns the nodes that cast stored tensors to the values that the graph uses, for the tensors of one graph.
     fn casts(&self, parts: &[MessagePiece]) -> Vec<u8> {
         let mut out = Vec::new();
         for part in parts {
@@ -291,7 +295,7 @@ impl Encoder {
     }
 }
 
-/// The message of a tensor, around its elements.
+/// The parts of a tensor's message before and after its elements.
 struct Tensor {
     before: Vec<u8>,
     data: Option<u64>,
@@ -305,12 +309,12 @@ impl Tensor {
     }
 }
 
-/// A node that makes the elements of `stored` those of a tensor.
+/// Returns a node that casts the elements of `stored` to the type of a tensor.
 fn cast(slot: &Slot, stored: &str) -> Vec<u8> {
     let mut to = Vec::new();
     put_bytes(1, b"to", &mut to);
     put_number(3, slot.data_type, &mut to);
-    // An integer.
+    // The attribute is an integer.
     put_number(20, 2, &mut to);
     let mut out = Vec::new();
     put_bytes(1, stored.as_bytes(), &mut out);
@@ -321,10 +325,10 @@ fn cast(slot: &Slot, stored: &str) -> Vec<u8> {
     out
 }
 
-/// Where the elements of tensors are in a file of their own.
+/// Returns the ranges of tensors in a file with external data.
 ///
 /// # Errors
-/// [`DECLARED`], where they pass 2^63 bytes.
+/// Returns [`DECLARED`] if they exceed 2^63 bytes.
 fn places(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
     let mut end = 0u64;
     let place = |tensor: &TensorSpec| {
@@ -336,7 +340,7 @@ fn places(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
     tensors.iter().map(place).collect()
 }
 
-/// Where elements start that come after `end` bytes.
+/// Returns the offset of elements that come after `end` bytes.
 fn start_after(end: u64) -> Result<u64> {
     end.checked_next_multiple_of(ALIGN).ok_or_else(too_long)
 }
@@ -346,7 +350,7 @@ fn too_long() -> Error {
     DECLARED.broken("the tensors together pass 2^63 bytes")
 }
 
-/// An encoder of the file beside a model: elements of tensors, one after the other, and nothing else.
+/// Returns an encoder of a file with external data: elements of tensors, one after the other, and nothing else.
 pub fn runs() -> Box<dyn Encode> {
     Box::new(Runs)
 }
@@ -396,7 +400,7 @@ impl Encode for Runs {
     }
 }
 
-/// Bytes of a field of so many bytes, tag and length among them.
+/// Returns the length of a field with `len` bytes, including tag and length.
 fn framed(field: u64, len: u64) -> u64 {
     let mut head = Vec::new();
     put_head(field, len, &mut head);

@@ -1,4 +1,4 @@
-//! A model whose weights are written anew: all of its bytes but the elements, as they are, and what of them changes.
+//! A model whose weights are replaced: all of its bytes except the elements, which are kept, and the tensors.
 
 use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of, unfilled};
 use bytes::Bytes;
@@ -11,13 +11,13 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Item, Scan};
 use std::ops::Range;
 
-/// A model as it is to be written: see [`Graph::encoder`].
+/// A model to be written: see [`Graph::encoder`].
 #[derive(Debug, Clone)]
 pub struct Graph {
     pub(super) parts: Vec<MessagePiece>,
     pub(super) slots: Vec<Slot>,
     by_name: HashMap<String, usize>,
-    /// Bytes that stay.
+    /// The bytes that are kept.
     pub(super) runs: Vec<Bytes>,
     ir: u64,
     opset: u64,
@@ -26,9 +26,9 @@ pub struct Graph {
 /// A piece of a message.
 #[derive(Debug, Clone)]
 pub(super) enum MessagePiece {
-    /// Whole fields that stay, by the number of their run.
+    /// Complete fields that are kept, by the number of their run.
     Run(usize),
-    /// A message with tensors somewhere in it.
+    /// A message that contains tensors.
     Message { field: u64, is_graph: bool, parts: Vec<MessagePiece> },
     /// A tensor, by its number.
     Tensor { field: u64, slot: usize },
@@ -37,34 +37,34 @@ pub(super) enum MessagePiece {
 /// A tensor of the model.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// As it is read.
+    /// The name in the index.
     pub(super) name: String,
-    /// As it stands.
+    /// The name in the model.
     pub(super) own_name: String,
     pub(super) shape: Vec<u64>,
     pub(super) data_type: u64,
     pub(super) stored: Stored,
-    /// What is said of it beside its type and its elements: runs.
+    /// The runs with the tensor's other fields, besides type and elements.
     pub(super) rest: Vec<usize>,
-    /// Whether a cast to its type can stand in front of it: an initializer that is not an input.
+    /// Whether a cast to its type can be inserted before it: it is an initializer and not an input.
     can_cast: bool,
 }
 
-/// Where the elements are.
+/// The location of the elements.
 #[derive(Debug, Clone)]
 pub(super) enum Stored {
-    /// In one field: the runs before and behind them, and how many bytes there are.
+    /// In one field: the runs before and after it, and its length.
     Here {
         before: usize,
         len: u64,
         after: usize,
     },
-    /// In numbers, or nowhere: all of the tensor.
+    /// In numeric fields, or missing: the run with the whole tensor.
     Whole(usize),
     Elsewhere,
 }
 
-/// What a message is.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Model,
@@ -87,20 +87,20 @@ impl Kind {
     }
 }
 
-/// Puts a model in a window together.
+/// The state of reading a model.
 struct Reading<'w> {
     window: &'w Window,
-    /// Where tensors are, in the order of the file, and their names.
+    /// The ranges and names of tensors, in the order of the file.
     found: &'w [(Range<u64>, String)],
     next: usize,
     slots: Vec<Slot>,
     runs: Vec<Range<u64>>,
-    /// The most dimensions.
+    /// The maximum number of dimensions.
     rank: usize,
 }
 
 impl Graph {
-    /// The model in `window`, of which the tensors at `found`, in the order of the file, have these names.
+    /// Reads the model in `window`. `found` has the ranges and names of its tensors, in the order of the file.
     pub(super) fn read(
         window: &Window,
         limits: &Limits,
@@ -115,7 +115,7 @@ impl Graph {
             runs.iter().fold(0u64, |n, run| n.saturating_add(run.end.saturating_sub(run.start)));
         if len > limits.header_len {
             let raise = Remedy::RaiseLimit { limit: "header_len", at_least: Some(len) };
-            let message = format!("the model has {len} bytes beside its weights");
+            let message = format!("the model has {len} bytes besides its weights");
             return Err(GRAPH_LEN.broken(message).with_remedy(raise).into());
         }
         window.all(runs.iter().cloned())?;
@@ -125,17 +125,17 @@ impl Graph {
         Ok(Graph { parts, slots, by_name, runs, ir, opset })
     }
 
-    /// Whether a tensor of that name has elements that are written anew, its own if nobody else gives some.
+    /// Returns `true` if the elements of the tensor with this name are written again, even if they are not replaced.
     pub fn has_elements(&self, name: &str) -> bool {
         self.slot(name).is_some_and(|(_, slot)| !matches!(slot.stored, Stored::Whole(_)))
     }
 
-    /// Whether the elements of that tensor are in another file.
+    /// Returns `true` if the elements of this tensor are in another file.
     pub fn is_external(&self, name: &str) -> bool {
         self.slot(name).is_some_and(|(_, slot)| matches!(slot.stored, Stored::Elsewhere))
     }
 
-    /// Whether the tensor of that name has elements of another type than these.
+    /// Returns `true` if the tensor of this name in the graph has another element type than `tensor`.
     pub fn is_of_other_type(&self, tensor: &TensorSpec) -> bool {
         let number = data_type(tensor);
         self.slot(&tensor.name).is_some_and(|(_, slot)| number != Some(slot.data_type))
@@ -146,7 +146,7 @@ impl Graph {
         Some((at, self.slots.get(at)?))
     }
 
-    /// Checks that elements can take the place of those of the tensor of that name, and gives its number.
+    /// Checks that a tensor can replace the one of the same name, and returns the number of the slot.
     pub(super) fn check(&self, tensor: &TensorSpec) -> Result<usize> {
         let dense = match tensor.components.as_slice() {
             [data] if data.role == Role::Data => tensor.layout == Layout::Dense,
@@ -168,8 +168,10 @@ impl Graph {
             return Err(e.with_remedy(Remedy::RenameTensor));
         };
         if slot.shape != tensor.shape {
-            let message =
-                format!("its shape is {:?}, in the graph it is {:?}", tensor.shape, slot.shape);
+            let message = format!(
+                "its shape is {:?}, expected {:?} as in the graph",
+                tensor.shape, slot.shape
+            );
             return Err(FIT.broken(message));
         }
         if number != slot.data_type && !self.can_cast(slot, number) {
@@ -178,15 +180,15 @@ impl Graph {
         Ok(at)
     }
 
-    /// That a tensor cannot have elements of a type, or not unasked.
+    /// Returns the error for a tensor with another element type than the graph's.
     pub fn other_type(&self, tensor: &TensorSpec) -> holdall_core::Error {
         let known = self.slot(&tensor.name).map_or(0, |(_, slot)| slot.data_type);
         let (known, number) = (name_of(known), name_of(data_type(tensor).unwrap_or_default()));
-        let message = format!("its elements are {number}, in the graph they are {known}");
+        let message = format!("its elements are {number}, expected {known} as in the graph");
         TYPE.broken(message).in_tensor(&tensor.name)
     }
 
-    /// Whether an operator of the model's version makes elements of the one type into those of the other.
+    /// Returns `true` if the operator `Cast` in the model's version can convert from this type.
     fn can_cast(&self, slot: &Slot, from: u64) -> bool {
         let since = |number: u64| match number {
             1..=7 | 9..=13 => 6,
@@ -194,21 +196,22 @@ impl Graph {
             17..=20 => 19,
             _ => u64::MAX,
         };
-        // Before version 4 every initializer is an input.
+        // Before IR version 4, every initializer is an input.
         slot.can_cast && self.ir >= 4 && self.opset >= since(from).max(since(slot.data_type))
     }
 
-    /// Bytes of the model beside the elements that are written anew.
+    /// Returns the number of bytes of the model, without elements that are replaced.
     pub fn len(&self) -> u64 {
         self.runs.iter().fold(0, |n, run| n.saturating_add(run.len() as u64))
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the model has 0 bytes without elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A suffix that no name in the model has: for stored tensors from which the graph's own values are computed.
+    /// Returns a suffix that occurs in no name of the model: for stored tensors from which the graph's values are
+    /// computed.
     pub(super) fn stored(&self) -> String {
         let mut end = ".stored".to_owned();
         let is_there = |end: &str| {
@@ -222,12 +225,12 @@ impl Graph {
     }
 }
 
-/// Whether bytes have others in them.
+/// Returns `true` if `bytes` contain `wanted`.
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len().max(1)).any(|found| found == wanted)
 }
 
-/// The number of the type of a tensor's elements.
+/// Returns the ONNX number of the type of a tensor's elements.
 pub(super) fn data_type(tensor: &TensorSpec) -> Option<u64> {
     let data = tensor.components.first()?;
     let wanted: (DType, Option<LogicalType>) = (data.dtype, data.logical_type.clone());
@@ -235,7 +238,7 @@ pub(super) fn data_type(tensor: &TensorSpec) -> Option<u64> {
     (1..=28).find(|number| is_it(element(*number)) || is_it(unfilled(*number)))
 }
 
-/// The version of the model, and that of its standard operators.
+/// Returns the IR version of the model, and the version of its standard operators.
 fn versions(window: &Window, place: Range<u64>) -> Result<(u64, u64), Stop> {
     let (mut ir, mut opset) = (0, 0);
     let mut scan = Scan::new(window, place);
@@ -256,7 +259,7 @@ fn versions(window: &Window, place: Range<u64>) -> Result<(u64, u64), Stop> {
 }
 
 impl Reading<'_> {
-    /// The parts of a message.
+    /// Returns the parts of a message.
     fn message(
         &mut self,
         place: Range<u64>,
@@ -304,7 +307,7 @@ impl Reading<'_> {
         Ok(parts)
     }
 
-    /// Takes a field as it is.
+    /// Keeps a field unchanged.
     fn keep(&mut self, whole: Range<u64>, parts: &mut Vec<MessagePiece>) {
         let last = match parts.last() {
             Some(MessagePiece::Run(last)) => Some(*last),
@@ -313,7 +316,8 @@ impl Reading<'_> {
         parts.extend(self.go_on(last, whole).map(MessagePiece::Run));
     }
 
-    /// Makes the run of that number longer, where it is the last one and ends where the new bytes begin; else a new one, whose number it gives.
+    /// Extends the last run if it has this number and ends where the new bytes begin. Otherwise adds a run, and returns
+    /// its number.
     fn go_on(&mut self, number: Option<usize>, whole: Range<u64>) -> Option<usize> {
         let last = self.runs.len().checked_sub(1);
         match self.runs.last_mut() {
@@ -330,7 +334,7 @@ impl Reading<'_> {
         self.runs.len().saturating_sub(1)
     }
 
-    /// Takes a dimension; of those that are too many one.
+    /// Adds a dimension. If there are too many, only one of the excess ones is added.
     fn dim(&self, shape: &mut Vec<u64>, n: u64) {
         if shape.len() <= self.rank {
             shape.push(n);

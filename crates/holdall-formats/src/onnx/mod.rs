@@ -1,9 +1,9 @@
 //! ONNX: the weights of a graph.
 //!
 //! # What
-//! A graph of operators, and the tensors in it: initializers, dense and sparse, and those in attributes of nodes, of the graph
-//! itself, of the graphs inside it (the branches of `If`, the bodies of `Loop` and `Scan`) and of its functions. The elements
-//! are in the file, or in files beside it.
+//! A graph of operators, and the tensors in it: initializers, dense and sparse, and tensors in attributes of nodes, in
+//! the graph itself, in nested graphs (the branches of `If`, the bodies of `Loop` and `Scan`), and in functions. The
+//! elements are in the file, or in external files.
 //!
 //! # Layout
 //! ```text
@@ -11,27 +11,29 @@
 //! GraphProto    1 nodes · 2 name · 5 initializers · 11 inputs · 12 outputs · 15 sparse initializers
 //! NodeProto     2 outputs · 3 name · 4 operator · 5 attributes
 //! Attribute     1 name · 5 tensor · 6 graph · 10 tensors · 11 graphs · 22 sparse tensor · 23 sparse tensors
-//! TensorProto   1 dimensions · 2 element type · 4–7, 10, 11 numbers · 8 name · 9 bytes · 13 external data · 14 where they are
+//! TensorProto   1 dimensions · 2 element type · 4–7, 10, 11 numbers · 8 name · 9 bytes · 13 external data · 14 data location
 //! ```
-//! All of it is one message of protocol buffers, of any length. It is walked, never built: what lies between the fields
-//! that matter is not read.
+//! The file is one message of protocol buffers, of any length. It is read in one pass and not kept in memory: the bytes
+//! between the fields that matter are not read.
 //!
 //! # Specification
-//! `onnx.proto` of ONNX 1.23, IR version 14, and what its `numpy_helper` makes of tensors. By [`RULES`].
+//! `onnx.proto` of ONNX 1.23, IR version 14, and the interpretation of tensors in `onnx.numpy_helper`. By [`RULES`].
 //!
 //! # Support
-//! Every element type but texts. Elements in `raw_data`, and floats and doubles in fields of their own, are read where they
-//! lie; other numbers are taken out of their fields when the file is opened. Integers of 4 and 2 bits are elements
-//! of a logical type that is not known otherwise (`int4`): bytes, packed as the file has them. External data is in [files beside](Beside).
-//! Weights are written into a [`Graph`] that is there, whose other bytes stay as they are.
+//! Reads every element type except strings. Elements in `raw_data`, and floats and doubles in their own fields, are not
+//! copied; other numbers are copied out of their fields when the file is opened. Integers of 4 and 2 bits have a
+//! logical type that is not a known one (`int4`): they are bytes, packed as in the file. External data is in [external
+//! files](ExternalFiles).
+//!
+//! Weights are written into an existing [`Graph`], whose other bytes are kept.
 //!
 //! # Deviations
-//! A name that comes twice gets a number, where ONNX refuses the model. A checksum of external data is passed over, as ONNX does.
+//! A duplicate name gets a number, where ONNX refuses the model. A checksum of external data is ignored, as in ONNX.
 //!
 //! # Untrusted input
-//! Messages nest at most [`Limits::depth`] deep; groups are refused. Lengths are checked against the message that they are in. What is
-//! taken out of fields takes at most [`Limits::header_len`] bytes, and at most eight times the bytes it comes from.
-//! Names of files are held to be inside of the model's folder. What is wrong with one tensor is its fault.
+//! Messages nest at most [`Limits::depth`] deep; groups are refused. Lengths are checked against the enclosing message.
+//! Bytes copied out of fields are limited to [`Limits::header_len`], and to eight times the bytes of the fields. Names
+//! of files must lead to the model's folder. Errors in one tensor are a fault of this tensor only.
 //!
 //! [`Limits::depth`]: holdall_core::Limits::depth
 //! [`Limits::header_len`]: holdall_core::Limits::header_len
@@ -76,7 +78,7 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// The element type of that number.
+/// Returns the dtype and logical type of the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     let packed = |name: &str| (DType::U8, Some(LogicalType::Other(name.into())));
     let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
@@ -112,7 +114,8 @@ fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     })
 }
 
-/// What elements of that type are that do not fill whole bytes: as those of 4 and 2 bits, bytes of a type that is not known otherwise.
+/// Returns the dtype and logical type of elements that do not fill whole bytes (4 and 2 bits): bytes, with a logical
+/// type that is not a known one.
 fn unfilled(number: u64) -> Option<(DType, Option<LogicalType>)> {
     let name = match number {
         23 => "float4e2m1",
@@ -123,7 +126,7 @@ fn unfilled(number: u64) -> Option<(DType, Option<LogicalType>)> {
     Some((DType::U8, Some(LogicalType::Other(name.into()))))
 }
 
-/// Bits of an element of that type.
+/// Returns the number of bits of an element of this type.
 fn bits(number: u64) -> u64 {
     match (number, element(number)) {
         (21 | 22, _) => 4,
@@ -135,7 +138,7 @@ fn bits(number: u64) -> u64 {
     }
 }
 
-/// What people call it.
+/// Returns the name of this type.
 fn name_of(number: u64) -> String {
     match (number, element(number)) {
         (8, _) => "string".to_owned(),

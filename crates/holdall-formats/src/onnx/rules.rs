@@ -6,7 +6,7 @@ holdall_core::error::rules! {
 
     /// No graph, or more than one.
     pub GRAPH: Malformed "onnx-file/graph" "A model has one graph.";
-    /// Nesting.
+    /// Messages are nested too deep.
     pub DEPTH: Limit "onnx-file/depth"
         "Messages nest at most `Limits::depth` deep; graphs nest where a model branches."
         remedies [RaiseLimit { limit: "depth", at_least: None }];
@@ -20,7 +20,7 @@ holdall_core::error::rules! {
         remedies [LeaveOut];
     /// Invalid dimensions.
     pub DIMS: Malformed "onnx-file/dims" "Dimensions are not negative.";
-    /// Elements that cannot be made out.
+    /// Elements that are missing, ambiguous or of the wrong number.
     pub DATA: Malformed "onnx-file/data"
         "A tensor has its elements in one place: as bytes, as numbers in the field of their type, or in another file. There are as many as its dimensions say.";
     /// Too many numbers in fields.
@@ -33,10 +33,10 @@ holdall_core::error::rules! {
     /// A file that is not inside of the model's folder.
     pub LOCATION: Malformed "onnx-file/location"
         "External data is in a file in or below the model's folder, named by a relative path without `..`, and no link leads out of that folder.";
-    /// Elements that are not here.
+    /// An external file that is not available or has the wrong length.
     pub EXTERNAL: Unsupported "onnx-file/external"
-        "A model with external data is opened together with the files beside it, and each is as long as the model says."
-        hint "open the model in its folder, with all of its files";
+        "A model with external data is opened together with its external files, and each has the length that the model gives."
+        hint "open the model in a folder that has all of its external files";
 
     /// Weights without a graph.
     pub NO_GRAPH: Misuse "onnx-file/no-graph"
@@ -44,27 +44,27 @@ holdall_core::error::rules! {
     /// A layout that the format cannot hold.
     pub FORM: Unsupported "onnx-file/form" "A tensor to be written is dense."
         remedies [MakeDense];
-    /// A tensor that the graph does not have.
+    /// A tensor that the graph lacks.
     pub FIT: Unsupported "onnx-file/fit"
         "A tensor to be written has the name and shape of a tensor in the graph."
         remedies [LeaveOut];
-    /// Elements that the graph does not take.
+    /// A type of elements that the graph does not accept.
     pub TYPE: Unsupported "onnx-file/type"
-        "Elements to be written have the graph's type, or one that was asked for and that the model's version can cast to the graph's; casting applies to initializers that are neither inputs nor inside a function."
+        "Elements to be written have the graph's type, or a requested type that the model's opset version can cast to the graph's; casting applies to initializers that are neither inputs nor inside a function."
         hint "write elements of the type that the graph has";
     /// A graph that is too long.
     pub GRAPH_LEN: Limit "onnx-file/graph-len"
-        "A model that is written has at most `Limits::header_len` bytes beside its weights."
+        "A model that is written has at most `Limits::header_len` bytes besides its weights."
         remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// A model that is too long.
     pub TOO_LARGE: Unsupported "onnx-file/too-large"
-        "A model has less than 2 GiB; more is in a file beside it."
-        hint "let tensors be external data";
-    /// No place for external data.
+        "A model file has less than 2 GiB; a larger model stores its tensors as external data."
+        hint "store tensors as external data";
+    /// External data without a place to be written to.
     pub BESIDE: Unsupported "onnx-file/beside"
-        "External data is in one file, beside a model that is written to a folder."
-        hint "let all tensors be in the model, or write it to a folder";
-    /// Not what was declared.
+        "External data is written to one file, next to a model that is written to a folder."
+        hint "store all tensors in the model, or write it to a folder";
+    /// The tensors written differ from those declared.
     pub DECLARED: Misuse "onnx-file/declared"
         "Tensors are declared before the first byte is written, then written as declared, in order.";
     /// Compression or a digest.

@@ -1,4 +1,4 @@
-//! One tensor: where its elements are, or what they are.
+//! A tensor: the location of its elements, or the elements themselves.
 
 use super::{DATA, DIMS, ELEMENT_TYPE, INDICES, NUMBERS, bits, element, name_of};
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
@@ -7,48 +7,48 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Item, Scan};
 use std::ops::Range;
 
-/// A `TensorProto`, as far as it takes to find its elements.
+/// The fields of a `TensorProto` that are needed to find its elements.
 #[derive(Debug, Default)]
 pub(super) struct Proto {
     pub(super) name: String,
-    /// As they stand: those above 2^63 are negative.
+    /// The dimensions as stored: values above 2^63 are negative.
     dims: Vec<u64>,
     pub(super) data_type: u64,
-    /// Where it is in the file.
+    /// The range of the message in the file.
     place: Range<u64>,
     raw: Option<Range<u64>>,
-    /// The fields of numbers that have something, and the only run of each, where it is one and packed.
+    /// The numeric fields that are not empty, each with its range if it is a single packed run.
     fields: Vec<(u64, Option<Range<u64>>)>,
     is_external: bool,
     pub(super) external: External,
-    /// What it says that no reader can go by.
+    /// The reason why the message is invalid.
     wrong: Option<&'static str>,
 }
 
-/// Where external data is.
+/// The location of external data.
 #[derive(Debug, Default)]
 pub(super) struct External {
     pub(super) location: String,
     pub(super) offset: u64,
     pub(super) len: Option<u64>,
-    /// An invalid number.
+    /// Whether a number is invalid.
     wrong: bool,
 }
 
 /// The elements of a tensor.
 pub(super) enum Data<'a> {
-    /// Stored bytes of the file.
+    /// A byte range of the file.
     Here(Range<u64>),
-    /// Made of numbers.
+    /// Elements converted from numbers.
     Made(Vec<u8>),
     External(&'a External),
 }
 
-/// Fields of numbers and texts: float, int32, string, int64, double, uint64.
+/// Fields of numbers and strings: float, int32, string, int64, double, uint64.
 const NUMBERS_OF: [u64; 6] = [4, 5, 6, 7, 10, 11];
 
 impl Proto {
-    /// Reads all but the elements of the tensor at `place`. `text` gets the text at a place.
+    /// Reads everything except the elements of the tensor at `place`. `text` returns the string at a range.
     pub(super) fn read(
         window: &Window,
         place: Range<u64>,
@@ -72,14 +72,14 @@ impl Proto {
                 (9, Item::Bytes(run)) => {
                     let first = out.raw.replace(run);
                     if first.is_some() {
-                        out.wrong = Some("it has bytes twice");
+                        out.wrong = Some("it has two fields `raw_data`");
                     }
                 }
                 (13, Item::Bytes(run)) => out.external.read(window, run, text)?,
                 (14, Item::Varint(n)) => out.is_external = n == 1,
                 (field, item) if NUMBERS_OF.contains(&field) => {
                     let (known, run) = match item {
-                        // What is empty says nothing.
+                        // Empty fields are ignored.
                         Item::Bytes(run) if run.is_empty() && field != 6 => continue,
                         Item::Bytes(run) => (out.field(field), Some(run)),
                         _ => (out.field(field), None),
@@ -94,7 +94,7 @@ impl Proto {
                     }
                 }
                 (1 | 2 | 3 | 8 | 9 | 13 | 14, _) => {
-                    out.wrong = Some("a field has a value of another type");
+                    out.wrong = Some("a field has the wrong type");
                 }
                 _ => {}
             }
@@ -107,16 +107,16 @@ impl Proto {
     }
 
     fn dim(&mut self, n: u64, most: usize) {
-        // One more than may be is found to be too many.
+        // One dimension more than allowed is enough to detect that there are too many.
         if self.dims.len() <= most {
             self.dims.push(n);
         }
     }
 
-    /// Its shape.
+    /// Returns the shape.
     ///
     /// # Errors
-    /// [`DIMS`].
+    /// Returns [`DIMS`] if a dimension is negative.
     pub(super) fn shape(&self) -> Result<&[u64]> {
         match self.dims.iter().find(|n| i64::try_from(**n).is_err()) {
             Some(n) => Err(DIMS.broken(format!("a dimension is {}", n.cast_signed()))),
@@ -124,25 +124,26 @@ impl Proto {
         }
     }
 
-    /// Bytes that its elements take.
+    /// Returns the number of bytes of the elements.
     ///
     /// # Errors
-    /// [`ELEMENT_TYPE`], [`DIMS`], [`DATA`].
+    /// Returns [`ELEMENT_TYPE`], [`DIMS`] or [`DATA`] if it cannot be computed.
     pub(super) fn len(&self) -> Result<u64> {
         if element(self.data_type).is_none() {
             let of = name_of(self.data_type);
-            return Err(ELEMENT_TYPE.broken(format!("its elements are of ONNX's {of}")));
+            return Err(ELEMENT_TYPE.broken(format!("its elements have the ONNX type {of}")));
         }
         let bits = bits(self.data_type);
         let len = element_count(self.shape()?).and_then(|n| n.checked_mul(bits));
         len.map(|bits| bits.div_ceil(8))
-            .ok_or_else(|| DATA.broken(format!("shape {:?} passes 2^64 bits", self.dims)))
+            .ok_or_else(|| DATA.broken(format!("shape {:?} has more than 2^64 bits", self.dims)))
     }
 
-    /// Where its elements are; those that are numbers take bytes of `budget`.
+    /// Returns the elements, or their location. Elements in numeric fields count against `budget`.
     ///
     /// # Errors
-    /// [`ELEMENT_TYPE`], [`DIMS`], [`DATA`], [`NUMBERS`]; what the window needs.
+    /// Returns [`ELEMENT_TYPE`], [`DIMS`], [`DATA`] or [`NUMBERS`] if there are no valid elements, and [`Stop::Need`]
+    /// if bytes are missing.
     pub(super) fn data(&self, window: &Window, budget: &mut u64) -> Result<Data<'_>, Stop> {
         let len = self.len()?;
         let broken =
@@ -153,10 +154,10 @@ impl Proto {
         let raw = self.raw.as_ref().filter(|run| !run.is_empty());
         if self.is_external {
             if raw.is_some() || !self.fields.is_empty() {
-                return Err(broken("it has elements in the file and in another"));
+                return Err(broken("it has elements both in the file and in an external file"));
             }
             return match self.external.wrong {
-                true => Err(broken("the place of its external data is not a number")),
+                true => Err(broken("the offset or length of its external data is not a number")),
                 false => Ok(Data::External(&self.external)),
             };
         }
@@ -166,10 +167,12 @@ impl Proto {
             (None, [(field, only)]) => {
                 if !fits(*field, self.data_type) {
                     let of = name_of(self.data_type);
-                    return Err(broken(&format!("its elements are of {of}, and in field {field}")));
+                    return Err(broken(&format!(
+                        "its elements have the type {of}, but are in field {field}"
+                    )));
                 }
                 match only {
-                    // Packed floats are elements as they lie.
+                    // Packed floats are stored like elements.
                     Some(run) if matches!(field, 4 | 10) => Data::Here(run.clone()),
                     _ => Data::Made(self.numbers(*field, len, window, budget)?),
                 }
@@ -182,13 +185,13 @@ impl Proto {
             Data::External(_) => len,
         };
         if found != len {
-            let message = format!("shape {:?} takes {len} bytes, it has {found}", self.dims);
+            let message = format!("shape {:?} requires {len} bytes, found {found}", self.dims);
             return Err(broken(&message));
         }
         Ok(data)
     }
 
-    /// The elements that are in a field of numbers, of which there should be `len` bytes.
+    /// Converts the elements in a numeric field, which should have `len` bytes.
     fn numbers(
         &self,
         field: u64,
@@ -196,15 +199,15 @@ impl Proto {
         window: &Window,
         budget: &mut u64,
     ) -> Result<Vec<u8>, Stop> {
-        // An element of a byte takes one at least, and becomes eight at most.
+        // A number takes at least one byte, and becomes at most eight.
         let there = self.place.end.saturating_sub(self.place.start);
         if len > there.saturating_mul(8) {
-            let message = format!("{there} bytes cannot have elements of {len} bytes");
+            let message = format!("{there} bytes of numbers cannot become {len} bytes of elements");
             return Err(DATA.broken(message).at(self.place.clone()).into());
         }
         *budget =
             budget.checked_sub(len).ok_or_else(|| over(len, "elements").at(self.place.clone()))?;
-        // Of elements of 6 bits each number is one.
+        // Numbers of 6-bit elements are one element each.
         let of_6 = matches!(self.data_type, 27 | 28);
         let count = element_count(&self.dims).filter(|_| of_6);
         let len = count.unwrap_or(len);
@@ -244,24 +247,27 @@ impl Proto {
         }
     }
 
-    /// Bytes that each number of a field becomes.
+    /// Returns the number of bytes that each number of a field becomes.
     fn number_width(&self, field: u64) -> usize {
         match field {
             4 => 4,
             10 => 8,
-            // Below 8 bits each number is a byte of several elements.
+            // Below 8 bits, each number is a byte with several elements.
             _ => usize::try_from(bits(self.data_type).div_ceil(8)).unwrap_or(8),
         }
     }
 
-    /// The values of a tensor of 64-bit integers, of which there may be `most`.
+    /// Returns the values of a tensor of 64-bit integers, of which at most `most` are allowed.
     ///
     /// # Errors
-    /// [`INDICES`]; as [`Proto::data`].
+    /// Returns [`INDICES`], and the errors of [`Proto::data`].
     pub(super) fn integers(&self, window: &Window, budget: &mut u64) -> Result<Vec<i64>, Stop> {
         if self.data_type != 7 {
             let of = name_of(self.data_type);
-            return Err(INDICES.broken(format!("they are {of}")).at(self.place.clone()).into());
+            return Err(INDICES
+                .broken(format!("expected 64-bit integers, found {of}"))
+                .at(self.place.clone())
+                .into());
         }
         let bytes = match self.data(window, budget)? {
             Data::Made(bytes) => bytes,
@@ -274,7 +280,7 @@ impl Proto {
             }
             Data::External(_) => {
                 return Err(INDICES
-                    .broken("they are in another file")
+                    .broken("the indices are in an external file")
                     .at(self.place.clone())
                     .into());
             }
@@ -285,7 +291,7 @@ impl Proto {
 }
 
 impl External {
-    /// One key and its value.
+    /// Reads one key and its value.
     fn read(
         &mut self,
         window: &Window,
@@ -316,7 +322,7 @@ impl External {
         Ok(())
     }
 
-    /// Whether the file is one in the model's folder or below.
+    /// Returns `true` if the file is in the model's folder or below.
     pub(super) fn is_inside(&self) -> bool {
         let name = &self.location;
         !name.is_empty()
@@ -330,14 +336,14 @@ impl External {
     }
 }
 
-/// That what is taken out of fields passes its limit.
+/// Returns the error for numbers that exceed the limit.
 pub(super) fn over(len: u64, what: &str) -> Error {
     let raise = Remedy::RaiseLimit { limit: "header_len", at_least: None };
-    let message = format!("{len} bytes of {what} are more than is left of the limit");
+    let message = format!("{len} bytes of {what} exceed the rest of the limit");
     NUMBERS.broken(message).with_remedy(raise)
 }
 
-/// Elements of 6 bits, one in each byte, packed: four in three bytes, the first in the lowest bits.
+/// Packs 6-bit elements, one in each byte: four in three bytes, the first in the lowest bits.
 fn pack_6(all: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for four in all.chunks(4) {
@@ -351,7 +357,7 @@ fn pack_6(all: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether elements of a type may be in a field of numbers.
+/// Returns `true` if elements of a type may be in this numeric field.
 fn fits(field: u64, data_type: u64) -> bool {
     match field {
         4 => matches!(data_type, 1 | 14),

@@ -1,4 +1,4 @@
-//! What goes into a graph and comes out of it, and the other values that a model has beside its weights.
+//! The inputs and outputs of a graph, and the other values of a model besides its weights.
 
 use super::{TEXT, name_of};
 use holdall_collections::HashMap;
@@ -6,7 +6,7 @@ use holdall_core::error::{Error, Remedy, Result};
 use holdall_core::model::Value;
 use holdall_core::wire::protobuf::{Field, Fields};
 
-/// The pairs of a map. Of a key that comes again the last value counts, as protocol buffers have it.
+/// The pairs of a map. If a key occurs more than once, the last value counts, as in protocol buffers.
 #[derive(Default)]
 pub(super) struct Pairs {
     all: Vec<(Value, Value)>,
@@ -29,10 +29,10 @@ impl Pairs {
     }
 }
 
-/// An input or an output: name, element type and shape, as far as the message in `bytes` states them.
+/// Returns an input or an output: name, element type and shape, as far as the message in `bytes` states them.
 ///
 /// # Errors
-/// [`BROKEN`](holdall_core::wire::protobuf::BROKEN).
+/// Returns [`BROKEN`](holdall_core::wire::protobuf::BROKEN) for an invalid message.
 pub(super) fn described(bytes: &[u8]) -> Result<Value> {
     let (mut name, mut of) = (String::new(), &b""[..]);
     let mut fields = Fields::new(bytes);
@@ -86,13 +86,13 @@ fn tensor(bytes: &[u8], pairs: &mut Pairs) -> Result<()> {
     Ok(())
 }
 
-/// A size, the name of one, or `*` where any will do.
+/// Returns a size, the name of a size, or `*` for any size.
 fn dim(bytes: &[u8]) -> Result<Value> {
     let mut out = Value::Text("*".to_owned());
     let mut fields = Fields::new(bytes);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
-            // Some exporters write -1 for a size that they do not know.
+            // Some exporters write -1 for an unknown size.
             (1, Field::Varint(n)) if i64::try_from(n).is_ok() => out = Value::Integer(n.into()),
             (2, Field::Bytes(name)) if !name.is_empty() => out = Value::Text(lossy(name)),
             _ => {}
@@ -101,10 +101,10 @@ fn dim(bytes: &[u8]) -> Result<Value> {
     Ok(out)
 }
 
-/// The two texts, or text and number, of a small message: fields 1 and 2.
+/// Returns fields 1 and 2 of a small message: two strings, or a string and a number.
 ///
 /// # Errors
-/// [`BROKEN`](holdall_core::wire::protobuf::BROKEN).
+/// Returns [`BROKEN`](holdall_core::wire::protobuf::BROKEN) for an invalid message.
 pub(super) fn entry(bytes: &[u8]) -> Result<(String, Value)> {
     let (mut key, mut value) = (String::new(), Value::Text(String::new()));
     let mut fields = Fields::new(bytes);
@@ -119,7 +119,7 @@ pub(super) fn entry(bytes: &[u8]) -> Result<(String, Value)> {
     Ok((key, value))
 }
 
-/// A signed integer, as protocol buffers write it.
+/// Returns a signed integer in the encoding of protocol buffers.
 pub(super) fn integer(n: u64) -> Value {
     Value::Integer(n.cast_signed().into())
 }
@@ -128,16 +128,16 @@ pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// More values than `Limits::attribute_values`.
+/// Returns the error for more values than `Limits::attribute_values`.
 pub(super) fn too_many() -> Error {
     let raise = Remedy::RaiseLimit { limit: "attribute_values", at_least: None };
-    TEXT.broken("there are too many values").with_remedy(raise)
+    TEXT.broken("the graph has too many key–values and values").with_remedy(raise)
 }
 
-/// How many values it is made of.
+/// Subtracts the number of values in `value` from `left`.
 ///
 /// # Errors
-/// [`TEXT`], where those are more than `left`.
+/// Returns [`TEXT`] if there are more than `left`.
 pub(super) fn count(value: &Value, left: &mut u64) -> Result<()> {
     *left = left.checked_sub(1).ok_or_else(too_many)?;
     match value {

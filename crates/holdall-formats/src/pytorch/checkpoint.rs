@@ -1,5 +1,5 @@
-//! Distributed checkpoints: what the pickle `.metadata` says of the files beside it. Each of their items is a file of `torch.save`,
-//! with a chunk of a tensor or another value.
+//! Distributed checkpoints: the pickle `.metadata`, which describes the other files of the folder. Each item in these
+//! is a file of `torch.save` with a chunk of a tensor or another value.
 
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
@@ -16,39 +16,39 @@ use std::ops::Range;
 
 /// The name of the file that describes a checkpoint.
 pub const NAME: &str = ".metadata";
-/// What the names of its other files end in.
+/// The extension of its other files.
 pub const EXTENSION: &str = ".distcp";
 
-/// What `.metadata` says.
+/// The contents of `.metadata`.
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Vec<String>,
     items: Vec<Item>,
     tensors: Vec<Sharded>,
-    /// Values of other kinds, and their items.
+    /// Values that are not tensors, and their items.
     values: Vec<(String, usize)>,
 }
 
-/// A file of `torch.save` inside of another file.
+/// A file of `torch.save` inside another file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its file, by number.
+    /// The number of its file.
     pub file: usize,
-    /// Where in that it is.
+    /// The byte range in its file.
     pub range: Range<u64>,
 }
 
-/// A tensor.
+/// A tensor in chunks.
 #[derive(Debug)]
 struct Sharded {
     name: String,
     shape: Vec<u64>,
-    /// What torch calls its type.
+    /// The name of the type in torch.
     dtype: String,
     chunks: Vec<Piece>,
 }
 
-/// A part of a tensor: a box of its elements.
+/// A box of a tensor's elements, which is an item.
 #[derive(Debug)]
 struct Piece {
     origin: Vec<u64>,
@@ -60,10 +60,11 @@ impl Checkpoint {
     /// Reads the pickle.
     ///
     /// # Errors
-    /// [`pickle::RULES`], [`GLOBAL`], [`CHECKPOINT`], [`TRANSFORMED`]; Limit, of more steps than [`Limits::attribute_values`](holdall_core::Limits::attribute_values).
+    /// Returns [`pickle::RULES`], [`GLOBAL`], [`CHECKPOINT`] or [`TRANSFORMED`] if it is not valid, and a `Limit` error
+    /// if it takes more steps than [`Limits::attribute_values`](holdall_core::Limits::attribute_values).
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Checkpoint> {
         let Some((graph, root, _)) = pickle::read(bytes, 0, limits.attribute_values)? else {
-            return Err(pickle::BROKEN.broken("the pickle ends before its end"));
+            return Err(pickle::BROKEN.broken("the pickle is cut short"));
         };
         check_steps(&graph, root, limits.attribute_values)?;
         if !limits.skip_unknown {
@@ -78,17 +79,17 @@ impl Checkpoint {
         Reader { graph: &graph, objects }.checkpoint(root)
     }
 
-    /// The names of its files.
+    /// Returns the names of the files.
     pub fn files(&self) -> &[String] {
         &self.files
     }
 
-    /// Every file of `torch.save` in them, which [`FORMAT`] decodes.
+    /// Returns all items in the files. [`FORMAT`] decodes each of them.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// Where bytes of an item are in its file.
+    /// Converts an extent in an item to one in its file.
     fn moved(&self, stored: Extent, item: usize) -> Extent {
         let place = self.items.get(item);
         let start = place.map_or(0, |place| place.range.start);
@@ -99,10 +100,10 @@ impl Checkpoint {
         }
     }
 
-    /// The tensors and values of all items as one: `lens` are the bytes of each file, `items` what each item contains.
+    /// Joins the tensors and values of all items. `lens` has the length of each file, `items` the index of each item.
     ///
     /// # Errors
-    /// [`CHECKPOINT`] for an item outside of its file; what [`IndexBuilder`] finds.
+    /// Returns [`CHECKPOINT`] for an item outside of its file, and the errors of [`IndexBuilder`].
     pub fn join(&self, lens: &[u64], items: &[Index], limits: &Limits) -> Result<Index> {
         let mut builder = IndexBuilder::of_files(FORMAT.id, "", limits);
         for len in lens {
@@ -116,7 +117,7 @@ impl Checkpoint {
             }
         }
         if items.len() != self.items.len() {
-            let message = format!("{} items, {} of them are open", self.items.len(), items.len());
+            let message = format!("expected {} items, found {}", self.items.len(), items.len());
             return Err(CHECKPOINT.broken(message));
         }
         let mut joined = Joined { of: self, items, builder };
@@ -132,7 +133,7 @@ impl Checkpoint {
     }
 }
 
-/// Whether it is in the list of what such a pickle names: classes of checkpoints, paths, dtypes.
+/// Returns `true` for names that such a pickle may import: classes of checkpoints, paths, dtypes.
 fn is_allowed(module: &str, name: &str) -> bool {
     match module {
         "torch.distributed.checkpoint.metadata" => matches!(
@@ -165,7 +166,8 @@ struct Reader<'g> {
 
 impl<'g> Reader<'g> {
     fn checkpoint(&self, root: Id) -> Result<Checkpoint> {
-        let wrong = |what: &str| CHECKPOINT.broken(format!("{what} is not as torch writes it"));
+        let wrong =
+            |what: &str| CHECKPOINT.broken(format!("{what} is not in the form that torch writes"));
         let all = self.fields(root, "Metadata").ok_or_else(|| wrong("the metadata"))?;
         let dict = |key: &str| match all.get(key).map(|id| self.graph.get(*id)) {
             Some(Node::Dict(pairs)) => Ok(pairs),
@@ -181,14 +183,15 @@ impl<'g> Reader<'g> {
         let find = |name: &str, origin: Option<&[u64]>| {
             places.get(&(name.to_owned(), origin.map(<[u64]>::to_vec))).copied().ok_or_else(|| {
                 let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
-                let message = format!("nothing says where `{}`{at} is", name.shown());
+                let message =
+                    format!("the checkpoint does not give the file of `{}`{at}", name.shown());
                 CHECKPOINT.broken(message)
             })
         };
         for (name, described) in dict("state_dict_metadata")? {
             let name = self.graph.text(*name).ok_or_else(|| wrong("the name of a tensor"))?;
             let named = |e: Error| e.in_tensor(name);
-            let of = || wrong("what is said of it");
+            let of = || wrong("the description of a tensor");
             if self.fields(*described, "BytesStorageMetadata").is_some() {
                 out.values.push((name.to_owned(), find(name, None).map_err(named)?));
                 continue;
@@ -219,14 +222,15 @@ impl<'g> Reader<'g> {
         Ok(out)
     }
 
-    /// The items, by the name of what they are of, and where in that they start.
+    /// Returns the items, by the name of the value and the offset of the chunk in it.
     #[allow(clippy::type_complexity)]
     fn places(
         &self,
         pairs: &[(Id, Id)],
         out: &mut Checkpoint,
     ) -> Result<HashMap<(String, Option<Vec<u64>>), usize>> {
-        let wrong = || CHECKPOINT.broken("where an item is is not said as torch writes it");
+        let wrong =
+            || CHECKPOINT.broken("the location of an item is not in the form that torch writes");
         let mut numbers: HashMap<&str, usize> = HashMap::default();
         let mut places = HashMap::default();
         for (key, place) in pairs {
@@ -246,7 +250,7 @@ impl<'g> Reader<'g> {
                     || self.graph.items(*id).is_some_and(<[Id]>::is_empty)
             });
             if !is_plain {
-                let message = "its bytes went through a transform, such as compression";
+                let message = "its bytes are stored with a transform, such as compression";
                 return Err(TRANSFORMED.broken(message).in_tensor(name));
             }
             let file = place.get("relative_path").and_then(|id| self.graph.text(*id));
@@ -263,11 +267,11 @@ impl<'g> Reader<'g> {
         Ok(places)
     }
 
-    /// The fields of an object of that class.
+    /// Returns the fields of an object of this class.
     fn fields(&self, id: Id, class: &str) -> Option<HashMap<&'g str, Id>> {
         let (of, state) = match self.graph.get(id) {
             Node::Built(of, state) => (*of, Some(*state)),
-            // One without fields.
+            // An object without fields.
             Node::Call(..) => (id, None),
             _ => return None,
         };
@@ -285,7 +289,7 @@ impl<'g> Reader<'g> {
         pairs.iter().map(|(key, value)| Some((self.graph.text(*key)?, *value))).collect()
     }
 
-    /// The dtype among the properties of a tensor, which are a tuple, or a dict.
+    /// Returns the dtype in the properties of a tensor, which are a tuple or a dict.
     fn dtype(&self, id: Id) -> Option<&'g str> {
         let dtype = match self.graph.get(id) {
             Node::Built(_, state) => match self.graph.get(*state) {
@@ -308,7 +312,7 @@ struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    /// Everything in an item that is not a chunk of a tensor.
+    /// Adds everything in an item that is not a chunk of a tensor.
     fn value(&mut self, name: &str, item: usize, attributes: &mut Attributes) -> Result<()> {
         let items = self.items;
         let Some(index) = items.get(item) else { return Ok(()) };
@@ -336,14 +340,14 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// A tensor of an item, as it is.
+    /// Adds a tensor of an item unchanged.
     fn add(&mut self, name: &str, tensor: &TensorInfo, item: usize) -> Result<()> {
         let Some(index) = self.items.get(item) else { return Ok(()) };
         let of = self.of;
         self.builder.copy(name, tensor, index, |stored| of.moved(stored, item))
     }
 
-    /// A tensor, put together of its chunks. What is wrong with those is its fault.
+    /// Adds a tensor, joined from its chunks. Errors in the chunks are its fault.
     fn tensor(&mut self, tensor: &Sharded) -> Result<()> {
         if let [piece] = tensor.chunks.as_slice()
             && piece.shape == tensor.shape
@@ -354,7 +358,7 @@ impl Joined<'_> {
             };
         }
         let parts = Element::of_dtype(&tensor.dtype).ok_or_else(|| {
-            DTYPE.broken(format!("elements of type `{}` are not read", tensor.dtype.shown()))
+            DTYPE.broken(format!("unknown element type `{}`", tensor.dtype.shown()))
         });
         let parts = parts.and_then(|element| Ok((self.chunked(tensor, &element)?, element)));
         let (component, element) = match parts {
@@ -376,7 +380,8 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// What the item of a chunk has: one tensor of the stated shape and type. Where it is to be dense, or may be anything.
+    /// Returns the only tensor in the item of a chunk, which must have the stated shape and type. Unless `is_any`, it
+    /// must also be dense and stored in the file.
     fn chunk(
         &self,
         tensor: &Sharded,
@@ -396,7 +401,7 @@ impl Joined<'_> {
         });
         if own.shape() != piece.shape || !is_type {
             let message = format!(
-                "an item has the shape {:?}, it should have {:?} of `{}`",
+                "an item has the shape {:?}, expected {:?} of `{}`",
                 own.shape(),
                 piece.shape,
                 tensor.dtype.shown()
@@ -405,12 +410,13 @@ impl Joined<'_> {
         }
         let lies = data.as_ref().is_some_and(|c| !c.stored.is_stated());
         if !is_any && (*own.layout() != Layout::Dense || !lies) {
-            return Err(CHUNKS.broken("a chunk does not lie row by row"));
+            return Err(CHUNKS.broken("a chunk is not stored in row-major order"));
         }
         Ok((own, data))
     }
 
-    /// A component like those of the chunks, and the array that they make; none, where it has no elements.
+    /// Returns a component like those of the chunks, and the array made of the chunks; `None` if the tensor has no
+    /// elements.
     fn chunked(&self, tensor: &Sharded, element: &Element) -> Result<(Component, Option<Chunked>)> {
         let width = element.width();
         let filled = || tensor.chunks.iter().filter(|piece| !piece.shape.contains(&0));
@@ -428,7 +434,7 @@ impl Joined<'_> {
             return Ok((component(ByteOrder::Little), None));
         }
         let odd = || CHUNKS.broken(format!("the chunks do not fill the shape {:?}", tensor.shape));
-        // A chunk that is stored more than once is taken once.
+        // A chunk that is stored more than once is used once.
         let mut distinct: HashMap<(&[u64], &[u64]), &Piece> = HashMap::default();
         for piece in filled() {
             distinct.insert((&piece.origin, &piece.shape), piece);
@@ -442,7 +448,7 @@ impl Joined<'_> {
             let (_, data) = self.chunk(tensor, piece, false)?;
             let data = data.ok_or_else(odd)?;
             if *order.get_or_insert(data.byte_order) != data.byte_order {
-                return Err(CHUNKS.broken("chunks differ in the order of their bytes"));
+                return Err(CHUNKS.broken("the chunks have different byte orders"));
             }
             let stored = self.of.moved(data.stored, piece.item);
             chunks.push(Chunk { number, stored, left_out: 0 });

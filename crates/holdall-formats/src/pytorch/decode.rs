@@ -1,4 +1,4 @@
-//! The index of a file: what its pickle describes, and where the storages are.
+//! Decodes the index of a file: the values in its pickle, and the location of the storages.
 
 use super::REQUIRES_GRAD;
 use super::detect::{FIRST, is_legacy};
@@ -30,16 +30,16 @@ use holdall_core::wire::pickle::{self, Graph, Id, Node};
 use holdall_core::wire::zip::{Directory, Entry, Method};
 use std::ops::Range;
 
-/// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
+/// The start of files from before torch 1.6, after the protocol of the pickle: a pickle of a number.
 pub(super) const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
-/// The same in protocol 1, which says nothing before it.
+/// The same in protocol 1, which has nothing before it.
 pub(super) const OLD_MAGIC: &[u8] = b"L119547037146038801333356L\n.";
-/// What stands before that in protocols 4 and 5: how long the frame is.
+/// The bytes before it in protocols 4 and 5: the length of the frame.
 pub(super) const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
-/// Bytes that tell such a file.
+/// The number of bytes by which such a file is recognised.
 const START: u64 = 32;
 
-/// The folder that has the pickle: `archive/`.
+/// Returns the folder that has the pickle: `archive/`.
 pub(super) fn top(directory: &Directory) -> Option<&str> {
     let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
     let entry = directory.entries().find(|entry| {
@@ -53,7 +53,7 @@ pub(super) fn top(directory: &Directory) -> Option<&str> {
     entry.name().strip_suffix("data.pkl")
 }
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let head = window.head(START)?;
     match *head {
@@ -63,14 +63,14 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     }
 }
 
-/// A pickle with nothing beside it: of arrays, whose elements stand in it.
+/// Decodes a pickle that is a whole file. Its arrays have their elements in the pickle.
 fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let read =
         |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(ParseAttempt::from);
     let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = match window.len() > limits.header_len {
             true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
-            false => pickle::BROKEN.broken("the pickle ends before its end"),
+            false => pickle::BROKEN.broken("the pickle is cut short"),
         };
         return Err(e.at(0..window.len()).into());
     };
@@ -94,7 +94,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     };
     let get = |name: &str| directory.get(&format!("{top}{name}"));
     let own = saved.and_then(|_| get("data.pkl"));
-    // Of TorchScript: the tensors that its code names.
+    // In TorchScript, the tensors that its code refers to.
     let script = own.and_then(|_| get("constants.pkl"));
     let texts: Vec<Entry<'_>> = [own, script, get("byteorder")].into_iter().flatten().collect();
     let mut limits_of_text = limits.clone();
@@ -112,7 +112,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let pickled = |entry: Entry<'_>, text: &[u8]| -> Result<Content, Stop> {
         let at = directory.data(entry, window)?;
         let Some((graph, root, _)) = pickle::read(text, at.start, limits.attribute_values)? else {
-            return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+            return Err(pickle::BROKEN.broken("the pickle is cut short").at(at).into());
         };
         Ok(content(&graph, root, limits)?)
     };
@@ -132,7 +132,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     }
     let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
     let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
-    // Each storage once, all of their places in one go.
+    // All storages, each once, are located with one request.
     let mut keys: HashSet<&str> = HashSet::default();
     let mut entries = Vec::new();
     for storage in storages(&content) {
@@ -140,7 +140,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             continue;
         }
         let Some(entry) = get(&storage.key) else {
-            // Each of its tensors has a fault then.
+            // In this case, each of its tensors gets a fault.
             if limits.salvage {
                 continue;
             }
@@ -163,7 +163,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         ((*key).to_owned(), StorageBytes { stored, inflated, sum })
     };
     let places = entries.iter().zip(places).map(place).collect();
-    // What the pickle only names, and attributes have.
+    // Storages that the pickle refers to, and whose values become attributes.
     let parameters: HashSet<&str> = parameters(&content).collect();
     entries.retain(|(key, _)| parameters.contains(key));
     let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
@@ -173,15 +173,15 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     Ok(build(&content, ours, window.len(), directory.range().start, order, limits, &storages)?)
 }
 
-/// Five pickles, then the storages.
+/// Decodes a file of five pickles, followed by the storages.
 fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let read = |bytes: Bytes| pickles(&bytes, limits).map(ParseAttempt::from);
     let Some((graph, root, keys, end)) = window.growing(FIRST, limits.header_len, read)? else {
-        let e = LEGACY.broken("the file ends inside of its pickles");
+        let e = LEGACY.broken("the file ends inside its pickles");
         return Err(e.at(0..window.len().min(limits.header_len)).into());
     };
     let content = content(&graph, root, limits)?;
-    // Where a storage is follows from the lengths of those before it, so all of them are needed.
+    // The location of a storage depends on the lengths of those before it, so all lengths are needed.
     let mut widths: HashMap<String, u64> = HashMap::default();
     for pid in graph.persistent() {
         let storage = super::object::storage(&graph, pid)?;
@@ -192,11 +192,12 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let mut at = end;
     for key in keys {
         let Some(width) = widths.get(&key) else {
-            // Without its width, nothing tells where the next one is.
+            // Without the width of its elements, the location of the next storage is unknown.
             if limits.salvage {
                 break;
             }
-            let message = format!("nothing says what the storage `{}` has", key.shown());
+            let message =
+                format!("no tensor gives the element type of the storage `{}`", key.shown());
             return Err(STORAGE.broken(message).into());
         };
         let start = at.saturating_add(8);
@@ -217,9 +218,9 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                 .at(at..start)
                 .into());
         };
-        // A tensor that ends behind the file has a fault, if what is sound is to be taken out of it.
+        // In a salvage, a tensor that ends after the end of the file gets a fault.
         if stop > window.len() && !limits.salvage {
-            let message = format!("the storage `{}` passes the end of the file", key.shown());
+            let message = format!("the storage `{}` extends past the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
         storages
@@ -240,7 +241,7 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, &storages)?)
 }
 
-/// The value, the keys of the storages in their order, and where the pickles end.
+/// The value, the keys of the storages in order, and the end of the pickles.
 type Legacy = (Graph, Id, Vec<String>, u64);
 
 fn pickles(bytes: &[u8], limits: &Limits) -> Result<Option<Legacy>> {
@@ -258,23 +259,23 @@ fn pickles(bytes: &[u8], limits: &Limits) -> Result<Option<Legacy>> {
         return Ok(None);
     };
     if version.0.integer(version.1) != Some(1001) {
-        return Err(LEGACY.broken("the second pickle is not the number 1001"));
+        return Err(LEGACY.broken("expected the number 1001 as the second pickle"));
     }
     let says_big = match machine.0.get(machine.1) {
         Node::Dict(pairs) => pairs.iter().any(|(key, value)| {
             machine.0.text(*key) == Some("little_endian")
                 && matches!(machine.0.get(*value), Node::Bool(false))
         }),
-        _ => return Err(LEGACY.broken("the third pickle is not a dict")),
+        _ => return Err(LEGACY.broken("expected a dict as the third pickle")),
     };
     if says_big {
         return Err(LEGACY.broken("it was written on a big-endian machine"));
     }
     let names =
-        keys.0.items(keys.1).ok_or_else(|| LEGACY.broken("the fifth pickle is not a list"))?;
+        keys.0.items(keys.1).ok_or_else(|| LEGACY.broken("expected a list as the fifth pickle"))?;
     let names: Option<Vec<String>> =
         names.iter().map(|id| keys.0.text(*id).map(str::to_owned)).collect();
-    let names = names.ok_or_else(|| LEGACY.broken("the keys of storages are not texts"))?;
+    let names = names.ok_or_else(|| LEGACY.broken("the keys of storages are not strings"))?;
     Ok(Some((graph, root, names, at)))
 }
 
@@ -287,7 +288,7 @@ fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
     content.tensors.iter().flat_map(|(_, tensor)| tensor.views()).map(|view| &view.storage)
 }
 
-/// The storages with the scales and zero points of quantized tensors.
+/// Returns the keys of the storages with the scales and zero points of quantized tensors.
 fn parameters(content: &Content) -> impl Iterator<Item = &str> {
     let quantizers = content.tensors.iter().filter_map(|(_, tensor)| match tensor {
         Tensor::Quantized(_, quantizer) => Some(quantizer),
@@ -296,32 +297,32 @@ fn parameters(content: &Content) -> impl Iterator<Item = &str> {
     quantizers.flat_map(|of| of.views()).map(|view| view.storage.key.as_str())
 }
 
-/// Where the bytes of a storage are.
+/// The location of a storage's bytes.
 struct StorageBytes {
     stored: Range<u64>,
-    /// How many bytes they become, if they are a stream of Deflate.
+    /// The decoded length, if they are compressed by Deflate.
     inflated: Option<u64>,
-    /// The entry of the zip that the storage is, and the CRC-32 of its bytes, decoded if they are compressed.
+    /// The name of the storage's zip entry, and the CRC-32 of its decoded bytes.
     sum: Option<(String, u32)>,
 }
 
 impl StorageBytes {
-    /// Bytes of the storage.
+    /// Returns the number of bytes of the storage.
     fn len(&self) -> u64 {
         let stored = self.stored.end.saturating_sub(self.stored.start);
         self.inflated.unwrap_or(stored)
     }
 }
 
-/// The storages of a file, by their keys.
+/// The storages of a file, by key.
 #[derive(Default)]
 struct Storages {
     places: HashMap<String, StorageBytes>,
-    /// The bytes of those that have scales and zero points.
+    /// The bytes of the storages that have scales and zero points.
     contents: HashMap<String, Bytes>,
 }
 
-/// `end` is where storages must end.
+/// Builds the index. `end` is the offset at which storages must end at the latest.
 fn build(
     content: &Content,
     mut ours: kept::Entries,
@@ -331,7 +332,7 @@ fn build(
     limits: &Limits,
     stored: &Storages,
 ) -> Result<Index> {
-    // What ends behind a file that was cut short is the fault of its tensor.
+    // In a salvage, a storage that ends after the end of the file is the fault of its tensors.
     let end = if limits.salvage { u64::MAX } else { end };
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
     let mut attributes = std::mem::take(&mut ours.attributes);
@@ -344,7 +345,8 @@ fn build(
     builder.attributes(attributes);
     for (name, e) in ours.odd {
         builder.warn("pytorch/restore", None, None, || {
-            format!("the entry `{}` is not of our form: {e}", name.shown()).into()
+            format!("the entry `{}` is not in the form that Holdall writes: {e}", name.shown())
+                .into()
         });
     }
     if content.is_nested {
@@ -373,7 +375,7 @@ fn build(
         let first = types.entry(&storage.key).or_insert(storage);
         if first.len != storage.len || first.element != storage.element {
             let message =
-                format!("the storage `{}` is said to be of two kinds", storage.key.shown());
+                format!("the storage `{}` is used with two element types", storage.key.shown());
             return Err(STORAGE.broken(message));
         }
     }
@@ -383,7 +385,7 @@ fn build(
             own.set(PYTHON_ATTRIBUTES, Value::Map(python.clone()));
         }
         match places.add(name, tensor, own, &mut builder) {
-            // What is wrong with its storage is found before it is in the index.
+            // Errors in its storage are found before the tensor is in the index.
             Err(e) if limits.salvage && [STORAGE.code, VIEW.code].contains(&e.code()) => {
                 builder.tensor(name, tensor.shape(), Layout::Dense)?;
                 builder.fault(e);
@@ -397,9 +399,9 @@ fn build(
 struct Places<'a> {
     order: ByteOrder,
     storages: &'a Storages,
-    /// Storages that are streams of Deflate and not one tensor each, as arrays of the index.
+    /// Storages that are compressed by Deflate and are not exactly one tensor, as arrays of the index.
     inflated: HashMap<&'a str, Extent>,
-    /// The starts of storages whose checksums the index has.
+    /// The offsets of storages whose checksums are in the index.
     summed: HashSet<u64>,
 }
 
@@ -429,7 +431,7 @@ impl<'a> Places<'a> {
                     if shape.is_some() {
                         return builder.component(component);
                     }
-                    builder.fault(DTYPE.broken("its pairs of floats do not lie row by row"));
+                    builder.fault(DTYPE.broken("its pairs of floats are not in row-major order"));
                     return Ok(());
                 }
                 let layout = match is_row_major {
@@ -449,7 +451,7 @@ impl<'a> Places<'a> {
                 for (role, view) in parts {
                     if !is_row_major(&view.shape, &view.strides) {
                         return Err(VIEW
-                            .broken("a part of a sparse tensor is not row by row")
+                            .broken("a part of a sparse tensor is not in row-major order")
                             .in_component(role));
                     }
                     components.push(self.component(role.clone(), view, builder)?);
@@ -467,7 +469,7 @@ impl<'a> Places<'a> {
                     attributes.set(DESCR, Value::Text(descr.clone()));
                 }
                 builder.tensor_attributes(attributes);
-                // Stated bytes are little-endian.
+                // Bytes in the index are little-endian.
                 let mut bytes = bytes.clone();
                 if *order == ByteOrder::Big {
                     element.swap(&mut bytes);
@@ -490,7 +492,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The bytes from the first element of a view to its last.
+    /// Returns the component with the bytes from the first element of a view to its last.
     fn component(
         &mut self,
         role: Role,
@@ -499,13 +501,15 @@ impl<'a> Places<'a> {
     ) -> Result<Component> {
         let storage = &view.storage;
         let Some(place) = self.storages.places.get(&storage.key) else {
-            return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
+            return Err(
+                STORAGE.broken(format!("the file has no storage `{}`", storage.key.shown()))
+            );
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
         let said = storage.len.checked_mul(unit);
         if said.is_none_or(|said| said > place.len()) {
             let message = format!(
-                "the storage `{}` should have {} elements of {unit} bytes, it has {} bytes",
+                "the storage `{}` should have {} elements of {unit} bytes, but has {} bytes",
                 storage.key.shown(),
                 storage.len,
                 place.len()
@@ -515,7 +519,7 @@ impl<'a> Places<'a> {
         let width = view.element.width();
         let outside = || {
             let message = format!(
-                "shape {:?} with strides {:?} from element {} on is not inside of {} bytes",
+                "shape {:?} with strides {:?} from element {} on exceeds the storage of {} bytes",
                 view.shape,
                 view.strides,
                 view.offset,
@@ -553,9 +557,9 @@ impl<'a> Places<'a> {
             Some((_, sum)) if len == place.len() && !is_turned => {
                 digest = Some(Digest::Crc32(*sum));
             }
-            // What is decoded for a part of it is compared then.
+            // Bytes that are decoded for a part of the storage are verified when they are decoded.
             Some(_) if place.inflated.is_some() => {}
-            // Of more than these bytes.
+            // The checksum covers more than these bytes.
             Some((name, sum)) if self.summed.insert(place.stored.start) => {
                 let digest = Digest::Crc32(*sum);
                 builder.checksum(Checksum::new(name, place.stored.clone().into(), digest));
@@ -595,8 +599,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A storage that is a stream of Deflate, as an array of `len` bytes, which are compared with a CRC-32 and whose bits of the mask are
-/// turned.
+/// Returns a storage that is compressed by Deflate as an array of `len` bytes, which are compared with a CRC-32. The
+/// bits of the mask are flipped.
 fn inflate(
     stored: Extent,
     len: u64,
@@ -608,15 +612,16 @@ fn inflate(
     let sum = sum.map(|sum| Step::new(Crc32Checked(sum)));
     let steps = mask.into_iter().chain(sum).chain([Step::new(Deflate)]).collect();
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
-    let grid = grid.ok_or_else(|| STORAGE.broken(format!("a storage of {len} bytes")))?;
+    let grid =
+        grid.ok_or_else(|| STORAGE.broken(format!("cannot decode a storage of {len} bytes")))?;
     let chunk = Chunk { number: 0, stored, left_out: 0 };
     Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, vec![chunk])
 }
 
-/// Bytes of a piece of elements whose signs are turned.
+/// The length of a chunk of elements whose signs are flipped, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// The bits of an element that torch turns when it reads it.
+/// Returns the bits of an element that torch flips when it reads the element.
 fn mask(element: &Element, flags: Flags, order: ByteOrder) -> Vec<u8> {
     let number = usize::try_from(element.dtype.width()).unwrap_or(1);
     let sign = if order == ByteOrder::Big { 0 } else { number.saturating_sub(1) };
@@ -625,7 +630,7 @@ fn mask(element: &Element, flags: Flags, order: ByteOrder) -> Vec<u8> {
     mask(flags.neg).chain(imaginary.into_iter().flatten()).collect()
 }
 
-/// Elements of `width` bytes whose bits of `mask` torch turns when it reads them.
+/// Returns elements of `width` bytes, in which the bits of `mask` are flipped, as torch does when it reads them.
 fn signs(width: u64, mask: Vec<u8>, stored: Extent) -> Result<Chunked> {
     let count = stored.len().checked_div(width).unwrap_or(0);
     let step = PIECE.checked_div(width).unwrap_or(1).max(1);
@@ -662,7 +667,7 @@ fn component(
     }
 }
 
-/// Whether elements lie row by row, each behind the one before.
+/// Returns `true` if elements are stored in row-major order without gaps.
 fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
     let mut step = 1u64;
     shape.contains(&0)
@@ -673,7 +678,7 @@ fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
         })
 }
 
-/// The shape of what pairs are made of, two along the last dimension for each.
+/// Returns the shape in 4-bit floats of a tensor of pairs: the last dimension is doubled.
 fn paired(shape: &[u64]) -> Option<Vec<u64>> {
     let (last, outer) = shape.split_last()?;
     let last = last.checked_mul(2)?;

@@ -1,4 +1,4 @@
-//! Whether a file is of PyTorch: a zip with a pickle in its top folder, or one of before 1.6.
+//! Recognises a PyTorch file: a zip with a pickle in its top folder, or a file from before torch 1.6.
 
 use super::decode::{FRAME, MAGIC, OLD_MAGIC, top};
 use super::pt2;
@@ -8,13 +8,13 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::pickle;
 use holdall_core::wire::zip::Directory;
 
-/// Bytes that are looked at first for the pickles of those.
+/// The number of bytes that are read first of files from before torch 1.6.
 pub(super) const FIRST: u64 = 4 << 10;
 
-/// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
+/// Returns `true` for a file from before torch 1.6, and for a zip with a pickle in its top folder.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
-    // A protocol, or how values begin before there were any: containers, what is imported, a number.
+    // The opcode of a protocol, or the first opcode of a value in older protocols: a container, an import, a number.
     if matches!(head.first(), Some(0x80 | b'(' | b']' | b'}' | b'c' | b'L')) {
         let head = window.head(FIRST)?;
         return Ok(is_legacy(&head) || is_arrays(&head));
@@ -29,13 +29,13 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
             Err(Stop::Fail(_)) => Ok(false),
             Err(need) => Err(need),
         },
-        // Whoever can say what is wrong with a zip will.
+        // Errors of zips are reported by another format.
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
     }
 }
 
-/// Whether what begins so is a file of before 1.6, its pickles of any protocol that torch writes.
+/// Returns `true` if these are the first bytes of a file from before torch 1.6, in any protocol that torch writes.
 pub(crate) fn is_legacy(head: &[u8]) -> bool {
     match head {
         [0x80, 2..=5, rest @ ..] => rest.strip_prefix(FRAME).unwrap_or(rest).starts_with(MAGIC),
@@ -43,7 +43,7 @@ pub(crate) fn is_legacy(head: &[u8]) -> bool {
     }
 }
 
-/// Whether what begins so is a pickle that soon names something of NumPy.
+/// Returns `true` if these are the first bytes of a pickle that soon refers to NumPy.
 fn is_arrays(head: &[u8]) -> bool {
     memchr::memmem::find(head, b"numpy").is_some()
         && !foreign::is_joblib(head)

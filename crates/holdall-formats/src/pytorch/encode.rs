@@ -1,4 +1,4 @@
-//! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
+//! Writes a zip: the storages, one after the other, then a pickle that describes their tensors.
 
 use super::quantizer::{self, Quantizer};
 use super::{
@@ -21,10 +21,10 @@ use holdall_core::wire::pickle::write::Pickler;
 use holdall_core::wire::zip::write::{self, Entry, descriptor, directory, local_header};
 use holdall_core::wire::zip::{EntryKind, Method};
 
-/// The top folder, which torch names after what it writes to.
+/// The top folder, which torch names after the file.
 const TOP: &str = "archive/";
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     options.check_unversioned("PyTorch's files have no versions")?;
     options.align_within(1..=write::ALIGN, &ALIGN)?;
@@ -34,31 +34,31 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 #[derive(Default)]
 struct Encoder {
     attributes: Attributes,
-    /// What torch's format cannot hold, by the names of tensors.
+    /// The attributes that torch's format cannot store, by tensor.
     of_tensors: Vec<(String, Attributes)>,
     entries: Vec<Entry>,
-    /// How many of those are storages; each is named after its number.
+    /// The storages. The name of each is its number.
     storages: Vec<Storage>,
-    /// Storages by where their bytes start.
+    /// The numbers of storages, by the offset of their bytes.
     by_start: HashMap<u64, usize>,
     tensors: Vec<Tensor>,
     names: HashSet<String>,
     /// Whether the bytes of the last storage are being written.
     is_open: bool,
-    /// Whether a descriptor is to follow.
+    /// Whether the last entry needs a data descriptor.
     owes: bool,
 }
 
-/// The bytes of one tensor or several.
+/// The bytes of one or more tensors.
 struct Storage {
     len: u64,
-    /// What all its tensors have for elements, if it is one thing.
+    /// The element type of its tensors, if all have the same.
     element: Option<Element>,
-    /// Whether its tensors are quantized: torch's name of a storage says which, so they are all or none.
+    /// Whether its tensors are quantized: all or none, because the type of the storage in torch depends on it.
     is_quantized: bool,
 }
 
-/// A tensor as torch has it.
+/// A tensor in torch's terms.
 struct Tensor {
     name: String,
     storage: usize,
@@ -126,7 +126,9 @@ impl Encode for Encoder {
         }
         let len = stored.range.end.saturating_sub(stored.range.start);
         if spec.decoded_len != len {
-            return Err(blame(DECLARED.broken(format!("{len} bytes are not what was declared"))));
+            return Err(blame(DECLARED.broken(format!(
+                "{len} bytes were written, which differs from the declared length"
+            ))));
         }
         let storage = if spec.shares.is_some() {
             let known = self.by_start.get(&stored.range.start).copied();
@@ -141,7 +143,7 @@ impl Encode for Encoder {
         if let Some(storage) = self.storages.get_mut(storage) {
             if storage.is_quantized != described.quantizer.is_some() {
                 let message =
-                    "it shares bytes with another, of which one is quantized and one is not";
+                    "it shares bytes with another tensor, and only one of them is quantized";
                 return Err(blame(DECLARED.broken(message).with_remedy(Remedy::CopyShared)));
             }
             storage.element.take_if(|element| *element != described.element);
@@ -202,7 +204,7 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
-    /// Takes note of a storage that was written, and gives its number.
+    /// Records a storage that was written, and returns its number.
     fn stored(
         &mut self,
         stored: &Stored,
@@ -215,7 +217,7 @@ impl Encoder {
             return Err(DECLARED.broken("its header was not written"));
         };
         let (Encoding::Raw, Some(Digest::Crc32(crc))) = (stored.encoding, &stored.digest) else {
-            return Err(ENCODING.broken("it is compressed, or has another digest"));
+            return Err(ENCODING.broken("it is compressed, or has a digest that is not its CRC-32"));
         };
         entry.crc = *crc;
         self.owes = true;
@@ -225,7 +227,7 @@ impl Encoder {
         Ok(number)
     }
 
-    /// The descriptor of the last entry, where it has none yet.
+    /// Returns the data descriptor of the last entry, if it is not written yet.
     fn owed(&mut self) -> Vec<u8> {
         match self.entries.last().filter(|_| std::mem::take(&mut self.owes)) {
             Some(entry) => descriptor(entry),
@@ -233,7 +235,7 @@ impl Encoder {
         }
     }
 
-    /// A dict of all tensors, as `torch.save` pickles it.
+    /// Returns a dict of all tensors, as `torch.save` pickles it.
     fn pickle(&self) -> Vec<u8> {
         let mut p = Pickler::new();
         p.begin_dict();
@@ -260,7 +262,8 @@ impl Encoder {
 }
 
 impl Tensor {
-    /// What torch calls the storage of its elements, if they have one of their own and the storage no others.
+    /// Returns torch's storage class for the tensor's elements, if there is one and all tensors of the storage have
+    /// this type.
     fn class(&self, storage: &Storage) -> Option<&'static str> {
         match self.quantizer {
             Some(_) => quantizer::storage(&self.element),
@@ -268,7 +271,7 @@ impl Tensor {
         }
     }
 
-    /// The function of `torch._utils` that makes the tensor.
+    /// Returns the function of `torch._utils` that creates the tensor.
     fn function(&self, storage: &Storage) -> &'static str {
         match (&self.quantizer, self.class(storage)) {
             (Some(_), _) => "_rebuild_qtensor",
@@ -278,7 +281,7 @@ impl Tensor {
     }
 }
 
-/// The function that makes a tensor, and its arguments.
+/// Writes the function that creates a tensor, and its arguments.
 fn write_call(tensor: &Tensor, storage: &Storage, p: &mut Pickler) {
     p.global("torch._utils", tensor.function(storage));
     write_arguments(tensor, storage, p);
@@ -316,7 +319,7 @@ fn write_arguments(tensor: &Tensor, storage: &Storage, p: &mut Pickler) {
     p.end_tuple();
 }
 
-/// Returns whether [`write_value`] writes the value as it is.
+/// Returns `true` if [`write_value`] writes the value unchanged.
 fn is_written(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => true,
@@ -325,12 +328,12 @@ fn is_written(value: &Value) -> bool {
             let is_key = matches!(key, Value::Text(_) | Value::Integer(_) | Value::Bool(_));
             is_key && is_written(value)
         }),
-        // Bytes would be a call in protocol 2.
+        // In protocol 2, bytes would require a call.
         _ => false,
     }
 }
 
-/// Appends a plain value: what [`is_written`] is true of.
+/// Appends a plain value, for which [`is_written`] must be true.
 pub(super) fn write_value(value: &Value, p: &mut Pickler) {
     match value {
         Value::Bool(of) => p.bool(*of),
@@ -356,7 +359,7 @@ pub(super) fn write_value(value: &Value, p: &mut Pickler) {
     }
 }
 
-/// What is to be said of a tensor.
+/// The description of a tensor.
 struct Described {
     element: Element,
     shape: Vec<u64>,
@@ -364,7 +367,7 @@ struct Described {
     requires_grad: bool,
     quantizer: Option<Quantizer>,
     python: Option<Value>,
-    /// What torch's format cannot hold.
+    /// The attributes that torch's format cannot store.
     aside: Attributes,
 }
 
@@ -376,9 +379,9 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     let Some(data) = data.filter(|_| matches!(tensor.layout, Layout::Dense | Layout::Strided))
     else {
         let layout = tensor.layout.as_str().shown();
-        let e = LAYOUT.broken(format!("tensors of the layout `{layout}` are not written"));
+        let e = LAYOUT.broken(format!("PyTorch has no layout `{layout}` that can be written"));
         return Err(match tensor.layout {
-            // What is not known cannot be made dense either.
+            // Tensors with an unknown layout cannot be made dense either.
             Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         });
@@ -392,7 +395,8 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     if element == Element::PAIR {
         let last = shape.last_mut().filter(|n| **n % 2 == 0 && tensor.layout == Layout::Dense);
         let last = last.ok_or_else(|| {
-            let message = "torch has elements of type f4_e2m1 in pairs, along the last dimension";
+            let message =
+                "torch stores f4_e2m1 elements in pairs, so the last dimension must be even";
             ELEMENT_TYPE.broken(message)
         })?;
         *last /= 2;
@@ -406,9 +410,9 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     };
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
-    // A view may pass over bytes.
+    // A view may leave out bytes.
     if tensor.layout == Layout::Dense && len != Some(data.decoded_len) {
-        let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
+        let message = format!("shape {:?} does not match {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
     let requires_grad = aside.get(REQUIRES_GRAD) == Some(&Value::Bool(true));
@@ -424,7 +428,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     Ok((Described { element, shape, strides, requires_grad, quantizer, python, aside }, data))
 }
 
-/// The strides of elements that lie row by row.
+/// Returns the strides of elements in row-major order.
 fn row_major(shape: &[u64]) -> Vec<u64> {
     let mut strides = vec![1; shape.len()];
     let mut next = 1u64;

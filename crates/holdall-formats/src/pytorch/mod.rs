@@ -1,38 +1,45 @@
-//! PyTorch: what `torch.save` writes, read without running any of it.
+//! PyTorch: the files of `torch.save`, which are read without running any code in them.
 //!
 //! # What
-//! A pickle, which describes a value (dicts of tensors, as a rule), and storages, which hold the elements. The pickle is
-//! read as data ([`holdall_core::wire::pickle`]): nothing is imported and nothing is called, and what it would call must be in a short list.
+//! A file has a pickle, which describes a value (usually dicts of tensors), and storages with the elements. The pickle
+//! is parsed as data ([`holdall_core::wire::pickle`]): nothing is imported and nothing is called, and functions that it
+//! would call must be in a short list.
 //!
 //! # Layout
 //! ```text
 //! since 1.6      a zip with one top folder: data.pkl, byteorder, version, and data/0, data/1, …: the storages
 //! torch.export   a zip with one top folder: archive_format, data/weights/…, data/constants/…, and JSON about those
 //! a pickle alone one value, with arrays of NumPy in it (`.pkl`)
-//! a folder       distributed checkpoints: `.metadata`, a pickle that says which chunk of which tensor lies in which file ([`checkpoint`])
+//! a folder       distributed checkpoints: `.metadata`, a pickle that gives the file of each chunk of a tensor ([`checkpoint`])
 //! before         five pickles: a number, a version, a dict about the machine, the value, a list of keys; then for each key
-//!                i64 how many elements, and they
+//!                an i64 number of elements, and the elements
 //! ```
 //! A tensor is a view of a storage: an offset, a shape and strides, in elements.
 //!
 //! # Specification
-//! There is none: `docs/spec/pytorch.md` says what torch 2.15 writes and what its `weights_only` reads. By [`RULES`].
+//! There is no official one: `docs/spec/pytorch.md` describes the files that torch 2.15 writes and that its
+//! `weights_only` reads. By [`RULES`].
 //!
 //! # Support
-//! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
-//! not row by row have the layout `strided`; tensors that share a storage; sparse tensors; views whose signs are turned; quantized ones, as integers
-//! with their scales in attributes; the Python attributes of tensors, as attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes of the file.
-//! Writes a dict of dense, strided and quantized tensors, which `torch.load` maps; attributes in entries of our own.
+//! Reads tensors in nested dicts, lists and tuples, named by their keys joined with dots; parameters; views, which have
+//! the layout `strided` if they are not in row-major order; tensors that share a storage; sparse tensors; conjugated
+//! and negated views; quantized tensors, as integers with their scales in attributes; the Python attributes of tensors,
+//! as attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes
+//! of the file.
+//!
+//! Writes a dict of dense, strided and quantized tensors, which `torch.load` can memory-map. Other attributes are in
+//! entries added by Holdall.
 //!
 //! # Deviations
-//! torch reads NumPy's values only without `weights_only`. It reads compressed and cut storages of mapped files as whatever
-//! lies there; here the first are decompressed, and the others refused. A tensor of a subclass cannot be read: the subclass may give its
-//! elements another meaning. Hooks, and the state of an object that is not a value, are passed over.
+//! torch reads NumPy's values only without `weights_only`. If a file is memory-mapped, torch does not detect storages
+//! that are compressed or cut short, and returns wrong elements; here, the former are decompressed, and the latter
+//! refused. A tensor of a subclass cannot be read, because the subclass may interpret its elements in another way.
+//! Hooks, and the state of objects that are not values, are ignored.
 //!
 //! # Untrusted input
-//! A global that is not in the list, an opcode that is not: refused, named. The number of values, and of steps over values that
-//! are shared, is bounded by [`Limits::attribute_values`], and nesting by [`Limits::depth`]. Views are held against their
-//! storages, storages against the file.
+//! Globals and opcodes that are not in the lists are refused, and named in the error. The number of values, and of
+//! steps through shared values, is limited by [`Limits::attribute_values`], and nesting by [`Limits::depth`]. Views are
+//! checked against their storages, storages against the file.
 //!
 //! [`Limits::attribute_values`]: holdall_core::Limits::attribute_values
 //! [`Limits::depth`]: holdall_core::Limits::depth
@@ -72,21 +79,22 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// Returns whether a file is a model by its name. Files of many kinds are called `.bin`: of these, a few names are known.
+/// Returns `true` if a file is a model, judged by its name. Files of many kinds have the extension `.bin`: of these,
+/// only a few names are accepted.
 fn is_known_name(name: &str, _all: &[String]) -> bool {
     let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
     !name.ends_with(".bin") || is_known()
 }
 
-/// The name of a tensor, or of a value, that stands alone.
+/// The name of a tensor or a value that is the only one.
 const ALONE: &str = "data";
 
-/// The attribute of a tensor whose gradient is wanted.
+/// The attribute of a tensor that requires a gradient.
 const REQUIRES_GRAD: &str = "torch.requires_grad";
 
 /// The attribute of a tensor that has its Python attributes.
 const PYTHON_ATTRIBUTES: &str = "torch.attributes";
 
-/// Our entries in the top folder: attributes of the file, and those of tensors.
+/// The entries added by Holdall in the top folder: attributes of the file, and those of tensors.
 const ATTRIBUTES: &str = "holdall/attributes.json";
 const TENSORS: &str = "holdall/tensors.json";

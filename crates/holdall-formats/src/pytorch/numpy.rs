@@ -1,4 +1,4 @@
-//! Arrays, scalars and types of NumPy, as a pickle makes them.
+//! Arrays, scalars and types of NumPy in a pickle.
 
 use super::object::{Objects, Tensor, Thing};
 use super::{CALL, DTYPE};
@@ -10,11 +10,11 @@ use holdall_core::model::{ByteOrder, DType, Value};
 use holdall_core::wire::npy;
 use holdall_core::wire::pickle::{Id, Node};
 
-/// The module of the types that JAX adds to NumPy's.
+/// The module of the types that JAX adds to NumPy.
 const ML_DTYPES: &str = "ml_dtypes";
 
 impl<'g> Objects<'g> {
-    /// Bytes, of Python 2 as well; nothing where it is anything else.
+    /// Returns bytes, including those of Python 2; `None` for other values.
     fn bytes(&self, id: Id, depth: usize) -> Result<Option<Vec<u8>>> {
         if let Node::OldText(bytes) = self.graph.get(id) {
             return Ok(Some(bytes.clone()));
@@ -25,7 +25,7 @@ impl<'g> Objects<'g> {
         })
     }
 
-    /// An array of NumPy, whose dimensions are stored in the order of `axes`.
+    /// Returns a NumPy array. Its dimensions are stored in the order of `axes`.
     pub(super) fn array(
         &self,
         shape: Vec<u64>,
@@ -34,9 +34,9 @@ impl<'g> Objects<'g> {
         bytes: Id,
         depth: usize,
     ) -> Result<Thing<'g>> {
-        let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
+        let wrong = || CALL.broken("the bytes of an array are not in the form that NumPy writes");
         let Some(of) = self.numpy_dtype(dtype) else {
-            let e = DTYPE.broken("its elements are not numbers, times or texts");
+            let e = DTYPE.broken("its elements are not numbers, times or strings");
             return Ok(Thing::tensor(Tensor::Missing(shape, e)));
         };
         let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
@@ -48,15 +48,15 @@ impl<'g> Objects<'g> {
         Ok(Thing::tensor(array))
     }
 
-    /// Whether it is the function of NumPy's that makes an array which is given a state.
+    /// Returns `true` for NumPy's function that creates an array to be given a state.
     pub(super) fn is_of_numpy(&self, function: Id) -> bool {
         matches!(self.graph.get(function), Node::Global(module, name)
             if matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray") && name == "_reconstruct")
     }
 
-    /// An array of NumPy by its state.
+    /// Returns a NumPy array from its state.
     pub(super) fn stated(&self, state: Id, depth: usize) -> Result<Thing<'g>> {
-        let wrong = || CALL.broken("the state of an array is not as NumPy writes it");
+        let wrong = || CALL.broken("the state of an array is not in the form that NumPy writes");
         let Some([_, shape, dtype, is_fortran, bytes]) = self.graph.items(state) else {
             return Err(wrong());
         };
@@ -66,7 +66,7 @@ impl<'g> Objects<'g> {
         self.array(shape, axes, *dtype, *bytes, depth)
     }
 
-    /// A scalar; nothing where its bytes are not one.
+    /// Returns a scalar; `None` if the bytes are not one element.
     pub(super) fn scalar(&self, dtype: Id, bytes: Id, depth: usize) -> Result<Option<Thing<'g>>> {
         let name = self.numpy_name(dtype);
         let (Some(name), Some(mut bytes)) = (name, self.bytes(bytes, depth)?) else {
@@ -107,8 +107,8 @@ impl<'g> Objects<'g> {
         Some((shape, axes))
     }
 
-    /// What `numpy.dtype('f4', False, True)` with its state, whose second item is the order of bytes, is called: `<f4`; one
-    /// of ml_dtypes: `bfloat16`.
+    /// Returns the name of `numpy.dtype('f4', False, True)` with its state, whose second item is the byte order: `<f4`.
+    /// For a type of ml_dtypes: `bfloat16`.
     pub(super) fn numpy_name(&self, id: Id) -> Option<String> {
         let (of, order) = match self.graph.get(id) {
             Node::Built(of, state) => {
@@ -133,7 +133,7 @@ impl<'g> Objects<'g> {
         Some(format!("{order}{name}{unit}"))
     }
 
-    /// The unit that the state of a type of times says: `[25us]`.
+    /// Returns the unit in the state of a time type: `[25us]`.
     fn unit(&self, id: Id) -> Option<String> {
         let Node::Built(_, state) = self.graph.get(id) else { return None };
         let [.., said] = self.graph.items(*state)? else { return None };
@@ -147,11 +147,11 @@ impl<'g> Objects<'g> {
         }
     }
 
-    /// What elements of a type of NumPy's or of ml_dtypes are made of; nothing of objects and records.
+    /// Returns the element type of a NumPy or ml_dtypes type; `None` for objects and records.
     fn numpy_dtype(&self, id: Id) -> Option<npy::Element> {
         let name = self.numpy_name(id)?;
         if let Node::Built(_, state) = self.graph.get(id) {
-            // Fields, and arrays as elements.
+            // Types with fields, and types that are arrays.
             let has = |at: usize| {
                 let item = self.graph.items(*state).and_then(|items| items.get(at));
                 item.is_some_and(|id| !matches!(self.graph.get(*id), Node::None))
@@ -169,7 +169,7 @@ impl<'g> Objects<'g> {
     }
 }
 
-/// Where each dimension of a permutation of `count` is in it.
+/// Returns the inverse of a permutation of `count` dimensions.
 fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
     let mut places = vec![None; count];
     for (place, axis) in permutation.iter().enumerate() {
@@ -179,12 +179,12 @@ fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
     places.into_iter().collect::<Option<_>>().filter(|_| is_whole)
 }
 
-/// Whether elements are texts, of characters or of bytes.
+/// Returns `true` if elements are strings of characters or bytes.
 fn is_text(of: &npy::Element) -> bool {
     of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
 }
 
-/// The text that the bytes of an element are, without the zeros behind it.
+/// Returns the string in an element's bytes, without trailing zeros.
 fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
     if of.dtype == DType::U32 {
         let (chars, _) = bytes.as_chunks::<4>();
@@ -197,7 +197,7 @@ fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
     Some(Value::Bytes(bytes))
 }
 
-/// The number that the bytes of an element are; of a complex one both parts.
+/// Returns the number in an element's bytes; an array of both parts for a complex number.
 pub(super) fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
     if bytes.len() as u64 != element.width() {
         return None;

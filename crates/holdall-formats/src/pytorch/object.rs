@@ -1,5 +1,5 @@
-//! What the values of a pickle are: tensors, containers, plain values. What a pickle would call is looked up in a list here,
-//! and nowhere else.
+//! The values of a pickle: tensors, containers, plain values. The functions that a pickle may call are listed here, and
+//! nowhere else.
 
 use super::quantizer::Quantizer;
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
@@ -9,20 +9,21 @@ use holdall_core::layout::sparse::tiles::{self, Compressed};
 use holdall_core::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
 use holdall_core::wire::pickle::{Graph, Id, Node};
 
-/// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
+/// Returns `true` if classes of this module belong to TorchScript. Their code is in the file, and is ignored.
 fn is_script(module: &str) -> bool {
     module == "__torch__" || module.starts_with("__torch__.")
 }
 
-/// A storage, as a pickle names it.
+/// A storage, as a pickle refers to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Storage {
     pub(super) key: String,
-    /// `None` of one without a type, whose length is in bytes.
+    /// `None` for a storage without a type, whose length is in bytes.
     pub(super) element: Option<Element>,
-    /// Elements, or bytes.
+    /// The number of elements, or of bytes.
     pub(super) len: u64,
-    /// Where it begins in the storage of that key, in elements, and how many it has: a view, in files of before 1.6.
+    /// In files from before 1.6, a storage can be a view: its start in the storage with this key, in elements, and its
+    /// length.
     pub(super) start: u64,
     pub(super) count: u64,
 }
@@ -32,7 +33,7 @@ pub(super) struct Storage {
 pub(super) struct View {
     pub(super) storage: Storage,
     pub(super) element: Element,
-    /// In elements.
+    /// The offset in elements.
     pub(super) offset: u64,
     pub(super) shape: Vec<u64>,
     pub(super) strides: Vec<u64>,
@@ -40,12 +41,12 @@ pub(super) struct View {
     pub(super) flags: Flags,
 }
 
-/// What torch does to elements when it reads them.
+/// Operations that torch applies to elements when it reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Flags {
-    /// Imaginary parts have the other sign.
+    /// Whether imaginary parts are negated.
     pub(super) conj: bool,
-    /// Numbers have the other sign.
+    /// Whether numbers are negated.
     pub(super) neg: bool,
 }
 
@@ -53,32 +54,32 @@ pub(super) struct Flags {
 #[derive(Debug, Clone)]
 pub(super) enum Tensor {
     Dense(View),
-    /// Integers, and how they become numbers.
+    /// Integers, and the conversion to real numbers.
     Quantized(View, Quantizer),
-    /// With what else there is to know, as attributes.
+    /// A sparse tensor, with its other properties as attributes.
     Sparse {
         shape: Vec<u64>,
         layout: Layout,
         attributes: Attributes,
         parts: Vec<(Role, View)>,
     },
-    /// An array whose bytes stand in the pickle.
+    /// An array whose bytes are in the pickle.
     Array {
         shape: Vec<u64>,
-        /// The attributes that say how elements lie, where that is not row by row.
+        /// The attributes with the order of elements, if it is not row-major.
         strides: Option<Attributes>,
         element: Element,
         order: ByteOrder,
-        /// As in a header of `.npy`, where NumPy's type has no like here.
+        /// The type in an `.npy` header, if it has no counterpart among the dtypes.
         descr: Option<String>,
         bytes: Vec<u8>,
     },
-    /// Listed, but not there: why.
+    /// A tensor without elements in the file, with the reason.
     Missing(Vec<u64>, Error),
 }
 
 impl Tensor {
-    /// What it takes from storages.
+    /// Returns the views of storages that it uses.
     pub(super) fn views(&self) -> Vec<&View> {
         match self {
             Tensor::Dense(view) => vec![view],
@@ -111,7 +112,7 @@ impl Tensor {
     }
 }
 
-/// What a value is.
+/// The meaning of a value.
 #[derive(Debug)]
 pub(super) enum Thing<'g> {
     /// A tensor, and the states that it was given: dicts of its Python attributes.
@@ -119,7 +120,7 @@ pub(super) enum Thing<'g> {
     Dict(&'g [(Id, Id)]),
     List(&'g [Id]),
     Plain(Value),
-    /// What the list does not have, where that is left out.
+    /// A call that is not in the list and is left out.
     Unknown(String),
 }
 
@@ -128,7 +129,7 @@ impl Thing<'_> {
         Thing::Tensor(Box::new(tensor), Vec::new())
     }
 
-    /// The same, given a state, if it is a tensor.
+    /// Adds a state, if it is a tensor.
     fn with_state(mut self, state: Option<&Id>) -> Self {
         if let Thing::Tensor(_, states) = &mut self {
             states.extend(state);
@@ -141,36 +142,36 @@ impl Thing<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Objects<'g> {
     pub(super) graph: &'g Graph,
-    /// Whether what is not in the list is left out.
+    /// Whether calls that are not in the list are left out instead of causing an error.
     pub(super) skips: bool,
     pub(super) depth: usize,
 }
 
-/// Checks that it does not take more steps than that to go through a value and all that it is made of.
+/// Checks that visiting a value and everything in it takes at most `most` steps.
 ///
 /// # Errors
-/// [`TOO_MANY`].
+/// Returns [`TOO_MANY`] if it takes more.
 pub(super) fn check_steps(graph: &Graph, root: Id, most: u64) -> Result<()> {
     let message = match graph.steps(root) {
         steps if steps <= most => return Ok(()),
-        u64::MAX => "a value is made of itself, or of others too many times over".to_owned(),
-        steps => format!("it takes {steps} steps to go through all values, at most {most}"),
+        u64::MAX => "a value contains itself, or shared values too many times".to_owned(),
+        steps => format!("visiting all values takes {steps} steps, at most {most} are allowed"),
     };
     Err(TOO_MANY.broken(message))
 }
 
 impl<'g> Objects<'g> {
-    /// What value `id` is.
+    /// Returns the meaning of value `id`.
     ///
     /// # Errors
-    /// [`GLOBAL`], [`CALL`], [`DTYPE`].
+    /// Returns [`GLOBAL`], [`CALL`] or [`DTYPE`] if it cannot be read.
     pub(super) fn get(&self, id: Id) -> Result<Thing<'g>> {
         self.at(id, 0)
     }
 
     pub(super) fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
         if depth > self.depth {
-            return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
+            return Err(DEPTH.broken(format!("calls are nested deeper than {}", self.depth)));
         }
         if let Some(name) = self.numpy_name(id) {
             return Ok(Thing::Plain(Value::Text(name)));
@@ -195,7 +196,7 @@ impl<'g> Objects<'g> {
                 }
                 _ => self.unknown(module, name)?,
             },
-            // A storage that stands alone is all of its elements.
+            // A storage as a value is a tensor of all of its elements.
             Node::Persistent(pid) => {
                 let storage = storage(self.graph, *pid)?;
                 let element = storage.element.clone().unwrap_or(Element::BYTE);
@@ -216,10 +217,10 @@ impl<'g> Objects<'g> {
                     let items = self.graph.items(*arguments).unwrap_or_default();
                     self.called(module, name, items, depth.saturating_add(1))?
                 }
-                // A call of what a call gives: of something that is not known, then.
+                // A call of the result of a call, which is allowed only for unknown functions.
                 _ => match self.at(*of, depth.saturating_add(1))? {
                     Thing::Unknown(what) => Thing::Unknown(what),
-                    _ => return Err(CALL.broken("a value is called")),
+                    _ => return Err(CALL.broken("a value that is not a function is called")),
                 },
             },
         })
@@ -233,8 +234,8 @@ impl<'g> Objects<'g> {
         }
     }
 
-    /// What a call of a known function gives. Elements of a type that is not known are the fault of their tensor, whose shape
-    /// is the third argument of all functions that have a storage.
+    /// Returns the result of calling a known function. An unknown element type is the fault of the tensor, whose shape
+    /// is the third argument of all functions with a storage.
     fn called(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
         match self.made(module, name, args, depth) {
             Err(e) if e.code() == DTYPE.code && name.starts_with("_rebuild") => {
@@ -248,11 +249,10 @@ impl<'g> Objects<'g> {
     }
 
     fn made(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
-        let wrong =
-            || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
+        let wrong = || CALL.broken(format!("`{module}.{name}` has unexpected arguments"));
         let tensor = |tensor| Ok(Thing::tensor(tensor));
         match (module, name, args) {
-            // An object of TorchScript is what its fields are; one without a state has none.
+            // A TorchScript object is the dict of its fields; without a state it has no fields.
             (module, _, []) if is_script(module) => Ok(Thing::Dict(&[])),
             (
                 "torch.jit._pickle",
@@ -287,7 +287,7 @@ impl<'g> Objects<'g> {
                 "_rebuild_parameter" | "_rebuild_parameter_with_state",
                 [data, rest @ ..],
             )
-            // Of a device whose memory torch does not write as it is.
+            // Tensors of devices whose memory torch does not save directly.
             | (
                 "torch._utils",
                 "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy",
@@ -316,7 +316,7 @@ impl<'g> Objects<'g> {
                     ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") => {
                         Ok(made(self)?.with_state(rest.first()))
                     }
-                    // A subclass of tensors may give its elements another meaning.
+                    // A subclass of tensors may interpret its elements in another way.
                     (of, class) => match self.unknown(of, class) {
                         Err(e) => {
                             let shape = match made(self) {
@@ -349,7 +349,7 @@ impl<'g> Objects<'g> {
             ("torch._utils", "_rebuild_meta_tensor_no_storage", [_, shape, ..]) => {
                 let shape = self.numbers(*shape).ok_or_else(wrong)?;
                 let e = NO_ELEMENTS
-                    .broken("it was saved on the device `meta`, which holds no elements");
+                    .broken("it was saved on the device `meta`, so it has no elements");
                 tensor(Tensor::Missing(shape, e))
             }
             ("torch.serialization", "_get_layout", [layout]) => self.at(*layout, depth),
@@ -389,7 +389,7 @@ impl<'g> Objects<'g> {
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
                 self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
             }
-            // An array of JAX's is made of what NumPy makes its own of.
+            // A JAX array has the arguments of a NumPy array.
             ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
                 if self.is_of_numpy(*of) =>
             {
@@ -405,7 +405,7 @@ impl<'g> Objects<'g> {
                 let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
                 self.array(shape, axes, *dtype, *bytes, depth)
             }
-            // How protocols 0 and 1 make an object of a class.
+            // In protocols 0 and 1, objects of a class are created like this.
             ("copyreg" | "copy_reg", "_reconstructor", [class, ..])
                 if let Node::Global(module, name) = self.graph.get(*class) =>
             {
@@ -415,8 +415,8 @@ impl<'g> Objects<'g> {
         }
     }
 
-    /// An object that is given a state: an array of NumPy, one of TorchScript, or a tensor with Python attributes; of the others the
-    /// state says nothing about values.
+    /// Returns an object that is given a state: a NumPy array, a TorchScript object, or a tensor with Python
+    /// attributes. The states of other objects have no values.
     fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
         if let Node::Call(class, _) = self.graph.get(of)
             && let Node::Global(module, _) = self.graph.get(*class)
@@ -433,7 +433,7 @@ impl<'g> Objects<'g> {
     }
 
     fn storage(&self, id: Id) -> Result<Storage> {
-        let wrong = || CALL.broken("a storage is not named as torch does");
+        let wrong = || CALL.broken("a reference to a storage is not in the form that torch writes");
         let Node::Persistent(pid) = self.graph.get(id) else { return Err(wrong()) };
         storage(self.graph, *pid)
     }
@@ -457,10 +457,10 @@ impl<'g> Objects<'g> {
         id.is_some_and(|id| matches!(self.graph.get(*id), Node::Bool(true)))
     }
 
-    /// The numbers of a tuple, none negative.
+    /// Returns the numbers of a tuple, if none is negative.
     pub(super) fn numbers(&self, id: Id) -> Option<Vec<u64>> {
         let items = match self.graph.get(id) {
-            // `torch.Size` of them.
+            // A tuple in a `torch.Size`.
             Node::Call(_, arguments) => match self.graph.items(*arguments)? {
                 [items] => self.graph.items(*items)?,
                 _ => return None,
@@ -473,17 +473,16 @@ impl<'g> Objects<'g> {
     fn dtype(&self, id: Id) -> Result<Element> {
         let name = match self.graph.get(id) {
             Node::Global(module, name) if module == "torch" => name.as_str(),
-            _ => return Err(CALL.broken("a dtype is not one that torch has")),
+            _ => return Err(CALL.broken("unknown dtype of torch")),
         };
         if name == PAIRS {
             return Ok(Element::PAIR);
         }
-        Element::of_dtype(name).ok_or_else(|| {
-            DTYPE.broken(format!("elements of type `{}` are not read", name.shown()))
-        })
+        Element::of_dtype(name)
+            .ok_or_else(|| DTYPE.broken(format!("unknown element type `{}`", name.shown())))
     }
 
-    /// A view as what the last argument of a tensor says of its elements makes of it.
+    /// Returns the tensor for a view, given the flags in its last argument.
     fn flagged(&self, view: View, wants: Option<&Id>, said: Option<&Id>) -> Tensor {
         let is_set = |name: &str| {
             let Some(Node::Dict(pairs)) = said.map(|id| self.graph.get(*id)) else { return false };
@@ -498,7 +497,7 @@ impl<'g> Objects<'g> {
         let has_sign = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
             && (logical.is_none() || view.element.is_complex());
         if flags.neg && !has_sign {
-            let e = NO_ELEMENTS.broken("its elements are negated only when torch reads them");
+            let e = NO_ELEMENTS.broken("its elements are stored without the negation that torch applies when it reads them");
             return Tensor::Missing(view.shape, e);
         }
         Tensor::Dense(View { requires_grad: self.is_true(wants), flags, ..view })
@@ -529,8 +528,7 @@ impl<'g> Objects<'g> {
             ("torch.sparse_bsr", _) => (Compressed::Rows, true),
             ("torch.sparse_bsc", _) => (Compressed::Columns, true),
             (other, _) => {
-                let e =
-                    DTYPE.broken(format!("tensors of the layout `{}` are not read", other.shown()));
+                let e = DTYPE.broken(format!("unknown layout of tensors `{}`", other.shown()));
                 return Ok(Some(Tensor::Missing(Vec::new(), e)));
             }
         };
@@ -543,13 +541,13 @@ impl<'g> Objects<'g> {
         }))
     }
 
-    /// Text whose characters are bytes: how protocol 2 has bytes.
+    /// Returns the bytes of a string whose characters are bytes, which is how protocol 2 stores bytes.
     fn latin(&self, id: Id) -> Option<Vec<u8>> {
         self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
     }
 }
 
-/// A sparse tensor by coordinates of all dimensions, or of the first ones: then its values are tensors.
+/// Returns a sparse tensor with coordinates of all dimensions, or of the first ones, so that its values are tensors.
 fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
     let &[dims, count] = coords.shape.as_slice() else { return None };
     let inner = shape.get(usize::try_from(dims).ok()?..)?;
@@ -559,7 +557,7 @@ fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
     let (layout, attributes) = match (inner, dims) {
         ([], _) => (Layout::SparseCoo, Attributes::new()),
         (_, 0) => {
-            let e = DTYPE.broken("sparse tensors without coordinates are not read");
+            let e = DTYPE.broken("sparse tensors without coordinates are not supported");
             return Some(Tensor::Missing(shape, e));
         }
         _ => (Layout::SparseHybrid, tiles::hybrid(dims)),
@@ -568,7 +566,8 @@ fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
     Some(Tensor::Sparse { shape, layout, attributes, parts })
 }
 
-/// One in compressed rows or columns, of single elements or of blocks, perhaps in batches, perhaps of tensors.
+/// Returns a tensor in compressed rows or columns, of elements or blocks, possibly in batches or with further dense
+/// dimensions.
 fn compressed(
     of: Compressed,
     is_block: bool,
@@ -596,9 +595,9 @@ fn compressed(
     Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
 }
 
-/// The storage that a persistent id names.
+/// Returns the storage to which a persistent id refers.
 pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
-    let wrong = || CALL.broken("a storage is not named as torch does");
+    let wrong = || CALL.broken("a reference to a storage is not in the form that torch writes");
     let Some([kind, class, key, _, len, rest @ ..]) = graph.items(pid) else { return Err(wrong()) };
     if graph.text(*kind) != Some("storage") {
         return Err(wrong());
@@ -611,17 +610,18 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
         }
         _ => return Err(wrong()),
     };
-    let element = match class.as_str() {
-        "UntypedStorage" | "TypedStorage" => None,
-        name => Some(Element::of_storage(name).ok_or_else(|| {
-            DTYPE.broken(format!("storages of type `{}` are not read", name.shown()))
-        })?),
-    };
+    let element =
+        match class.as_str() {
+            "UntypedStorage" | "TypedStorage" => None,
+            name => Some(Element::of_storage(name).ok_or_else(|| {
+                DTYPE.broken(format!("unknown type of storage `{}`", name.shown()))
+            })?),
+        };
     let key = graph.text(*key).ok_or_else(wrong)?.to_owned();
     let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
     let (mut start, mut count) = (0, len);
     if let Some([_, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
-        // What is kept is the storage that this one is a view of; `key` is of that.
+        // The stored storage is the one of which this is a view; `key` is that of the former.
         let number = |id: Id| graph.integer(id).and_then(|n| u64::try_from(n).ok());
         start = number(*offset).ok_or_else(wrong)?;
         count = number(*size).ok_or_else(wrong)?;
@@ -630,7 +630,7 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     Ok(Storage { key, element, len, start, count })
 }
 
-/// An integer; one beyond 64 bits as CBOR has it.
+/// Returns an integer; beyond 64 bits in CBOR's form.
 pub(super) fn integer(n: i128) -> Value {
     match n {
         n if (-(1 << 64)..1 << 64).contains(&n) => Value::Integer(n),
@@ -638,7 +638,8 @@ pub(super) fn integer(n: i128) -> Value {
     }
 }
 
-/// An integer beyond 64 bits, in two's complement, the lowest byte first: a tag, and the bytes of its size, the highest first.
+/// Converts an integer beyond 64 bits, given in little-endian two's complement, to a CBOR tag and the big-endian bytes
+/// of its magnitude.
 fn long(bytes: &[u8]) -> Value {
     let is_negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
     let size = bytes.iter().rev().map(|b| if is_negative { !b } else { *b });

@@ -1,5 +1,5 @@
-//! Archives of `torch.export`: weights and constants, which are files of the zip, and JSON that says what each is. Graphs and example
-//! inputs are not looked at.
+//! Archives of `torch.export`: weights and constants, which are entries of the zip, and JSON that describes them.
+//! Graphs and example inputs are ignored.
 
 use super::object::{Flags, Storage, Tensor, View};
 use super::walk::Content;
@@ -11,13 +11,13 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry};
 use holdall_json::{Reader, Token};
 
-/// The entry that says what the zip is, and what it has in it.
+/// The entry that identifies the archive, and its contents.
 const MARK: (&str, &[u8]) = ("archive_format", b"pt2");
-/// Where configs are, and what their names end in.
+/// The folders and name endings of configs.
 const CONFIGS: [(&str, &str); 2] =
     [("weights/", "_weights_config.json"), ("constants/", "_constants_config.json")];
 
-/// The top folder of such an archive.
+/// Returns the top folder of such an archive.
 pub(super) fn top<'a>(directory: &'a Directory, window: &Window) -> Result<Option<&'a str>, Stop> {
     let top = directory.entries().find_map(|entry| {
         let top = entry.name().strip_suffix(MARK.0)?;
@@ -30,7 +30,8 @@ pub(super) fn top<'a>(directory: &'a Directory, window: &Window) -> Result<Optio
     Ok((text.as_ref() == MARK.1).then_some(top))
 }
 
-/// All weights and constants of all models in it. Where there are several models, names begin with theirs.
+/// Returns all weights and constants of all models in the archive. If there are several models, names begin with the
+/// model's name.
 pub(super) fn content(
     directory: &Directory,
     top: &str,
@@ -62,7 +63,7 @@ pub(super) fn content(
     Ok(content)
 }
 
-/// One of the texts.
+/// A config with its context.
 struct Config<'a> {
     folder: &'a str,
     prefix: String,
@@ -71,7 +72,7 @@ struct Config<'a> {
     content: &'a mut Content,
 }
 
-/// What it says of one value.
+/// The description of a value.
 #[derive(Default)]
 struct ValueEntry {
     path: String,
@@ -79,7 +80,7 @@ struct ValueEntry {
     meta: Option<Meta>,
 }
 
-/// What it says of a tensor.
+/// The description of a tensor.
 #[derive(Default)]
 struct Meta {
     dtype: u64,
@@ -112,7 +113,7 @@ impl Config<'_> {
 
     fn add(&mut self, name: String, said: ValueEntry) -> Result<()> {
         let Some(meta) = said.meta else {
-            // An object of a class of its own.
+            // An object of a custom class.
             self.content.left_out.push((name, "an object that is not a tensor".to_owned()));
             return Ok(());
         };
@@ -128,13 +129,13 @@ impl Config<'_> {
             return Err(EXPORT.broken(message));
         };
         let Some(element) = dtype(meta.dtype).and_then(Element::of_dtype) else {
-            let e = super::DTYPE.broken(format!("elements of type {} are not read", meta.dtype));
+            let e = super::DTYPE.broken(format!("unknown element type {}", meta.dtype));
             self.content.tensors.push((name, Tensor::Missing(meta.sizes, e)));
             return Ok(());
         };
         if meta.sizes.len() != meta.strides.len() {
             let (sizes, strides) = (meta.sizes.len(), meta.strides.len());
-            return Err(EXPORT.broken(format!("{sizes} sizes and {strides} strides")));
+            return Err(EXPORT.broken(format!("found {sizes} sizes but {strides} strides")));
         }
         let len = entry.decoded_len();
         let storage = Storage { key, element: None, len, start: 0, count: len };
@@ -210,7 +211,7 @@ fn symbol(reader: &mut Reader<'_>) -> Result<u64> {
     found.ok_or_else(|| EXPORT.broken("a size is not a number"))
 }
 
-/// What torch calls the type of that number.
+/// Returns torch's name of the type with this number.
 fn dtype(number: u64) -> Option<&'static str> {
     Some(match number {
         1 => "uint8",

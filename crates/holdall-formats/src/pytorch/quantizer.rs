@@ -1,4 +1,5 @@
-//! How the integers of a quantized tensor become numbers: read from a pickle, kept as attributes, and written again.
+//! The parameters of quantized tensors, which convert integers to real numbers: read from a pickle, stored as
+//! attributes, and written again.
 
 use super::numpy::number;
 use super::object::{Objects, Tensor, Thing, View};
@@ -12,15 +13,15 @@ use holdall_core::wire::pickle::{Id, Node};
 
 /// The attribute that names the scheme: `torch.per_tensor_affine`.
 const SCHEME: &str = "torch.qscheme";
-/// Those of a tensor that has one scale and one zero point.
+/// The attributes of a tensor with one scale and one zero point.
 const SCALE: &str = "scale";
 const ZERO_POINT: &str = "zero_point";
-/// Those of one that has them for each index of a dimension.
+/// The attributes of a tensor with a scale and a zero point for each index of a dimension.
 const SCALES: &str = "scales";
 const ZERO_POINTS: &str = "zero_points";
 const AXIS: &str = "axis";
 
-/// How the integers of a tensor become numbers.
+/// The conversion of a tensor's integers to real numbers.
 #[derive(Debug, Clone)]
 pub(super) enum Quantizer {
     /// One scale and one zero point for all elements.
@@ -46,7 +47,7 @@ impl Quantizer {
         }
     }
 
-    /// The views of storages that have parameters.
+    /// Returns the views of storages with parameters.
     pub(super) fn views(&self) -> Vec<&View> {
         self.parameters()
             .into_iter()
@@ -70,10 +71,10 @@ impl Quantizer {
             .collect()
     }
 
-    /// Says it in the attributes of the tensor. `bytes` has those of storages.
+    /// Stores the parameters in the attributes of the tensor. `bytes` has those of storages.
     ///
     /// # Errors
-    /// [`STORAGE`], where a parameter lies outside of its storage.
+    /// Returns [`STORAGE`] if a parameter lies outside of its storage.
     pub(super) fn describe(
         &self,
         attributes: &mut Attributes,
@@ -106,19 +107,21 @@ impl Quantizer {
         Ok(())
     }
 
-    /// What attributes of a tensor of that shape say, which loses them; `None` where they say nothing of the kind.
+    /// Removes the parameters from the attributes of a tensor with this shape, and returns them; `None` if there are no
+    /// parameters.
     ///
     /// # Errors
-    /// [`ELEMENT_TYPE`], where they say what torch does not have.
+    /// Returns [`ELEMENT_TYPE`] for parameters that torch does not support.
     pub(super) fn take(
         attributes: &mut Attributes,
         element: &Element,
         shape: &[u64],
     ) -> Result<Option<Quantizer>> {
         let Some(scheme) = attributes.get(SCHEME) else { return Ok(None) };
-        let wrong =
-            |what: &str| ELEMENT_TYPE.broken(format!("torch has no such quantization: {what}"));
-        let Value::Text(scheme) = scheme else { return Err(wrong("its scheme is not a text")) };
+        let wrong = |what: &str| {
+            ELEMENT_TYPE.broken(format!("torch does not support this quantization: {what}"))
+        };
+        let Value::Text(scheme) = scheme else { return Err(wrong("the scheme is not a string")) };
         let scheme = scheme.strip_prefix("torch.").unwrap_or(scheme).to_owned();
         if storage(element).is_none() {
             return Err(wrong("its elements are not i8, u8 or i32"));
@@ -146,7 +149,7 @@ impl Quantizer {
                     (list(SCALES), list(ZERO_POINTS), axis)
                 else {
                     return Err(wrong(
-                        "`scales` and `zero_points` are not lists, or `axis` not a number",
+                        "`scales` and `zero_points` must be lists, and `axis` a number",
                     ));
                 };
                 let count = usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).copied();
@@ -156,12 +159,10 @@ impl Quantizer {
                     _ => is_float as fn(&Value) -> bool,
                 };
                 if !has_all(&scales) || !has_all(&zeros) {
-                    return Err(wrong(
-                        "there is not one scale and one zero point for each channel",
-                    ));
+                    return Err(wrong("expected one scale and one zero point for each channel"));
                 }
                 if !scales.iter().all(is_float) || !zeros.iter().all(is_zero) {
-                    return Err(wrong("a scale or a zero point is not a number of its type"));
+                    return Err(wrong("a scale or a zero point is not a number of the right type"));
                 }
                 let (scales, zero_points) = (Parameters::Listed(scales), Parameters::Listed(zeros));
                 let quantizer = Quantizer::Channel { scheme, scales, zero_points, axis };
@@ -173,7 +174,7 @@ impl Quantizer {
         Ok(Some(quantizer))
     }
 
-    /// Appends the tuple that `_rebuild_qtensor` takes. Parameters of channels are lists, which torch makes tensors of.
+    /// Appends the tuple for `_rebuild_qtensor`. Parameters of channels are lists, which torch converts to tensors.
     pub(super) fn write(&self, p: &mut Pickler) {
         p.begin_tuple();
         match self {
@@ -195,7 +196,7 @@ impl Quantizer {
     }
 }
 
-/// What torch calls a storage of integers that are quantized.
+/// Returns torch's storage class for quantized integers.
 pub(super) fn storage(element: &Element) -> Option<&'static str> {
     match (element.dtype, &element.logical) {
         (DType::I8, None) => Some("QInt8Storage"),
@@ -205,7 +206,7 @@ pub(super) fn storage(element: &Element) -> Option<&'static str> {
     }
 }
 
-/// The numbers of a view of a storage with these bytes.
+/// Returns the numbers of a view of a storage with these bytes.
 fn stored(view: &View, order: ByteOrder, bytes: &[u8]) -> Option<Vec<Value>> {
     let (&[count], &[stride]) = (view.shape.as_slice(), view.strides.as_slice()) else {
         return None;
@@ -214,7 +215,7 @@ fn stored(view: &View, order: ByteOrder, bytes: &[u8]) -> Option<Vec<Value>> {
     let unit = view.storage.element.as_ref().map_or(1, Element::width);
     let first =
         view.storage.start.checked_mul(unit)?.checked_add(view.offset.checked_mul(width)?)?;
-    // Not more than there are bytes, unless one element is all of them.
+    // There are at most as many as bytes, except if all are the same element.
     let fits = count <= bytes.len() as u64;
     let one = |at: u64| {
         let start = first.checked_add(at.checked_mul(stride)?.checked_mul(width)?)?;
@@ -230,10 +231,10 @@ fn stored(view: &View, order: ByteOrder, bytes: &[u8]) -> Option<Vec<Value>> {
 }
 
 impl Objects<'_> {
-    /// What the tuple with the parameters of a quantized tensor says; nothing where it is none.
+    /// Reads the tuple with the parameters of a quantized tensor; `None` if it is not such a tuple.
     ///
     /// # Errors
-    /// [`DTYPE`] for schemes that are not known; as [`Objects::get`].
+    /// Returns [`DTYPE`] for unknown schemes, and the errors of [`Objects::get`].
     pub(super) fn quantizer(
         &self,
         id: Id,
@@ -269,7 +270,7 @@ impl Objects<'_> {
         }
     }
 
-    /// `count` numbers: a list of them, or a tensor.
+    /// Reads `count` numbers: a list, or a tensor.
     fn parameters(&self, id: Id, count: u64, depth: usize) -> Result<Option<Parameters>> {
         if let Node::List(items) = self.graph.get(id) {
             let value = |id: &Id| match self.graph.get(*id) {
@@ -290,5 +291,5 @@ impl Objects<'_> {
 
 #[cold]
 fn unknown(scheme: &str) -> Error {
-    DTYPE.broken(format!("tensors quantized by the scheme `{}` are not read", scheme.shown()))
+    DTYPE.broken(format!("unknown quantization scheme `{}`", scheme.shown()))
 }

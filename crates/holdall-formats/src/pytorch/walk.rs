@@ -1,4 +1,4 @@
-//! Through all values: tensors under dotted names, the others as attributes.
+//! Visits all values: tensors get dotted names, other values become attributes.
 
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
@@ -7,21 +7,22 @@ use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::Value;
 use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};
 
-/// What a file contains, in its order.
+/// The contents of a file, in order.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) tensors: Vec<(String, Tensor)>,
-    /// The Python attributes of tensors that are plain values, by the names of the tensors.
+    /// The Python attributes that are plain values, by the names of their tensors.
     pub(super) python: HashMap<String, Vec<(Value, Value)>>,
-    /// Tensors that are Python attributes of others, until they are tensors like all others; and the names of those that are.
+    /// Tensors that are Python attributes of other tensors, before they are added to the tensors; then the names of
+    /// those that were added.
     pub(super) attached: Vec<(String, Tensor)>,
     pub(super) of_others: Vec<String>,
     pub(super) attributes: Vec<(String, Value)>,
-    /// The dicts that have Python attributes, and the names of those: `_metadata` of a state dict.
+    /// Dicts with Python attributes, and the names of these attributes: `_metadata` of a state dict.
     pub(super) of_dicts: Vec<(String, String)>,
-    /// What was left out: where, and what it was.
+    /// The names and kinds of values that were left out.
     pub(super) left_out: Vec<(String, String)>,
-    /// Whether it is anything but a dict of tensors.
+    /// Whether the value is not simply a dict of tensors.
     pub(super) is_nested: bool,
 }
 
@@ -35,15 +36,15 @@ impl Content {
 pub(super) struct Walk<'g> {
     objects: Objects<'g>,
     content: Content,
-    /// Steps that may be taken.
+    /// The number of further steps that are allowed.
     most: u64,
-    /// Bytes of the names of all values.
+    /// The number of bytes of the names of all values.
     named: u64,
 }
 
-/// What a value is made of.
+/// The contents of a value.
 enum Seen {
-    /// Tensors, which are in the content now, and perhaps other values.
+    /// Tensors, which were added to the content, and possibly other values.
     Tensors,
     /// A value without tensors.
     Plain(Value),
@@ -56,10 +57,10 @@ impl<'g> Walk<'g> {
         Walk { objects, content: Content::default(), most, named: 0 }
     }
 
-    /// All that `root` contains.
+    /// Returns the contents of `root`.
     ///
     /// # Errors
-    /// [`DEPTH`], [`TOO_MANY`], [`KEY`]; as [`Objects::get`].
+    /// Returns [`DEPTH`], [`TOO_MANY`] or [`KEY`], and the errors of [`Objects::get`].
     pub(super) fn all(mut self, root: Id) -> Result<Content> {
         check_steps(self.objects.graph, root, self.most)?;
         let seen = self.value(root, "", 0)?;
@@ -77,7 +78,7 @@ impl<'g> Walk<'g> {
         let graph = self.objects.graph;
         let is_dict = match graph.get(root) {
             Node::Dict(_) => true,
-            // What its attributes are is told by their names.
+            // The names of its attributes are noted elsewhere.
             Node::Built(of, _) => matches!(graph.get(*of), Node::Dict(_)),
             _ => false,
         };
@@ -87,7 +88,7 @@ impl<'g> Walk<'g> {
 
     fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
         if depth > self.objects.depth {
-            let message = format!("values nest more than {} deep", self.objects.depth);
+            let message = format!("values are nested deeper than {}", self.objects.depth);
             return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
         }
         let placed = |e: Error| match name {
@@ -144,8 +145,8 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// Takes the Python attributes of the tensor of that name from one of its states: a dict, or a tuple of two. What they are cannot
-    /// make the file one that is refused, for they are not its tensors.
+    /// Adds the Python attributes of a tensor from one of its states: a dict, or a tuple of two. Unsupported values in
+    /// them are left out instead of causing an error, because they are not the file's tensors.
     fn state(&mut self, id: Id, name: &str, depth: usize) {
         match self.objects.graph.get(id) {
             Node::None => {}
@@ -190,7 +191,7 @@ impl<'g> Walk<'g> {
         self.content.left_out.push((name, what));
     }
 
-    /// Makes tensors of those that are attributes of others, where nothing else has their names.
+    /// Adds the tensors that are attributes of other tensors, if their names are free.
     fn attach(&mut self) {
         let attached = std::mem::take(&mut self.content.attached);
         if attached.is_empty() {
@@ -205,14 +206,15 @@ impl<'g> Walk<'g> {
                     self.content.tensors.push((name, tensor));
                 }
                 false => {
-                    let what = "a tensor, and another has its name".to_owned();
+                    let what = "a tensor whose name another tensor has".to_owned();
                     self.content.left_out.push((name, what));
                 }
             }
         }
     }
 
-    /// Values of a container: each under its own name where there are tensors among them, else all in one.
+    /// Visits the values of a container. Each has its own name if there are tensors among them; otherwise, all become
+    /// one value.
     fn many(
         &mut self,
         items: Vec<(Result<(String, Value)>, Id)>,
@@ -251,10 +253,10 @@ impl<'g> Walk<'g> {
         Ok(Seen::Plain(join(plain.into_iter().map(|(_, key, value)| (key, value)).collect())))
     }
 
-    /// The key of a dict as a value. One that gives no name matters only where it is on the way to a tensor.
+    /// Returns the key of a dict as a value. A key without a name causes an error only on the path to a tensor.
     ///
     /// # Errors
-    /// As [`Objects::get`].
+    /// Returns the errors of [`Objects::get`].
     fn key(&self, id: Id) -> Result<Result<Value>> {
         match self.key_value(id, 0) {
             Err(e) if e.code() == KEY.code => Ok(Err(e)),
@@ -264,7 +266,7 @@ impl<'g> Walk<'g> {
 
     fn key_value(&self, id: Id, depth: usize) -> Result<Value> {
         if depth > self.objects.depth {
-            let message = format!("keys nest more than {} deep", self.objects.depth);
+            let message = format!("keys are nested deeper than {}", self.objects.depth);
             return Err(DEPTH.broken(message));
         }
         match self.objects.get(id)? {
@@ -274,17 +276,17 @@ impl<'g> Walk<'g> {
                 items.collect::<Result<_>>().map(Value::Array)
             }
             Thing::Unknown(what) => {
-                Err(KEY.broken(format!("a key on the way to a tensor is `{what}`: no name can be made of it")))
+                Err(KEY.broken(format!("a key on the path to a tensor is `{what}`, from which no name can be made")))
             }
             _ => {
-                Err(KEY.broken("a key on the way to a tensor is a tensor or a dict, or holds one: no name can be made of it"))
+                Err(KEY.broken("a key on the path to a tensor is or contains a tensor or a dict, from which no name can be made"))
             }
         }
     }
 }
 
-/// The names of the keys of one dict: texts as they are, other values as JSON. A text that is the JSON of another key is in quotes, as its
-/// own JSON is. A key that gives none has an empty one.
+/// Returns the names for the keys of a dict: strings as they are, other values as JSON. A string that equals the JSON
+/// of another key is quoted, as its own JSON is. A key without a name has an empty one.
 fn names<'a>(keys: impl Iterator<Item = Option<&'a Value>> + Clone) -> Vec<String> {
     let json = |key: &Value| (!matches!(key, Value::Text(_))).then(|| key.to_json());
     let taken: HashSet<String> = keys.clone().flatten().filter_map(json).collect();
@@ -296,7 +298,7 @@ fn names<'a>(keys: impl Iterator<Item = Option<&'a Value>> + Clone) -> Vec<Strin
     keys.map(name).collect()
 }
 
-/// An error about a key of the dict of that name.
+/// Adds the name of the dict to an error about one of its keys.
 fn in_dict(e: Error, name: &str) -> Error {
     match name {
         "" => e.within("in the outermost dict"),

@@ -1,4 +1,4 @@
-//! The header, streamed into an index.
+//! Decodes the header into an index, in one pass.
 
 use super::restore::{Metadata, Restore};
 use super::{
@@ -16,7 +16,7 @@ use holdall_core::window::{Stop, Window};
 use holdall_json::{Reader, Token, duplicate};
 use std::ops::Range;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let range = header_range(window, limits)?;
     let text = window.bytes(range.clone())?;
@@ -27,12 +27,12 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     };
     match header.index(Some(known))? {
         Pass::Done(index) => Ok(index),
-        // The metadata was given, so nothing is left to learn from another pass.
+        // Cannot happen: a second pass is requested only if the metadata is unknown.
         Pass::Again(_) => Err(METADATA.broken("the header cannot be read").into()),
     }
 }
 
-/// Where the header lies.
+/// Returns the byte range of the header.
 pub(super) fn header_range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
     let head = window.head(LEN_BYTES)?;
     let Some(len) = head.first_chunk::<8>() else {
@@ -50,30 +50,30 @@ struct Header<'a> {
     limits: &'a Limits,
 }
 
-/// How a pass over the header ended.
+/// The result of a pass over the header.
 enum Pass {
     Done(Index),
-    /// The metadata came after tensors to which it gives attributes or aliases.
+    /// The metadata came after tensors to which it gives attributes or aliases, so another pass is needed.
     Again(Metadata),
 }
 
-/// One tensor's entry.
+/// The entry of a tensor.
 struct Entry {
-    /// Or why the tensor cannot be read.
+    /// The element type, or the error why the tensor cannot be read.
     element: Result<&'static ElementType>,
-    /// Counted from the start of the data.
+    /// The byte range in the data.
     range: Range<u64>,
-    /// Where the entry stands in the file.
+    /// The byte range of the entry in the file.
     at: Range<u64>,
 }
 
-/// The ranges of the entries so far, counted from the start of the data. Most headers have them in order, each from
-/// where the one before it ended, and then nothing is kept but that end.
+/// The ranges of the entries so far, in the data. Most headers have entries in the order of their ranges, without gaps.
+/// For these, only the end of the last range is kept.
 #[derive(Default)]
 struct Tiling {
     count: usize,
     end: u64,
-    /// All of them, once one came that was not next.
+    /// All ranges, if one of them did not start at the end of the one before.
     ranges: Option<Vec<Range<u64>>>,
 }
 
@@ -82,7 +82,7 @@ impl Tiling {
         self.count == 0
     }
 
-    /// Adds the range of the entry that `builder` was given last.
+    /// Adds the range of the entry that was added to `builder` last.
     fn add(&mut self, range: Range<u64>, builder: &IndexBuilder) {
         if self.ranges.is_none() && range.start != self.end {
             let mut start = 0u64;
@@ -102,11 +102,11 @@ impl Tiling {
 }
 
 impl Header<'_> {
-    /// Reads the header. `known` is the metadata where it was read before: it is skipped then.
+    /// Reads the header. `known` is the metadata if an earlier pass has read it.
     fn index(&self, known: Option<Metadata>) -> Result<Pass> {
         let mut reader = Reader::new(self.text, self.range.start, self.limits.depth)?;
         self.check_start(&mut reader)?;
-        // Bytes past the end of the file are found below, where more can be said about them.
+        // Bytes past the end of the file are detected below, with a better message.
         let data = self.range.end..u64::MAX;
         let mut builder = IndexBuilder::new("safetensors", "", self.source_len, data, self.limits);
         let mut tiling = Tiling::default();
@@ -115,7 +115,7 @@ impl Header<'_> {
         let mut key_scratch = String::new();
         let is_again = known.is_some();
         let mut metadata_seen = false;
-        // Which of two of the same name is meant, nobody can say.
+        // In a salvage, all names are kept, because duplicate names are faults.
         let mut names = self.limits.salvage.then(HashSet::default);
         let mut restore = Restore::new(known.unwrap_or_default(), self.limits);
         reader.begin_object()?;
@@ -126,7 +126,7 @@ impl Header<'_> {
                         reader.skip()?;
                         continue;
                     }
-                    let message = format!("`{METADATA_KEY}` comes twice");
+                    let message = format!("duplicate key `{METADATA_KEY}`");
                     return Err(DUPLICATE_KEY.broken(message).at(reader.here()));
                 }
                 if is_again {
@@ -149,7 +149,7 @@ impl Header<'_> {
             if let Some(other) = &other {
                 builder.warn(DUPLICATE_KEY.code, Some(other), None, || {
                     format!(
-                        "the header names `{}` more than once: this is one of those",
+                        "the header has several entries named `{}`, and this is one of them",
                         name.shown()
                     )
                     .into()
@@ -195,34 +195,34 @@ impl Header<'_> {
         Ok(Pass::Done(index?))
     }
 
-    /// The README asks for `{` first; the reference also reads whitespace before it.
+    /// The README requires `{` first; the reference also accepts whitespace before it.
     fn check_start(&self, reader: &mut Reader<'_>) -> Result<()> {
         match reader.peek() {
             Ok(Token::Object) => Ok(()),
             _ if self.text.is_empty() => {
                 Err(HEADER_OBJECT.broken("the header is empty").at(self.range.clone()))
             }
-            _ => Err(HEADER_OBJECT.broken("the header is not an object").at(reader.here())),
+            _ => Err(HEADER_OBJECT.broken("expected an object as the header").at(reader.here())),
         }
     }
 
-    /// The range of the file that an entry speaks of.
+    /// Returns the byte range of an entry in the file.
     fn locate(&self, entry: &Entry) -> Result<Range<u64>> {
         let absolute = |offset: u64| {
             self.range.end.checked_add(offset).filter(|&o| o < u64::MAX).ok_or_else(|| {
-                OFFSETS.broken(format!("the offset {offset} in the data passes 2^64 in the file"))
+                OFFSETS.broken(format!("the offset {offset} in the data is past 2^64 in the file"))
             })
         };
         let range = absolute(entry.range.start)?..absolute(entry.range.end)?;
         if range.is_empty() {
-            // Past the end of the file it breaks the tiling, which can say more than the builder.
+            // A range past the end of the file is reported by the check of all ranges, which has a better message.
             let at = range.start.min(self.source_len);
             return Ok(at..at);
         }
         Ok(range)
     }
 
-    /// Tensors tile the data: sorted by start, then end, each starts where the one before it ended.
+    /// Checks that the tensors fill the data: sorted by start, then end, each starts where the one before it ended.
     fn check_tiling(&self, tiling: Tiling) -> Result<()> {
         let absolute = |r: Range<u64>| {
             self.range.end.saturating_add(r.start)..self.range.end.saturating_add(r.end)
@@ -254,14 +254,14 @@ impl Header<'_> {
         let found = self.source_len.saturating_sub(self.range.end);
         if end > found {
             let message = format!(
-                "the header describes {end} bytes of data, the file has {found}: {} are missing",
+                "the header describes {end} bytes of data, but the file has {found}: {} are missing",
                 end.saturating_sub(found)
             );
             return Err(TRUNCATED.broken(message).at(absolute(found..end)));
         }
         if end < found {
             let message = format!(
-                "the header describes {end} bytes of data, the file has {found}: {} too many",
+                "the header describes {end} bytes of data, but the file has {found}: {} too many",
                 found.saturating_sub(end)
             );
             return Err(TRAILING_DATA.broken(message).at(absolute(end..found)));
@@ -269,7 +269,7 @@ impl Header<'_> {
         Ok(())
     }
 
-    /// The name of the tensor that comes as number `at`, for an error: reads the header again.
+    /// Returns the name of entry number `at` for an error, by reading the header again.
     #[cold]
     fn name_at(&self, at: usize) -> String {
         let read = || -> Result<String> {
@@ -291,7 +291,7 @@ impl Header<'_> {
     }
 }
 
-/// Another name for a tensor whose name another has.
+/// Returns a unique name for a tensor whose name is a duplicate.
 fn another_name(names: &mut HashSet<String>, name: &str) -> Option<String> {
     if names.insert(name.to_owned()) {
         return None;
@@ -300,7 +300,7 @@ fn another_name(names: &mut HashSet<String>, name: &str) -> Option<String> {
     other.into_iter().find(|other| names.insert(other.clone()))
 }
 
-/// A raw little-endian `data` component.
+/// Returns a raw little-endian `data` component.
 pub(super) fn component(element: &ElementType, stored: Range<u64>) -> Component {
     Component {
         role: Role::Data,
@@ -314,7 +314,7 @@ pub(super) fn component(element: &ElementType, stored: Range<u64>) -> Component 
     }
 }
 
-/// `__metadata__`: an object of strings, or null, which says nothing.
+/// Reads `__metadata__`: an object of strings, or null, which is ignored.
 fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
     let start = reader.offset();
     let mut pairs = Vec::new();
@@ -333,7 +333,7 @@ fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
     reader.begin_object()?;
     while let Some(key) = reader.next_key(&mut key_scratch)? {
         if reader.peek()? != Token::String {
-            let message = format!("the value of `{}` is not a string", key.shown());
+            let message = format!("expected a string as the value of `{}`", key.shown());
             return Err(METADATA.broken(message).at(reader.here()));
         }
         let value = reader.string(&mut value_scratch)?;
@@ -344,13 +344,14 @@ fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
         pairs.retain(|(key, _)| keys.insert(key.clone()));
     }
     if let Some(key) = duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
-        let message = format!("`{}` comes twice in `{METADATA_KEY}`", key.shown());
+        let message = format!("duplicate key `{}` in `{METADATA_KEY}`", key.shown());
         return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
     }
     Ok(Metadata { pairs })
 }
 
-/// A tensor's entry; its dimensions go to `shape`. `last` is the element type of the one before it, as that of most is.
+/// Reads the entry of a tensor, and its dimensions into `shape`. `last` is the element type of the entry before, which
+/// is usually the same.
 fn read_entry(
     reader: &mut Reader<'_>,
     shape: &mut Vec<u64>,
@@ -371,14 +372,14 @@ fn read_entry(
             }
             "data_offsets" if range.is_none() => range = Some(read_offsets(reader)?),
             "dtype" | "shape" | "data_offsets" => {
-                let message = format!("`{field}` comes twice");
+                let message = format!("duplicate field `{field}`");
                 return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
             }
             _ => reader.skip()?,
         }
     }
     let missing = |field: &str| -> Error {
-        MISSING_FIELD.broken(format!("there is no `{field}`")).at(start..reader.offset())
+        MISSING_FIELD.broken(format!("missing field `{field}`")).at(start..reader.offset())
     };
     let element = element.ok_or_else(|| missing("dtype"))?;
     if !has_shape {
@@ -389,7 +390,8 @@ fn read_entry(
         match product(shape).and_then(|count| count.checked_mul(element.bits)) {
             Some(_) => Ok(element),
             None => {
-                let message = format!("shape {shape:?} of {} passes 2^64 bits", element.name);
+                let message =
+                    format!("shape {shape:?} of {} has more than 2^64 bits", element.name);
                 Err(SHAPE_OVERFLOW.broken(message).at(start..reader.offset()))
             }
         }
@@ -397,21 +399,22 @@ fn read_entry(
     Ok(Entry { element, range, at: start..reader.offset() })
 }
 
-/// The product from the left, as the reference takes it: a zero does not excuse what comes before.
+/// Returns the product, computed from the left as in the reference: an overflow before a zero is an error.
 pub(super) fn product(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))
 }
 
-/// The dtype, or that it is not one of those known, which is the fault of this tensor alone.
+/// Reads the dtype. An unknown dtype is the fault of this tensor alone.
 fn read_dtype(
     reader: &mut Reader<'_>,
     last: Option<&'static ElementType>,
 ) -> Result<Result<&'static ElementType>> {
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
-    Ok(last.filter(|of| of.name == name).or_else(|| by_name(name)).ok_or_else(|| {
-        DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
-    }))
+    Ok(last
+        .filter(|of| of.name == name)
+        .or_else(|| by_name(name))
+        .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here())))
 }
 
 fn read_shape(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<()> {

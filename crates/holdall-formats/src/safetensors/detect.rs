@@ -1,11 +1,11 @@
-//! Whether a file begins with the length of a header, and a header.
+//! Recognises a file that begins with the length of a header, and a header.
 
 use crate::header::LEN_BYTES;
 use holdall_core::window::{Stop, Window};
 
-/// Claims a file whose ninth byte opens an object, unless it is text from the start. The length
-/// before it need not be right: it is ours to say what is wrong with it. Whitespace before the `{`
-/// counts only when the length is right.
+/// Returns `true` if the ninth byte of the file opens an object, unless the file is text from the start. The length
+/// before it may be wrong, so that the error says so. Whitespace before the `{` is accepted only if the length is
+/// right.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(LEN_BYTES.saturating_add(2))?;
     let Some((len, start)) = head.split_first_chunk::<8>() else {

@@ -1,4 +1,4 @@
-//! The header written: everything is known before the first byte.
+//! Writes the header. The whole header is known before the first byte is written.
 
 use super::decode::product;
 use super::restore::WrittenMetadata;
@@ -17,12 +17,12 @@ use holdall_json::write_string;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// The alignment of the data that the format asks of writers.
+/// The alignment of the data that the format requires of writers, in bytes.
 const OWN_ALIGN: u64 = 8;
-/// A larger alignment would fill the header with padding.
+/// The maximum alignment: a larger one would fill the header with padding.
 const MAX_ALIGN: u64 = 1 << 26;
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     options.check_unversioned("safetensors has no versions")?;
     let align = options.align_within(1..=MAX_ALIGN, &ALIGN)?.unwrap_or(OWN_ALIGN);
@@ -33,7 +33,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 }
 
 struct Encoder {
-    /// What the data starts at a multiple of.
+    /// The alignment of the data.
     align: u64,
     /// The declared tensors, in the order of declaration.
     slots: Slots,
@@ -44,7 +44,7 @@ impl Encode for Encoder {
         true
     }
 
-    /// Everything that can be read back can be held, one way or the other.
+    /// All attributes that can be read back can be stored, in the header or as text.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
         check_values(attributes)
     }
@@ -54,8 +54,8 @@ impl Encode for Encoder {
         element(tensor).map(|_| ())
     }
 
-    /// As the reference does: by alignment, the widest first, then by name. With an alignment above 8
-    /// the tensors whose size is a multiple of it come before all others. Aliases come last.
+    /// The order of the reference: by alignment, the widest first, then by name. With an alignment above 8, tensors
+    /// whose size is a multiple of it come before all others. Aliases come last.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         let key = |tensor: &TensorSpec| {
             let data = tensor.components.first();
@@ -126,15 +126,15 @@ impl Encode for Encoder {
     }
 }
 
-/// How a declared tensor comes into the file.
+/// How a declared tensor is stored.
 enum Entry {
-    /// With an entry and that many bytes of its own.
+    /// With an entry, and this number of bytes.
     Own(&'static ElementType, u64),
-    /// As an alias of that declared tensor.
+    /// As an alias of the declared tensor with this index.
     Alias(usize),
 }
 
-/// Checks all that is declared, and what the metadata must say about it.
+/// Checks all declared tensors, and collects the metadata about them.
 fn collect<'a>(
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
@@ -166,7 +166,7 @@ fn collect<'a>(
     Ok((entries, said))
 }
 
-/// The place of the declared tensor whose bytes `alias` shares: the end of a chain of shares.
+/// Returns the index of the declared tensor whose bytes `alias` shares, at the end of a chain of aliases.
 fn first_of(
     alias: &TensorSpec,
     declared: &[TensorSpec],
@@ -190,7 +190,9 @@ fn first_of(
         let (own, other) = (alias.components.first(), next.components.first());
         let is_same = own.zip(other).is_some_and(|(a, b)| same(a, b)) && next.shape == alias.shape;
         if !is_same {
-            return Err(blame(format!("it shares the bytes of `{name}`, not its dtype and shape")));
+            return Err(blame(format!(
+                "it shares the bytes of `{name}`, but has another dtype or shape"
+            )));
         }
         if other.is_some_and(|c| c.shares.is_none()) {
             return Ok(at);
@@ -200,17 +202,17 @@ fn first_of(
     Err(blame("it shares the bytes of itself".to_owned()))
 }
 
-/// The element type and the one component of a tensor that the format can hold.
+/// Returns the element type and the only component of a tensor, if the format can store it.
 fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)> {
     let blame = |e: Error| e.in_tensor(&tensor.name);
     if tensor.name == METADATA_KEY {
-        return Err(blame(RESERVED_NAME.broken("the header gives this name to the metadata")));
+        return Err(blame(RESERVED_NAME.broken("this name is reserved for the metadata")));
     }
     if tensor.layout != Layout::Dense {
         let layout = tensor.layout.as_str().shown();
         let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
         return Err(blame(match tensor.layout {
-            // What is not known cannot be made dense either.
+            // Tensors with an unknown layout cannot be made dense either.
             Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         }));
@@ -220,8 +222,7 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         all => {
             let roles: Vec<String> =
                 all.iter().map(|c| c.role.as_str().shown().to_string()).collect();
-            let message =
-                format!("safetensors has one component for a tensor, not {}", roles.join(", "));
+            let message = format!("expected one component `data`, found {}", roles.join(", "));
             return Err(blame(COMPONENTS.broken(message)));
         }
     };
@@ -233,9 +234,9 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
     let expected = product(&tensor.shape)
         .and_then(|n| stored_size(n, data.dtype, data.logical_type.as_ref()).ok().flatten());
     if expected != Some(data.decoded_len) {
-        let size = expected.map_or("no whole number of".to_owned(), |n| n.to_string());
+        let size = expected.map_or("a fractional number of".to_owned(), |n| n.to_string());
         let message = format!(
-            "shape {:?} of {} takes {size} bytes, {} were declared",
+            "shape {:?} of {} requires {size} bytes, but {} are declared",
             tensor.shape, element.name, data.decoded_len
         );
         return Err(blame(DECLARED.broken(message)));
@@ -243,7 +244,7 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
     Ok((element, data))
 }
 
-/// Appends the entry of a tensor whose data lies at `range` of the data.
+/// Appends the entry of a tensor whose data is at `range` in the data.
 fn write_entry(tensor: &TensorSpec, element: &ElementType, range: Range<u64>, out: &mut String) {
     if !out.ends_with('{') {
         out.push(',');

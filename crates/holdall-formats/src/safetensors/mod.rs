@@ -1,9 +1,8 @@
 //! safetensors: a JSON header, then the bytes of all tensors.
 //!
 //! # What
-//! Dense tensors of 22 element types, and text attributes for the file. The header comes first, so a
-//! reader learns everything from the start of the file, and a writer must know everything before
-//! its first byte.
+//! Dense tensors of 22 element types, and text attributes for the file. The header comes first, so the start of a file
+//! is enough to read its index, and a writer must know everything before its first byte.
 //!
 //! # Layout
 //! ```text
@@ -17,43 +16,41 @@
 //! first, and fill whole bytes.
 //!
 //! # Specification
-//! The README of the reference implementation (huggingface/safetensors) and what its release 0.8
-//! checks. By [`RULES`]: the header's length ([`TOO_SHORT`], [`HEADER_BOUNDS`], [`HEADER_LIMIT`]),
-//! its text ([`HEADER_OBJECT`] and the `json/…` rules), its entries ([`METADATA`], [`DUPLICATE_KEY`],
-//! [`MISSING_FIELD`], [`DTYPE`], [`OFFSETS`], and `index/…` for sizes and names), and the data, which
-//! the tensors tile exactly: [`HOLE`], [`OVERLAP`], [`TRUNCATED`], [`TRAILING_DATA`].
+//! The README of the reference implementation (huggingface/safetensors) and the checks of its release 0.8. By
+//! [`RULES`]: the header's length ([`TOO_SHORT`], [`HEADER_BOUNDS`], [`HEADER_LIMIT`]), its text ([`HEADER_OBJECT`] and
+//! the `json/…` rules), its entries ([`METADATA`], [`DUPLICATE_KEY`], [`MISSING_FIELD`], [`DTYPE`], [`OFFSETS`], and
+//! `index/…` for sizes and names), and the data, which the tensors must fill exactly: [`HOLE`], [`OVERLAP`],
+//! [`TRUNCATED`], [`TRAILING_DATA`].
 //!
 //! # Support
-//! Reads everything above. Writes the very bytes the reference writes for the same tensors; an
-//! alignment above 8 pads the header so that the data starts aligned, and puts the tensors first whose
-//! size is a multiple of it, so that those start aligned too; the others keep their natural alignment.
-//! What the header cannot say is kept under three keys of `__metadata__`, which other readers show as
-//! text and this one turns back:
+//! Reads everything above. Writes the same bytes as the reference for the same tensors. An alignment above 8 pads the
+//! header so that the data is aligned, and tensors whose size is a multiple of the alignment come first, so that they
+//! are aligned too; the others keep their natural alignment. Data that the header cannot store otherwise is under three
+//! keys of `__metadata__`, which other readers return as text and this one restores:
 //!
 //! | key | text |
 //! | --- | --- |
 //! | `holdall.attributes` | JSON object of the file's attributes that are not text, or whose key starts with `holdall.` |
 //! | `holdall.tensor_attributes` | JSON object: name of a tensor → its attributes |
-//! | `holdall.aliases` | JSON object: name of a tensor without bytes of its own → name of the tensor whose bytes it shares (same dtype and shape) |
+//! | `holdall.aliases` | JSON object: name of a tensor without its own bytes → name of the tensor whose bytes it shares (same dtype and shape) |
 //!
-//! Values are in the lossless JSON of [`Value::to_json`](holdall_core::model::Value::to_json). Text that is
-//! not of this form stays an attribute, with a warning. Refused in writing: other layouts ([`LAYOUT`]),
-//! more than one component ([`COMPONENTS`]), other logical types ([`LOGICAL_TYPE`]), a tensor named
-//! `__metadata__` ([`RESERVED_NAME`]), aliases of another shape or dtype ([`ALIAS`]).
+//! Values are in the lossless JSON of [`Value::to_json`](holdall_core::model::Value::to_json). Text in another form is
+//! kept as an attribute, with a warning. Not written: other layouts ([`LAYOUT`]), more than one component
+//! ([`COMPONENTS`]), other logical types ([`LOGICAL_TYPE`]), a tensor named `__metadata__` ([`RESERVED_NAME`]), aliases
+//! of another shape or dtype ([`ALIAS`]).
 //!
 //! # Deviations
-//! The README says that a header begins with `{`; the reference reads JSON whitespace before it, and
-//! so do we. The reference keeps the last of two entries with one name, and of two `__metadata__` keys;
-//! the README disallows them and we refuse them. It reads an entry written as a JSON array; we do
-//! not. It ignores fields it does not know, and `"__metadata__": null`, and so do we. In a
-//! `shape` the product is taken from the left, and must fit 64 bits all along, even when a later zero
-//! would make it 0: as the reference. Two tensors on one range are refused, as there, but for
-//! empty ones: they may stand at any boundary between tensors.
+//! The README says that a header begins with `{`; the reference reads JSON whitespace before it, and so does Holdall.
+//! The reference keeps the last of two entries with the same name, and of two `__metadata__` keys; the README disallows
+//! duplicates, and Holdall refuses them. The reference reads an entry written as a JSON array; Holdall does not. Both
+//! ignore unknown fields, and `"__metadata__": null`. Both compute the product of a `shape` from the left, and it must
+//! fit 64 bits at every step, even if a later zero would make it 0. Both refuse two tensors with the same range, except
+//! empty tensors: these may lie at any boundary between tensors.
 //!
 //! # Untrusted input
-//! Header length: bounded by the file and by [`Limits::header_len`]. Shapes, offsets: 64-bit arithmetic
-//! that is checked; no data is allocated by them. Nesting in fields we do not know: bounded, and not
-//! recursive. Keys of `holdall.…`: parsed under the same bounds, from text that is in memory already.
+//! The length of the header is limited by the length of the file and by [`Limits::header_len`]. Shapes and offsets use
+//! checked 64-bit arithmetic; no memory is allocated according to them. Nesting in unknown fields is limited, and
+//! parsed without recursion. Keys `holdall.…` are parsed under the same limits, from text that is already in memory.
 //!
 //! [`Limits::header_len`]: holdall_core::Limits::header_len
 
@@ -89,7 +86,7 @@ pub static FORMAT: Format = Format {
 /// The key of the file's attributes in a header.
 const METADATA_KEY: &str = "__metadata__";
 
-/// What the format has of those that start with a header.
+/// The rules and words of this format, for the code shared by formats with a header.
 static DIALECT: Dialect = Dialect {
     bounds: &HEADER_BOUNDS,
     limit: &HEADER_LIMIT,

@@ -1,4 +1,4 @@
-//! What a header says only in text, under keys that start with `holdall.`: read and written here.
+//! Reads and writes the data that a header has only as text, under keys that start with `holdall.`.
 
 use super::METADATA_KEY;
 use super::decode::component;
@@ -14,39 +14,39 @@ use holdall_json::{Reader, duplicate, write_string};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Tensors that share the bytes of another.
+/// The key of tensors that share the bytes of another.
 pub(super) const ALIASES: &str = "holdall.aliases";
 
 const OURS: [&str; 3] = [ATTRIBUTES, TENSOR_ATTRIBUTES, ALIASES];
 
-/// The pairs of `__metadata__` in the file's order, keys unique.
+/// The pairs of `__metadata__` in the file's order, with unique keys.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     pub(super) pairs: Vec<(String, String)>,
 }
 
 impl Metadata {
-    /// Whether it says something about tensors, which is best known before they come.
+    /// Returns `true` if the metadata concerns tensors, so that it should be read before them.
     pub(super) fn needs_tensors(&self) -> bool {
         self.pairs.iter().any(|(k, _)| k == TENSOR_ATTRIBUTES || k == ALIASES)
     }
 }
 
-/// Gives tensors and file what the metadata says about them.
+/// Adds the attributes in the metadata to tensors and the file.
 pub(super) struct Restore {
     metadata: Metadata,
     attributes: Option<Attributes>,
     tensor_attributes: Option<TensorAttributes>,
     aliases: Option<Aliases>,
-    /// Text under one of our keys that is not of our form.
+    /// Keys of Holdall with text that cannot be parsed, and the reasons.
     odd: Vec<(&'static str, String)>,
 }
 
-/// Alias → the tensor that has the bytes, and what is known of those tensors.
+/// The tensor whose bytes each alias shares, and the properties of these tensors.
 struct Aliases {
     pairs: BTreeMap<String, String>,
     firsts: HashMap<String, Option<FirstComponent>>,
-    /// An alias that has an entry of its own.
+    /// An alias that also has an entry.
     clash: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Restore {
         Restore { attributes, tensor_attributes, aliases, odd, metadata }
     }
 
-    /// Takes note of a tensor of the header, and tells its attributes.
+    /// Records a tensor of the header, and returns its attributes.
     pub(super) fn tensor(
         &mut self,
         name: &str,
@@ -96,7 +96,7 @@ impl Restore {
         self.tensor_attributes.as_mut()?.remove(name)
     }
 
-    /// Takes note of a tensor of the header that cannot be read.
+    /// Records a tensor of the header that cannot be read.
     pub(super) fn forget(&mut self, name: &str) {
         if let Some(all) = &mut self.tensor_attributes {
             all.remove(name);
@@ -117,7 +117,7 @@ impl Restore {
         }
         for (key, why) in &self.odd {
             builder.warn("safetensors/restore", None, None, || {
-                format!("`{key}` in the metadata is not as Holdall writes it and stays text: {why}")
+                format!("`{key}` in the metadata is not in the form that Holdall writes, and is kept as text: {why}")
                     .into()
             });
         }
@@ -138,10 +138,10 @@ impl Restore {
 }
 
 impl Aliases {
-    /// Why these cannot be restored.
+    /// Returns the reason why the aliases cannot be restored.
     fn problem(&self) -> Option<String> {
         if let Some(name) = &self.clash {
-            return Some(format!("the alias `{}` is a tensor of its own", name.shown()));
+            return Some(format!("the alias `{}` also has an entry", name.shown()));
         }
         let (alias, first) = self
             .pairs
@@ -151,7 +151,7 @@ impl Aliases {
         Some(format!("`{alias}` shares the bytes of `{first}`, which is not in the header"))
     }
 
-    /// Adds them in order of their names.
+    /// Adds the aliases in the order of their names.
     fn add(
         self,
         builder: &mut IndexBuilder,
@@ -169,12 +169,12 @@ impl Aliases {
     }
 }
 
-/// The attributes, if none of their keys is also plain text of the metadata.
+/// Returns the attributes, if none of their keys is also a plain text in the metadata.
 fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, String> {
     let own = read.iter().map(|(k, _)| k);
     let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !OURS.contains(k));
     match duplicate(own.chain(text)) {
-        Some(key) => Err(format!("`{}` is there as text too", key.shown())),
+        Some(key) => Err(format!("`{}` is also a key of the metadata itself", key.shown())),
         None => Ok(read),
     }
 }
@@ -195,25 +195,25 @@ fn read_aliases(text: &str) -> Result<Aliases, String> {
     };
     match read() {
         Ok(true) => {}
-        Ok(false) => return Err("an alias comes twice".to_owned()),
+        Ok(false) => return Err("duplicate alias".to_owned()),
         Err(e) => return Err(e.to_string()),
     }
     let firsts = pairs.values().map(|first: &String| (first.clone(), None)).collect();
     Ok(Aliases { pairs, firsts, clash: None })
 }
 
-/// What the metadata of a file to be written says.
+/// The metadata of a file to be written.
 pub(super) struct WrittenMetadata<'a> {
-    /// Attributes of the file that are plain text.
+    /// The attributes of the file that are plain text.
     text: BTreeMap<&'a str, &'a str>,
-    /// All others.
+    /// All other attributes of the file.
     attributes: BTreeMap<&'a str, &'a Value>,
     pub(super) tensor_attributes: BTreeMap<&'a str, &'a Attributes>,
     pub(super) aliases: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> WrittenMetadata<'a> {
-    /// The attributes of the file; nothing about tensors yet.
+    /// Creates the metadata with the attributes of the file, without anything about tensors.
     pub(super) fn new(attributes: &'a Attributes) -> WrittenMetadata<'a> {
         let mut said = WrittenMetadata {
             text: BTreeMap::new(),
@@ -234,7 +234,7 @@ impl<'a> WrittenMetadata<'a> {
         said
     }
 
-    /// Appends `"__metadata__":{…}`, keys sorted, unless there is nothing to say.
+    /// Appends `"__metadata__":{…}` with sorted keys, unless it would be empty.
     pub(super) fn write(&self, out: &mut String) {
         let attributes = object(self.attributes.iter().map(|(k, v)| (*k, *v)), |value, out| {
             value.write_json(out)

@@ -16,10 +16,10 @@ holdall_core::error::rules! {
     /// The header is not an object.
     pub HEADER_OBJECT: Malformed "safetensors/header-object"
         "The header is a JSON object: it begins with `{`.";
-    /// `__metadata__` is not a map of text.
+    /// `__metadata__` is not an object of strings.
     pub METADATA: Malformed "safetensors/metadata"
         "`__metadata__` is an object whose values are strings.";
-    /// A key twice.
+    /// A duplicate key.
     pub DUPLICATE_KEY: Malformed "safetensors/duplicate-key"
         "Keys are unique in `__metadata__` and in a tensor's entry, and there is one \
          `__metadata__`." remedies [Salvage];
@@ -59,7 +59,7 @@ holdall_core::error::rules! {
     pub LOGICAL_TYPE: Unsupported "safetensors/logical-type"
         "A tensor's logical type is one that safetensors has a name for."
         remedies [DropLogicalTypes];
-    /// The name that stands for the metadata.
+    /// The name that is reserved for the metadata.
     pub RESERVED_NAME: Unsupported "safetensors/reserved-name"
         "No tensor in safetensors is named `__metadata__`."
         remedies [RenameTensor];
@@ -71,9 +71,9 @@ holdall_core::error::rules! {
     pub ENCODING: Unsupported "safetensors/encoding"
         "Data in safetensors is raw and carries no digest."
         remedies [StoreRaw];
-    /// An alignment that is not one.
+    /// An alignment that is not allowed.
     pub ALIGN: Misuse "safetensors/align" "An alignment is a power of two, at most 2^26.";
-    /// The writer was not told the truth.
+    /// The bytes written differ from those declared.
     pub DECLARED: Misuse "safetensors/declared"
         "What is written matches what was declared: unique names, these sizes, in this order, nothing missing.";
 }

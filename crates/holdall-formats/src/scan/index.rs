@@ -1,4 +1,4 @@
-//! Index files of models, which name the files that a loader reads with them: those are to be scanned too.
+//! Index files of models. A loader reads the files that they name, so these have to be scanned too.
 
 use super::{Found, HEAD, Job};
 use crate::shards::{MAX_INDEX, Map, SHARD_INDEX, SHARD_MISSING};
@@ -11,14 +11,14 @@ use holdall_json::Reader;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelIndex {
-    /// The index file, as a report calls it: `ARCHIVE!/NAME` of one in an archive.
+    /// The name of the index file in the report: `ARCHIVE!/NAME` for a file in an archive.
     pub source: String,
-    /// The paths of the files, from the folder that the index is in.
+    /// The paths of the files, relative to the folder of the index.
     pub files: Vec<String>,
 }
 
 impl ModelIndex {
-    /// Returns the error that says which files were not scanned.
+    /// Returns the error that lists the files that were not scanned.
     pub fn unread(&self) -> Error {
         let shown: Vec<_> =
             self.files.iter().take(MOST_SHOWN).map(|name| format!("`{}`", name.shown())).collect();
@@ -26,26 +26,24 @@ impl ModelIndex {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let message = format!(
-            "the index names files that are not here to be scanned: {}{more}",
-            shown.join(", ")
-        );
+        let message =
+            format!("the index names files that were not scanned: {}{more}", shown.join(", "));
         SHARD_MISSING.broken(message).in_source(&self.source)
     }
 
-    /// Leaves out the files that were scanned, by the names of all that were.
+    /// Removes the files that were scanned. `scanned` has the names of all scanned files.
     pub(super) fn leave_out(&mut self, scanned: &HashSet<String>) {
         let folder = self.source.rfind('/').and_then(|at| self.source.get(..=at)).unwrap_or("");
         self.files.retain(|name| !scanned.contains(&format!("{folder}{name}")));
     }
 }
 
-/// The number of files that an error names.
+/// The maximum number of files that an error lists.
 const MOST_SHOWN: usize = 8;
-/// The key that makes a file of JSON an index.
+/// The key that identifies a JSON file as an index.
 const KEY: &str = "weight_map";
 
-/// Notes the files that the file names if it is an index, whatever it is called.
+/// Records the files that an index names. The name of the file does not matter.
 pub(super) fn index(
     job: &Job,
     window: &Window,
@@ -58,7 +56,7 @@ pub(super) fn index(
     let len = window.len();
     if len > MAX_INDEX {
         if mentions_key(head) {
-            let message = format!("it has {len} bytes, at most {MAX_INDEX}");
+            let message = format!("the index has {len} bytes, at most {MAX_INDEX} are allowed");
             found.unread(job, SHARD_INDEX.broken(message));
         }
         return Ok(());
@@ -69,19 +67,19 @@ pub(super) fn index(
             let (source, files) = (job.name.clone(), map.files().to_vec());
             found.indices.push(ModelIndex { source, files });
         }
-        // Loaders may read it all the same.
+        // Loaders may be able to read it.
         Err(e) if has_key(&text) => found.unread(job, e),
         Err(_) => {}
     }
     Ok(())
 }
 
-/// Whether what begins so may be an index.
+/// Returns `true` if a file with these first bytes may be an index.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.trim_ascii_start().first() == Some(&b'{') && mentions_key(head)
 }
 
-/// Whether a text of JSON has the key of an index, as far as it can be read.
+/// Returns `true` if a JSON text has the key of an index, as far as the text can be parsed.
 fn has_key(text: &[u8]) -> bool {
     let read = || -> Result<bool, Error> {
         let mut reader = Reader::new(text, 0, MAX_DEPTH)?;
@@ -99,11 +97,11 @@ fn has_key(text: &[u8]) -> bool {
     read().unwrap_or_else(|_| mentions_key(text))
 }
 
-/// Whether a text has the key of an index, spelt plainly or with escapes.
+/// Returns `true` if a text contains the key of an index, with or without escapes.
 fn mentions_key(text: &[u8]) -> bool {
     let has = |part: &[u8]| memchr::memmem::find(text, part).is_some();
     has(KEY.as_bytes()) || (has(b"\\u00") && has(b"_map"))
 }
 
-/// The nesting of JSON that is followed to find the key.
+/// The maximum depth of JSON in which the key is searched.
 const MAX_DEPTH: usize = 128;

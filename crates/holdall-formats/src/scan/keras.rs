@@ -1,18 +1,18 @@
-//! Models of Keras whose layers have functions in them: code of Python as `marshal` writes it, which Keras runs if it is told to trust
-//! the file. It is not in a pickle, and is not followed.
+//! Keras models with lambda layers: Python code in the form of `marshal`, which Keras runs if it is told to trust the
+//! file. The code is not in a pickle, and is not analyzed.
 
 use super::{Found, Job, MARKED};
 use crate::shards::MAX_INDEX;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::pickle::PACKED;
 
-/// What the config of a layer with a function has: in Keras 3, before that, and without spaces.
+/// The text that marks a lambda layer in a config: of Keras 3, of earlier versions, and without spaces.
 const MARKS: [&[u8]; 3] =
     [b"\"__lambda__\"", b"\"class_name\": \"Lambda\"", b"\"class_name\":\"Lambda\""];
-/// What configs of all layers have.
+/// The text in the configs of all layers.
 const CLASS: &[u8] = b"\"class_name\"";
 
-/// Notes that a file of JSON or HDF5 has layers with functions.
+/// Reports that a JSON or HDF5 file has lambda layers.
 pub(super) fn layers(
     job: &Job,
     window: &Window,
@@ -27,13 +27,13 @@ pub(super) fn layers(
     };
     let text = window.head(len)?;
     if MARKS.iter().any(|mark| memchr::memmem::find(&text, mark).is_some()) {
-        let message = "a layer of Keras in it is a function, whose code is in the file and is run if the file is trusted";
+        let message = "a Keras layer in it is a lambda, whose code is in the file and runs if the file is trusted";
         found.unread(job, PACKED.broken(message));
     }
     Ok(())
 }
 
-/// Whether what begins so may be the config of a model.
+/// Returns `true` if a file with these first bytes may be the config of a model.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.trim_ascii_start().first() == Some(&b'{') && memchr::memmem::find(head, CLASS).is_some()
 }

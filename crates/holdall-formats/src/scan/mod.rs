@@ -1,18 +1,20 @@
-//! What unpickling a file would import and call, found without importing, calling or unpacking anything.
+//! Finds out what unpickling a file would import and call, without importing, calling or unpacking anything.
 //!
-//! A verdict of `safe` says that every byte that a known loader could unpickle was followed to its end: `pickle.load` and
-//! `torch.load` from the start of a file on, once or again and again; `torch.load` in a zip, in the tar archives and the sequences
-//! of pickles that it wrote earlier; `numpy.load` behind the header of each array; `joblib.load` in what it decompresses, and behind
-//! the arrays that it keeps in pickles. What could not be followed is in [`ScanReport::unread`], which makes the verdict
-//! at least [`Danger::Unknown`]. The names of files decide nothing: everything is recognized by its bytes.
+//! The verdict `safe` means that every byte that a known loader could unpickle was analyzed to the end: `pickle.load`
+//! and `torch.load` from the start of a file, once or repeatedly; `torch.load` in a zip, and in the tar archives and
+//! pickle sequences of its older versions; `numpy.load` after the header of each array; `joblib.load` in data that it
+//! decompresses, and after the arrays that it stores in pickles. Data that could not be analyzed is in
+//! [`ScanReport::unread`], and the verdict is then at least [`Danger::Unknown`]. The names of files do not matter:
+//! everything is recognized by its bytes.
 //!
-//! A [`Scan`] keeps a list of jobs. A job looks at one region of the file, or of what was decompressed, and adds others:
+//! A [`Scan`] has a list of jobs. A job analyzes one region of the file, or of decompressed data, and adds further
+//! jobs:
 //!
 //! ```text
 //! File      a region that may be anything: recognizes archives and compressed data, and begins a sequence in any case
 //! Sequence  pickles and arrays, one after the other: `sequence.rs`
-//! Tar, Entry, Headers, Packed   the members of archives and what is compressed: `tar.rs`, `zip.rs`, `packed.rs`
-//! Parts     the files of a tar archive of torch that have other bytes between their pickles: `parts.rs`
+//! Tar, Entry, Headers, Packed   members of archives, and compressed data: `tar.rs`, `zip.rs`, `packed.rs`
+//! Parts     files in a torch tar archive that have other bytes between their pickles: `parts.rs`
 //! ```
 
 mod index;
@@ -41,33 +43,33 @@ use region::Region;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What was found in a file, a folder or an archive.
+/// The result of scanning a file, a folder or an archive.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ScanReport {
-    /// Files that were looked at, those in archives too.
+    /// The number of scanned files, including those in archives.
     pub files: u64,
-    /// All pickles.
+    /// All pickles that were found.
     pub pickles: Vec<Pickle>,
-    /// What could not be followed, and why: pickles may be there.
+    /// Data that could not be analyzed, and why. It may contain pickles.
     pub unread: Vec<Error>,
 }
 
 impl ScanReport {
-    /// The worst of all pickles; at least [`Danger::Unknown`] where something could not be followed.
+    /// Returns the worst verdict of all pickles, and at least [`Danger::Unknown`] if anything could not be analyzed.
     pub fn verdict(&self) -> Danger {
         let worst = self.pickles.iter().map(|p| p.verdict).max().unwrap_or(Danger::NoPickles);
         if self.unread.is_empty() { worst } else { worst.max(Danger::Unknown) }
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds the contents of another report.
     pub fn extend(&mut self, other: ScanReport) {
         self.files = self.files.saturating_add(other.files);
         self.pickles.extend(other.pickles);
         self.unread.extend(other.unread);
     }
 
-    /// Adds a pickle that begins at byte `offset` of the file called `name`, with those in it.
+    /// Adds a pickle that begins at offset `offset` of the file `name`, and the pickles inside it.
     fn add(&mut self, name: &str, offset: u64, mut trace: Trace, inner: bool, most: u64) {
         trace
             .imports
@@ -100,43 +102,45 @@ impl ScanReport {
     }
 }
 
-/// A pickle, and what unpickling it would do.
+/// A pickle, and the effects of unpickling it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Pickle {
-    /// The file; `ARCHIVE!/NAME` of one in an archive.
+    /// The name of the file; `ARCHIVE!/NAME` for a file in an archive.
     pub source: String,
-    /// Where in that file it begins, as it is when it is decompressed.
+    /// The offset of the pickle in the file, after decompression.
     pub offset: u64,
-    /// Bytes of it, as far as it can be followed.
+    /// The length of the pickle in bytes, as far as it could be analyzed.
     pub len: u64,
-    /// Whether it is in the texts or bytes of another pickle, which are only data unless something called unpickles them.
+    /// Whether it is inside a string or bytes of another pickle. These are only data, unless a function that is called
+    /// unpickles them.
     pub inner: bool,
-    /// The highest protocol that it says; 0 of those that say none.
+    /// The highest protocol that it states; 0 if it states none.
     pub protocol: u64,
-    /// The worst of its imports; at least [`Danger::Unknown`] where it was not followed to its end.
+    /// The worst verdict of its imports, and at least [`Danger::Unknown`] if it was not analyzed to the end.
     pub verdict: Danger,
-    /// What it would import, in the order of first use.
+    /// Its imports, in the order of first use.
     pub imports: Vec<Import>,
-    /// Why it was not followed to its end. What is before that would have run.
+    /// The reason why it was not analyzed to the end. Opcodes before that point would have run.
     pub broken: Option<Error>,
-    /// Whether more may come after what is described here: a limit was reached, or a loader may read on in a way that is not known.
-    /// Otherwise it ends with STOP, or where every unpickler raises.
+    /// Whether further opcodes may follow those in this report, because a limit was reached or a loader may continue in
+    /// an unknown way. If `false`, the pickle ends with STOP, or where every unpickler raises an exception.
     pub is_open: bool,
 }
 
-/// Bytes that tell what a file is.
+/// The number of bytes by which a file is recognized.
 const HEAD: u64 = 4 << 10;
-/// Bytes at the end of a file that a zip's end may be in: its record, and the longest comment.
+/// The number of bytes at the end of a file that may contain a zip's end record, with the longest comment.
 const TAIL: u64 = (64 << 10) + 22;
-/// Where HDF5 may begin, behind a block of its user.
+/// The offsets at which HDF5 may begin, after a user block.
 const HDF5: [usize; 4] = [0, 512, 1024, 2048];
-/// Bytes of a file of HDF5 that are looked through for the mark of PyTables, which is an attribute of the outermost group.
+/// The number of bytes of an HDF5 file in which the mark of PyTables is searched, which is an attribute of the root
+/// group.
 const MARKED: u64 = 1 << 20;
-/// How many archives and compressed files may be inside of each other.
+/// The maximum nesting of archives and compressed files.
 const MAX_DEPTH: usize = 4;
 
-/// A scan of one file, step by step: each step looks at one thing that is in it.
+/// A scan of one file, in steps. Each step analyzes one part of the file.
 ///
 /// ```
 /// use holdall_formats::scan::Scan;
@@ -157,20 +161,20 @@ const MAX_DEPTH: usize = 4;
 #[derive(Debug)]
 pub struct Scan {
     limits: Limits,
-    /// What is to be looked at, the next one last.
+    /// The jobs to be done, the next one last.
     ahead: Vec<Job>,
     found: Found,
-    /// Steps that were done: a zip goes by the number of the one that began it.
+    /// The number of steps done. A zip is identified by the step that found it.
     steps: u64,
-    /// Zips whose directory is wrong or contradicts its entries.
+    /// Zips with a directory that is invalid or contradicts the entries.
     contradictory: BTreeSet<u64>,
-    /// Bytes that were decompressed.
+    /// The number of decompressed bytes.
     decoded: u64,
-    /// The names of all files that were looked at, those in archives too.
+    /// The names of all scanned files, including those in archives.
     names: HashSet<String>,
 }
 
-/// Something to be looked at.
+/// A region to be analyzed.
 #[derive(Debug, Clone)]
 struct Job {
     what: ScanTarget,
@@ -183,21 +187,22 @@ struct Job {
 enum ScanTarget {
     /// A file of any kind.
     File,
-    /// Pickles and arrays from a byte on.
+    /// Pickles and arrays, from an offset on.
     Sequence { at: u64 },
-    /// A tar archive, as far as it was walked.
+    /// A tar archive, and the state of reading it.
     Tar(Box<tar::Walk>),
-    /// A file of a tar archive of torch, with other bytes between its pickles.
+    /// A file in a torch tar archive, with other bytes between its pickles.
     Parts(parts::Kind),
-    /// An entry of a zip, by the directory of that.
+    /// An entry of a zip, given by the zip's directory.
     Entry { directory: Arc<Directory>, at: usize, zip: u64 },
-    /// The headers of a zip, where its directory or an entry is wrong.
+    /// The headers of a zip whose directory or entry is invalid.
     Headers { zip: u64 },
-    /// A region that is compressed as a whole: a file, or an entry of a zip, which is one file with what it decodes to.
+    /// A region that is compressed as a whole: a file, or an entry of a zip, which counts as one file with its
+    /// decompressed data.
     Packed { packing: Packing, is_entry: bool },
 }
 
-/// What a job comes to: what was found, and what is to be looked at next, in that order.
+/// The result of a job: findings, and further jobs, in order.
 #[derive(Debug, Default)]
 struct Found {
     report: ScanReport,
@@ -214,19 +219,19 @@ impl Found {
 }
 
 impl Job {
-    /// A job about something else at the same place.
+    /// Returns a job with another target in the same region.
     fn with(&self, what: ScanTarget) -> Job {
         Job { what, ..self.clone() }
     }
 
-    /// A job about a file inside.
+    /// Returns a job for a file inside.
     fn inside(&self, what: ScanTarget, region: Region, name: String) -> Job {
         Job { what, region, name, depth: self.depth.saturating_add(1) }
     }
 }
 
 impl Scan {
-    /// Begins with a file of `len` bytes, which is called `name` in the report.
+    /// Starts a scan of a file of `len` bytes. `name` is its name in the report.
     pub fn new(name: impl Into<String>, len: u64, limits: &Limits) -> Scan {
         let region = Region::File(0..len);
         let first = Job { what: ScanTarget::File, region, name: name.into(), depth: 0 };
@@ -241,20 +246,20 @@ impl Scan {
         }
     }
 
-    /// Whether there is nothing left to be looked at.
+    /// Returns `true` if there are no further steps.
     pub fn is_done(&self) -> bool {
         self.ahead.is_empty()
     }
 
-    /// What was found. The files that an index names were not scanned, unless they are in one archive with it.
+    /// Returns the report. Files that an index names were not scanned, unless they are in the same archive.
     pub fn finish(self) -> ScanReport {
         let (mut report, indices) = self.finish_with_indices();
         report.unread.extend(indices.iter().map(ModelIndex::unread));
         report
     }
 
-    /// What was found, and the index files that name files that were not scanned: the caller scans those, or adds
-    /// [`ModelIndex::unread`] to the report.
+    /// Returns the report, and the index files that name files that were not scanned. The caller must scan these, or
+    /// add [`ModelIndex::unread`] to the report.
     pub fn finish_with_indices(self) -> (ScanReport, Vec<ModelIndex>) {
         let Found { report, mut indices, .. } = self.found;
         indices.iter_mut().for_each(|index| index.leave_out(&self.names));
@@ -262,10 +267,10 @@ impl Scan {
         (report, indices)
     }
 
-    /// Looks at the next thing. What the window holds is not needed for the one after it.
+    /// Does the next step. The bytes in the window are not needed by later steps.
     ///
     /// # Errors
-    /// What the window needs: then it is called again.
+    /// Returns [`Stop::Need`] if bytes are missing: call it again with a window that has them.
     pub fn step(&mut self, window: &Window) -> Result<(), Stop> {
         let Some(mut job) = self.ahead.pop() else { return Ok(()) };
         let found = match job.region.clone() {
@@ -323,7 +328,8 @@ impl Scan {
         Ok(found)
     }
 
-    /// Recognizes archives and compressed data. What else it is does not matter: whatever a file is, a loader of pickles may be given it.
+    /// Recognizes archives and compressed data. Other formats do not matter, because any file can be given to a loader
+    /// of pickles.
     fn file(&self, job: &Job, window: &Window, found: &mut Found) -> Result<(), Stop> {
         let len = window.len();
         window.all([0..len.min(HEAD), len.saturating_sub(TAIL)..len])?;
@@ -338,13 +344,14 @@ impl Scan {
         if is_hdf5
             && memchr::memmem::find(&window.head(MARKED)?, b"PYTABLES_FORMAT_VERSION").is_some()
         {
-            let message = "PyTables wrote it, which unpickles attributes and objects in it";
+            let message =
+                "it was written by PyTables, which unpickles attributes and objects in it";
             found.unread(job, PACKED.broken(message));
         }
         index::index(job, window, &head, found)?;
         keras::layers(job, window, &head, is_hdf5, found)?;
         if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
-            let message = format!("it is inside of {MAX_DEPTH} archives, and is not opened");
+            let message = format!("it is nested in {MAX_DEPTH} archives, and was not opened");
             found.unread(job, PACKED.broken(message));
             return Ok(());
         }
@@ -359,7 +366,9 @@ impl Scan {
                 found.next.push(job.with(ScanTarget::Packed { packing, is_entry: false }));
             }
             Some(Err(what)) => {
-                let message = format!("it is packed by {what}, and may have pickles in it");
+                let message = format!(
+                    "it is compressed by {what}, which is not supported, and may contain pickles"
+                );
                 found.unread(job, PACKED.broken(message));
             }
             None => {}
@@ -368,13 +377,13 @@ impl Scan {
         Ok(())
     }
 
-    /// The most bytes of one file that are followed.
+    /// Returns the maximum number of bytes of a file that are analyzed.
     fn most(&self) -> u64 {
         self.limits.header_len
     }
 }
 
-/// The error about a file of which only the first `most` bytes are followed.
+/// Returns the error for a file of which only the first `most` bytes were analyzed.
 fn too_long(most: u64) -> Error {
     let more = Remedy::RaiseLimit { limit: "header_len", at_least: None };
     TOO_LONG.broken(format!("it has more than {most} bytes")).with_remedy(more)

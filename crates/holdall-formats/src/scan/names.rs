@@ -1,28 +1,28 @@
-//! What is known of what pickles import. Only names in a short list are taken to be harmless; that others are known to be
-//! dangerous is said, and changes nothing else.
+//! The verdicts on imports of pickles. Only names in a short list are considered safe. The verdict on other names
+//! depends on a list of dangerous ones, which affects only the report.
 
 mod science;
 
 use std::fmt;
 
-/// What happens to a program that unpickles something, the worst last.
+/// The effect of unpickling on a program, from harmless to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Danger {
-    /// Nothing: there is no pickle.
+    /// No pickle was found.
     NoPickles,
-    /// It is in the list of what tensors and plain values are made of.
+    /// All imports are in the list of names that create tensors and plain values.
     Safe,
-    /// It cannot be told.
+    /// The effect cannot be determined.
     Unknown,
-    /// It is in no list: importing it runs a module, and calling it whatever is there.
+    /// An import is in no list: importing it runs a module, and calling it runs unknown code.
     Suspicious,
-    /// It runs code, programs, or opens files or connections.
+    /// An import can run code or programs, or open files or connections.
     Dangerous,
 }
 
 impl Danger {
-    /// `no pickles`, `safe`, `unknown`, `suspicious` or `dangerous`.
+    /// Returns the name: `no pickles`, `safe`, `unknown`, `suspicious` or `dangerous`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Danger::NoPickles => "no pickles",
@@ -40,7 +40,7 @@ impl fmt::Display for Danger {
     }
 }
 
-/// What is known of `name` in `module`.
+/// Returns the verdict on `name` in `module`.
 pub fn danger_of(module: &str, name: &str) -> Danger {
     if module == "?" || name == "?" {
         return Danger::Unknown;
@@ -60,12 +60,13 @@ pub fn danger_of(module: &str, name: &str) -> Danger {
     }
 }
 
-/// Whether Python can import a module of that name at all: importing begins with what stands before the first dot, which is a name
-/// of letters, digits, `_` and `-`. Most texts that begin like a pickle have something else there.
+/// Returns `true` if Python could import a module of this name: an import starts with the part before the first dot,
+/// which consists of letters, digits, `_` and `-`. Most texts that happen to begin like a pickle have other characters
+/// there.
 ///
-/// Two names are none, though there might be a file that is called so: one with `-` and then `/`, which lists of files begin with
-/// (`click-8.1.dist-info/RECORD`); and `NumpyArrayWrapper`, joblib's class, which stands where a module does when
-/// `pickle.load` reads an array of objects of joblib.
+/// Two kinds of names are excluded, although there could be files with such names: names with `-` and then `/`, with
+/// which lists of files begin (`click-8.1.dist-info/RECORD`); and `NumpyArrayWrapper`, joblib's class, which is in the
+/// position of a module when `pickle.load` reads an array of objects of joblib.
 pub(super) fn may_be_module(module: &str) -> bool {
     let (first, rest) = module.split_once('.').unwrap_or((module, ""));
     let is_listed_file = first.contains('-') && rest.contains('/');
@@ -73,23 +74,24 @@ pub(super) fn may_be_module(module: &str) -> bool {
     !first.is_empty() && first.chars().all(is_name) && !is_listed_file && module != WRAPPER
 }
 
-/// The class that describes an array in a pickle of joblib.
+/// The class that describes an array in a joblib pickle.
 const WRAPPER: &str = "NumpyArrayWrapper";
 
-/// What a harmless name is made for. Whatever else is done with it is not harmless.
+/// The allowed use of a safe name. Any other use is not safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It may be called with anything.
+    /// It may be called with any arguments.
     Call,
-    /// It may be called with nothing, as unpickling does before it sets the state. What it is given may be an object that has the attribute
-    /// `__array_interface__`, the address of an array: items that are added to what it gives are written there.
+    /// It may be called without arguments, as unpickling does before it sets the state. Arguments are unsafe, because
+    /// they may be an object with the attribute `__array_interface__`, which has the address of an array: items added
+    /// to the result would be written to this address.
     CallWithNothing,
-    /// It is a type or a function that others refer to, and is not called: types of tensors and storages take addresses (`cdata`,
-    /// `allocator`), types of numbers take `__array_interface__`.
+    /// A type or function to which others refer, and which must not be called: types of tensors and storages accept
+    /// addresses (`cdata`, `allocator`), types of numbers accept `__array_interface__`.
     Refer,
 }
 
-/// What [`Use`] `name` in `module` is made for, if it is harmless at all.
+/// Returns the allowed [`Use`] of `name` in `module`, for a safe name.
 pub(super) fn use_of(module: &str, name: &str) -> Use {
     match module {
         "torch" if matches!(name, "Size" | "device") => Use::Call,
@@ -102,19 +104,21 @@ pub(super) fn use_of(module: &str, name: &str) -> Use {
     }
 }
 
-/// What the arguments of a harmless name have to be for its call to be harmless.
+/// The requirement on the arguments of a safe name for its call to be safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
     Any,
-    /// The first is called with the second, or with its items: it has to be a name that may be called with anything.
+    /// The first argument is called with the second, or with its items: it must be a name that may be called with any
+    /// arguments.
     FirstIsCalled,
-    /// The first is a class that is called with the others: it has to be one of that package.
+    /// The first argument is a class that is called with the others: it must be from this package.
     FirstIsOf(&'static str),
-    /// The first is a class, and the second makes objects of it: it has to be a name that may be called with anything.
+    /// The first argument is a class, and the second creates objects of it: it must be a name that may be called with
+    /// any arguments.
     SecondIsCalled,
 }
 
-/// What the arguments of `name` in `module` have to be.
+/// Returns the requirement on the arguments of `name` in `module`.
 pub(super) fn arguments_of(module: &str, name: &str) -> Arguments {
     match (module, name) {
         ("torch._tensor", _) | ("jax._src.array", _) => Arguments::FirstIsCalled,
@@ -128,7 +132,7 @@ pub(super) fn arguments_of(module: &str, name: &str) -> Arguments {
     }
 }
 
-/// Whether a call of `name` in `module` never gives a text, so that what it gives names nothing.
+/// Returns `true` if a call of `name` in `module` never returns a string, so that the result cannot be used as a name.
 pub(super) fn gives_no_text(module: &str, name: &str) -> bool {
     match module {
         "collections" => true,
@@ -140,8 +144,8 @@ pub(super) fn gives_no_text(module: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a call of `name` in `module` may give one of its arguments, or something that there is once in a process: whoever sets
-/// attributes of what it gives may set them of something that other code uses.
+/// Returns `true` if a call of `name` in `module` may return one of its arguments, or an object that is shared in the
+/// process: setting attributes of the result may change an object that other code uses.
 pub(super) fn shares(module: &str, name: &str) -> bool {
     match module {
         "torch.jit._pickle" | "torch._tensor" | "jax._src.array" => true,
@@ -158,7 +162,7 @@ fn is_safe(module: &str, name: &str) -> bool {
     is_listed || is_of_torch(module, name) || science::is_safe(module, name)
 }
 
-/// Dtypes, quantization schemes, storages and legacy tensors.
+/// Returns `true` for dtypes, quantization schemes, storages and legacy tensors.
 fn is_of_torch(module: &str, name: &str) -> bool {
     let is_element = |of: Option<&str>| of.is_some_and(|of| ELEMENTS.contains(&of));
     match module {
@@ -183,7 +187,7 @@ fn is_of_torch(module: &str, name: &str) -> bool {
     }
 }
 
-/// What storages and tensors are named after.
+/// The names of elements in the names of storages and tensors.
 const ELEMENTS: [&str; 19] = [
     "Double",
     "Float",
@@ -206,7 +210,7 @@ const ELEMENTS: [&str; 19] = [
     "Untyped",
 ];
 
-/// Modules, and the names in them, that only make values of what they are given.
+/// Modules, and names in them, that only create values from their arguments.
 const SAFE: &[(&[&str], &[&str])] = &[
     (&["collections"], &["OrderedDict", "Counter", "defaultdict", "deque"]),
     (
@@ -334,7 +338,7 @@ const SAFE: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// Modules that are there to run code and programs, to open files and connections, or to look into the interpreter.
+/// Modules that run code or programs, open files or connections, or inspect the interpreter.
 const DANGEROUS_MODULES: &[&str] = &[
     "__builtin__",
     "__main__",
@@ -458,7 +462,7 @@ const DANGEROUS_MODULES: &[&str] = &[
     "zipimport",
 ];
 
-/// Parts of names that lead to the same, whatever module they are reached by.
+/// Parts of names with such effects, in any module.
 const DANGEROUS_PARTS: &[&str] = &[
     "Popen",
     "__base__",

@@ -1,4 +1,4 @@
-//! What is compressed as a whole: by gzip, zlib or zstd, or as an entry of a zip. Other compressions are recognized, and are not opened.
+//! Compressed data: by gzip, zlib or zstd, or in an entry of a zip. Other compressions are recognized, but not opened.
 
 use super::sequence::Elements;
 use super::{Found, HEAD, Job, Region, Scan, ScanTarget, index, keras, tar, too_long, zip};
@@ -12,12 +12,12 @@ use holdall_core::wire::npy;
 use holdall_core::wire::pickle::{PACKED, TOO_LONG};
 use std::ops::Range;
 
-/// A compression that is opened.
+/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     /// Members of gzip.
     Gzip,
-    /// Streams of zlib, the first from a byte on.
+    /// Streams of zlib, the first from this offset on.
     Zlib { at: u64 },
     /// Frames of zstd.
     Zstd,
@@ -25,7 +25,7 @@ pub(super) enum Packing {
     Deflate,
 }
 
-/// How files begin that may have others in them, and are not opened.
+/// The first bytes of files that may contain others, and are not opened.
 const CLOSED: [(&[u8], &str); 8] = [
     (b"BZ", "bzip2"),
     (b"\xfd7zXZ", "xz"),
@@ -36,15 +36,15 @@ const CLOSED: [(&[u8], &str); 8] = [
     (b"\x1f\x9d", "compress"),
     (b"MSCF\0\0\0\0", "a cabinet"),
 ];
-/// Stored bytes that are looked at to learn whether what they decode to is of interest.
+/// The number of stored bytes that are decompressed first, to decide whether the rest is of interest.
 const STORED_HEAD: u64 = 64 << 10;
 
-/// What a file that begins so is compressed by; the name of a compression that is not opened.
+/// Returns the compression of a file with these first bytes; the name of the compression if it is not supported.
 pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
     let known = match *head {
         [0x1f, 0x8b, ..] => Some(Packing::Gzip),
         [0x78, flags, ..] if zlib_starts([0x78, flags]) => Some(Packing::Zlib { at: 0 }),
-        // Of joblib before 0.10: the length in hexadecimal, in 19 bytes or 20.
+        // The form of joblib before 0.10: the length in hexadecimal, in 19 or 20 bytes.
         [b'Z', b'F', b'0', b'x', ..] => match head.get(21) {
             Some(b' ') => Some(Packing::Zlib { at: 22 }),
             _ => Some(Packing::Zlib { at: 21 }),
@@ -52,7 +52,8 @@ pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packing::Zstd),
         _ => None,
     };
-    // Behind bzip2's mark is the size of its blocks. The first byte of LZMA's data is 0, which old readers do not ask for.
+    // The mark of bzip2 is followed by the block size. The first byte of LZMA data is 0, but old readers do not check
+    // it.
     let is_closed = |(magic, what): &&(&[u8], &str)| match *what {
         "LZMA" => head.starts_with(magic) || head.get(13) == Some(&0) && is_lzma(head),
         "bzip2" => {
@@ -64,8 +65,8 @@ pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
     known.map(Ok).or_else(closed)
 }
 
-/// Whether a header of LZMA begins so that readers of several compressions take for one: properties, the size of the dictionary as one
-/// or three times a power of two, and a length that is likely or not told.
+/// Returns `true` for a header of LZMA that is accepted by readers of several compressions: properties, a dictionary
+/// size that is a power of two or three times one, and a length that is plausible or unknown.
 fn is_lzma(head: &[u8]) -> bool {
     let Some((&[properties, a, b, c, d], rest)) = head.split_first_chunk::<5>() else {
         return false;
@@ -81,13 +82,13 @@ fn is_lzma(head: &[u8]) -> bool {
         && (len == u64::MAX || (1..1 << 38).contains(&len))
 }
 
-/// Whether these bytes begin a stream of zlib that needs no dictionary.
+/// Returns `true` if these bytes begin a stream of zlib that needs no dictionary.
 fn zlib_starts([method, flags]: [u8; 2]) -> bool {
     method & 15 == 8 && u16::from_be_bytes([method, flags]) % 31 == 0 && flags & 0x20 == 0
 }
 
 impl Scan {
-    /// Looks at what a region decompresses to.
+    /// Analyzes the decompressed data of a region.
     pub(super) fn packed(
         &self,
         packing: Packing,
@@ -136,7 +137,7 @@ impl Scan {
             Some(e) if head.goes_on => found.unread(job, e),
             _ if all.goes_on && most == most_decoded => {
                 let message = format!(
-                    "it decodes to more than {most_decoded} bytes, which are left of `Limits::decoded_len`"
+                    "it decompresses to more than {most_decoded} bytes, which is the rest of `Limits::decoded_len`"
                 );
                 found.unread(job, TOO_LONG.broken(message));
             }
@@ -147,17 +148,17 @@ impl Scan {
     }
 }
 
-/// What makes bytes worth decoding further.
+/// The reason to decompress further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interest {
     None,
-    /// Something may begin with them.
+    /// A pickle or an archive may begin with the bytes.
     All,
-    /// They begin an array of numbers: something may begin at its end.
+    /// The bytes begin an array of numbers: a pickle may begin at its end.
     Behind(u64),
 }
 
-/// Whether a loader, or another archive, may find something in what begins so.
+/// Returns whether a loader may find a pickle, or another archive, in data with these first bytes.
 fn interest(head: &[u8], goes_on: bool) -> Interest {
     if head.starts_with(npy::MAGIC_BYTES) {
         let len = npy::header_len(head).ok();
@@ -177,23 +178,24 @@ fn interest(head: &[u8], goes_on: bool) -> Interest {
         && !keras::starts(head)
         && matches!(trace.end, End::Raised(_))
         && !trace.is_pickle();
-    // What is short is looked at in any case, which costs nothing.
+    // Short data is always analyzed, which costs nothing.
     if is_nothing && goes_on { Interest::None } else { Interest::All }
 }
 
-/// What stored bytes decode to.
+/// The result of decompressing stored bytes.
 #[derive(Default)]
 struct Decoded {
     bytes: Bytes,
-    /// Bytes before those, which were not kept.
+    /// The number of bytes before those, which were not kept.
     passed: u64,
-    /// Whether there is more of it than was wanted, or at hand.
+    /// Whether there is more data than requested or available.
     goes_on: bool,
-    /// Why it was not decoded, where a loader might have done it.
+    /// The reason why data was not decompressed, if a loader might do it.
     refused: Option<Error>,
 }
 
-/// Decodes bytes `wanted` of what `stored` decodes to, as far as it does: a loader is given what comes before an error.
+/// Decompresses the bytes `wanted` of the data in `stored`, up to an error, because a loader also gets the data before
+/// an error.
 fn decode(
     packing: Packing,
     stored: &[u8],
@@ -204,7 +206,7 @@ fn decode(
     let mut out = Output { wanted, ..Output::default() };
     let mut refused = None;
     let mut at = 0usize;
-    // A stream after the other.
+    // One stream after the other.
     let goes_on = loop {
         let rest = stored.get(at..).unwrap_or_default();
         let Some(start) = header_len(packing, rest, at == 0) else { break !is_all };
@@ -214,7 +216,7 @@ fn decode(
         if let StreamEnd::Broken { read, .. } = end
             && packing != Packing::Zstd
         {
-            // What the bytes that are broken give before the error is lost, unless they come one by one.
+            // The output of the last bytes before an error is lost, unless they are decompressed one by one.
             out.reset(before);
             end = inflate(packing, body, read, &mut out, limits);
         }
@@ -222,10 +224,11 @@ fn decode(
             StreamEnd::Whole { read } => at = at.saturating_add(start).saturating_add(read),
             StreamEnd::Short => break !is_all,
             StreamEnd::Enough => break true,
-            // What Deflate is broken at, every reader takes for broken. Of zstd, windows and dictionaries differ.
+            // Every reader reports the same errors in Deflate data. Readers of zstd differ in windows and dictionaries.
             StreamEnd::Broken { error, .. } => {
                 if packing == Packing::Zstd {
-                    let message = format!("it is compressed by zstd, and was not decoded: {error}");
+                    let message =
+                        format!("it is compressed by zstd, and could not be decompressed: {error}");
                     refused = Some(PACKED.broken(message));
                 }
                 break false;
@@ -246,22 +249,22 @@ fn decode(
     Decoded { bytes: out.bytes.into(), passed: out.passed, goes_on, refused }
 }
 
-/// How the decoding of a stream ended.
+/// How the decompression of a stream ended.
 enum StreamEnd {
-    /// With the stream, after so many bytes.
+    /// With the stream, after this many bytes.
     Whole { read: usize },
-    /// With the bytes at hand.
+    /// With the available bytes.
     Short,
-    /// With as many bytes as were wanted.
+    /// With as many bytes as requested.
     Enough,
-    /// With an error in what follows so many bytes.
+    /// With an error after this many bytes.
     Broken { read: usize, error: Error },
 }
 
-/// Bytes that are decoded at once.
+/// The number of bytes that are decompressed in one call.
 const STEP: usize = 4 << 10;
 
-/// Decodes one stream; byte by byte from byte `careful` on.
+/// Decompresses a stream; byte by byte from byte `careful` on.
 fn inflate(
     packing: Packing,
     stored: &[u8],
@@ -284,7 +287,7 @@ fn inflate(
             Ok((used, made)) => {
                 read = read.saturating_add(used);
                 out.take(piece.get(..made).unwrap_or_default());
-                // A decoder of zstd goes on with the next frame by itself.
+                // A zstd decoder continues with the next frame by itself.
                 if packing != Packing::Zstd && stream.end().is_ok() {
                     return StreamEnd::Whole { read };
                 }
@@ -297,12 +300,12 @@ fn inflate(
     }
 }
 
-/// What is decoded, of which a part is wanted.
+/// Decompressed data, of which a part is requested.
 #[derive(Default)]
 struct Output {
     wanted: Range<u64>,
     bytes: Vec<u8>,
-    /// Bytes before those that are wanted.
+    /// The number of bytes before the requested ones.
     passed: u64,
 }
 
@@ -331,7 +334,7 @@ impl Output {
     }
 }
 
-/// The bytes in front of a stream of Deflate. `None` where there is no stream.
+/// Returns the number of bytes before a Deflate stream; `None` if there is no stream.
 fn header_len(packing: Packing, bytes: &[u8], is_first: bool) -> Option<usize> {
     match packing {
         Packing::Zstd | Packing::Deflate => Some(0),
@@ -348,7 +351,7 @@ fn header_len(packing: Packing, bytes: &[u8], is_first: bool) -> Option<usize> {
                 let len = u16::from_le_bytes(len.try_into().ok()?);
                 at = at.checked_add(2)?.checked_add(len.into())?;
             }
-            // A name and a comment, each up to a NUL.
+            // A name and a comment, each ending with NUL.
             for flag in [8, 16] {
                 if flags & flag != 0 {
                     let len = memchr::memchr(0, bytes.get(at..)?)?;

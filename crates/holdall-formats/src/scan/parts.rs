@@ -1,10 +1,10 @@
-//! Two files in the tar archives that torch wrote up to version 0.1.9, which `torch.load` reads pickle by pickle, with other bytes in
-//! between:
+//! Two files in the tar archives that torch wrote up to version 0.1.9. `torch.load` reads them pickle by pickle, with
+//! other bytes in between:
 //!
 //! ```text
-//! storages   how many; for each: (key, place, class), its number of elements as i64, the elements;
+//! storages   their number; for each: (key, place, class), its number of elements as i64, the elements;
 //!            then one more pickle
-//! tensors    how many; for each: (key, storage, class), rank as i32, 4 bytes, sizes and strides as i64, an offset as i64
+//! tensors    their number; for each: (key, storage, class), rank as i32, 4 bytes, sizes and strides as i64, an offset as i64
 //! ```
 
 use super::{Found, Job, Scan};
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What torch takes the member of that name for.
+    /// Returns the kind of file for which torch takes the member with this name.
     pub(super) fn of_member(name: &str) -> Option<Kind> {
         match name.trim_start_matches("./").trim_end_matches('/') {
             "storages" => Some(Kind::Storages),
@@ -32,7 +32,7 @@ impl Kind {
 }
 
 impl Scan {
-    /// Follows the pickles between the other bytes.
+    /// Analyzes the pickles between the other bytes.
     pub(super) fn parts(
         &self,
         kind: Kind,
@@ -49,12 +49,12 @@ impl Scan {
             max_values: self.limits.attribute_values,
         };
         let is_followed = reader.follow(kind).is_some();
-        // The first two are pickles behind each other, which were found as such.
+        // The first two pickles are adjacent, and were found as a sequence.
         for (at, trace) in reader.traces.into_iter().skip(2) {
             found.report.add(&job.name, at, trace, false, self.most());
         }
         if !is_followed {
-            let what = "a file of an old tar archive of torch, of which not all parts are read";
+            let what = "a file of an old torch tar archive, of which not all parts could be read";
             found.unread(job, PACKED.broken(what));
         }
         Ok(())
@@ -70,7 +70,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Goes through the file. `None` where its parts are not those that torch reads, or a loader raises.
+    /// Reads the file. Returns `None` if its parts are not those that torch reads, or if a loader raises an exception.
     fn follow(&mut self, kind: Kind) -> Option<()> {
         let (graph, root) = self.pickle()?;
         let count = graph.integer(root)?;
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes of an element of a storage.
+/// Returns the number of bytes of an element of a storage.
 fn element_size(class: &str) -> Option<u64> {
     Some(match class.strip_suffix("Storage")? {
         "Double" | "Long" | "ComplexFloat" => 8,

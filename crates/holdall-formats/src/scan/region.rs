@@ -1,9 +1,9 @@
-//! Where bytes are that are looked at.
+//! The location of bytes that are scanned.
 
 use bytes::Bytes;
 use std::ops::Range;
 
-/// A range of the file, or bytes that were decompressed.
+/// A range of the file, or decompressed bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Region {
     File(Range<u64>),
@@ -11,7 +11,7 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// A range of the region, as far as it has one.
+    /// Returns a range of the region, clipped to the region.
     pub(super) fn range(&self, range: Range<u64>) -> Region {
         match self {
             Region::File(all) => {

@@ -1,5 +1,5 @@
-//! Pickles and arrays of NumPy, one after the other, as a program reads them that calls `pickle.load` or `numpy.load` with one
-//! open file until there is nothing left, or one raises.
+//! Pickles and NumPy arrays, one after the other, as a program reads them that calls `pickle.load` or `numpy.load` with
+//! the same open file until its end, or until an exception is raised.
 
 use super::{Found, HEAD, Job, Scan, ScanTarget};
 use crate::scan::trace::{self, End, Input};
@@ -8,11 +8,11 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::npy;
 use holdall_core::wire::pickle::PACKED;
 
-/// Bytes that are fetched of a pickle that does not end in the first [`HEAD`].
+/// The number of bytes fetched of a pickle that does not end in the first [`HEAD`].
 const SECOND: u64 = 1 << 20;
 
 impl Scan {
-    /// Follows what begins at byte `at` of the region.
+    /// Analyzes the pickles and arrays that begin at offset `at` of the region.
     pub(super) fn sequence(
         &self,
         at: u64,
@@ -42,7 +42,7 @@ impl Scan {
         for (start, trace) in traces {
             let start = at.saturating_add(start);
             match trace.end {
-                // A pickle that others come before is given as many bytes as the first.
+                // A pickle after others gets as many bytes as the first one.
                 End::Cut if !is_one => {
                     next = Some(start);
                     break;
@@ -58,7 +58,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Passes over an array of numbers, or follows the pickle behind the header of an array of objects.
+    /// Skips an array of numbers, or analyzes the pickle after the header of an array of objects.
     fn array(&self, at: u64, job: &Job, window: &Window, found: &mut Found) -> Result<(), Stop> {
         let left = window.len().saturating_sub(at);
         let head = window.bytes(at..at.saturating_add(left.min(12)))?;
@@ -67,7 +67,7 @@ impl Scan {
             [_, _, _, _, _, _, 2 | 3, 0, a, b, c, d] => {
                 12 + u64::from(u32::from_le_bytes([a, b, c, d]))
             }
-            // NumPy raises.
+            // NumPy raises an exception.
             _ => return Ok(()),
         };
         if header_len > left {
@@ -83,7 +83,7 @@ impl Scan {
             Elements::Objects => elements,
             Elements::Unknown(e) => {
                 let e = PACKED.broken(format!(
-                    "an array that is not read, with others behind it perhaps: {e}"
+                    "an array that could not be read, possibly followed by others: {e}"
                 ));
                 found.unread(job, e);
                 elements
@@ -96,21 +96,21 @@ impl Scan {
     }
 }
 
-/// What stands behind the header of an array.
+/// The contents after the header of an array.
 pub(super) enum Elements {
-    /// So many bytes.
+    /// A number of bytes.
     Numbers(u64),
     /// A pickle.
     Objects,
-    /// A pickle, or bytes of which nothing tells how many there are.
+    /// A pickle, or an unknown number of bytes.
     Unknown(Error),
 }
 
 impl Elements {
-    /// What a header says, which is all of `header`.
+    /// Parses a complete header.
     pub(super) fn read(header: &[u8]) -> Elements {
         match npy::elements_len(header) {
-            // More than 2^64 bytes are in no file.
+            // No file has more than 2^64 bytes.
             Ok(len) => Elements::Numbers(len.unwrap_or(u64::MAX)),
             Err(_) if OBJECTS.iter().any(|text| has_once(header, text)) => Elements::Objects,
             Err(e) => Elements::Unknown(e),
@@ -118,7 +118,7 @@ impl Elements {
     }
 }
 
-/// How NumPy writes the type of objects.
+/// The beginnings of headers in which NumPy writes the type of objects.
 const OBJECTS: [&[u8]; 4] = [
     b"{'descr': '|O', 'fortran_order': ",
     b"{'descr': 'O', 'fortran_order': ",
@@ -126,7 +126,7 @@ const OBJECTS: [&[u8]; 4] = [
     b"{'descr': '|O4', 'fortran_order': ",
 ];
 
-/// Whether the header begins with `text`, and has no second type in it.
+/// Returns `true` if the header begins with `text`, and contains no second type.
 fn has_once(header: &[u8], text: &[u8]) -> bool {
     let start = memchr::memmem::find(header, text);
     let count = memchr::memmem::find_iter(header, b"descr").count();

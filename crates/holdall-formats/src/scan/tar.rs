@@ -1,5 +1,5 @@
-//! Tar archives, with every member that Python's `tarfile` gives the bytes of: old headers without a mark, and types that it
-//! does not know, which it takes for files.
+//! Tar archives, with every member whose bytes Python's `tarfile` returns: including old headers without a magic
+//! number, and unknown types, which are read as files.
 
 use super::parts::Kind;
 use super::{Found, Job, Scan, ScanTarget};
@@ -9,10 +9,10 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::tar::{BOUNDS, HEADER, SPARSE, TOO_MANY};
 use std::ops::Range;
 
-/// Bytes of a block.
+/// The length of a block in bytes.
 const BLOCK: u64 = 512;
 
-/// Whether a tar archive begins so: its checksum is all that every header has.
+/// Returns `true` if a tar archive has these first bytes. The checksum is the only field that every header has.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.get(..512).is_some_and(|block| {
         let (unsigned, signed) = sums(block);
@@ -21,7 +21,7 @@ pub(super) fn starts(head: &[u8]) -> bool {
     })
 }
 
-/// The sums of a header as if the field for them were blanks; some writers took bytes for signed.
+/// Returns the sums of a header with blanks in the field for the sum. Some writers used signed bytes.
 fn sums(block: &[u8]) -> (i64, i64) {
     let (mut unsigned, mut signed) = (0i64, 0i64);
     for (at, byte) in block.iter().enumerate() {
@@ -32,8 +32,8 @@ fn sums(block: &[u8]) -> (i64, i64) {
     (unsigned, signed)
 }
 
-/// A number as Python takes one from a field, with a sign, a prefix and underscores: more than a walk goes by, so that such
-/// an archive is recognized, and reported as not followed.
+/// Parses a number of a field as Python does, with a sign, a prefix and underscores. The scan does not support such
+/// numbers, but recognizes the archive and reports it as not analyzed.
 fn any_number(field: &[u8]) -> Option<i64> {
     if let [0x80, rest @ ..] = field {
         return rest.iter().try_fold(0i64, |n, b| n.checked_mul(256)?.checked_add((*b).into()));
@@ -60,16 +60,16 @@ struct Member {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Walk {
     members: Vec<Member>,
-    /// What records say of the file whose header comes next.
+    /// The name that a record gives to the file with the next header.
     next_name: Option<Vec<u8>>,
     next_len: Option<u64>,
-    /// Where the next header is, and how many there were.
+    /// The offset of the next header, and the number of headers so far.
     at: u64,
     count: u64,
 }
 
 impl Scan {
-    /// Goes on in a tar archive, then looks at its files: at those, too, that are before what is wrong.
+    /// Continues to read a tar archive, then adds its files, including those before an error.
     pub(super) fn tar(
         &self,
         mut walk: Box<Walk>,
@@ -84,7 +84,7 @@ impl Scan {
                     job.what = ScanTarget::Tar(walk);
                     return Err(Stop::Need(ranges));
                 }
-                // It continues in a step of its own, so that the window's bytes are released.
+                // Continues in another step, so that the bytes in the window are released.
                 found.next.push(job.with(ScanTarget::Tar(walk)));
                 return Ok(());
             }
@@ -104,12 +104,12 @@ impl Scan {
 }
 
 impl Walk {
-    /// Goes to the end, or to the first bytes that `window` lacks: with those it is to be called again.
+    /// Reads up to the end, or to the first bytes missing in `window`; then it must be called again with these.
     fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
         while self.at < window.len() {
             let place = self.at..self.at.saturating_add(BLOCK);
             if place.end > window.len() {
-                let e = BOUNDS.broken("the archive ends in a header");
+                let e = BOUNDS.broken("the archive ends inside a header");
                 return Err(e.at(self.at..window.len()).into());
             }
             let block = window.bytes(place.clone())?;
@@ -121,7 +121,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Takes a header, with the record or the file behind it. Nothing has changed where bytes are lacking.
+    /// Reads a header, and the record or file after it. Changes nothing if bytes are missing.
     fn header(
         &mut self,
         block: &[u8],
@@ -130,13 +130,13 @@ impl Walk {
         limits: &Limits,
     ) -> Result<(), Stop> {
         if self.count >= limits.files {
-            let message = format!("there are more than {} headers", limits.files);
+            let message = format!("the archive has more than {} headers", limits.files);
             return Err(TOO_MANY.broken(message).into());
         }
         let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
         let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'X' | b'g');
         let len = match header.kind {
-            // Links, devices and folders have no bytes, whatever their headers state.
+            // Links, devices and folders have no bytes, whatever length their headers give.
             b'1'..=b'6' => 0,
             _ if is_record => header.len,
             _ => self.next_len.unwrap_or(header.len),
@@ -145,11 +145,12 @@ impl Walk {
         let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
         let Some(data) = data else {
             let there = window.len().saturating_sub(end);
-            let message = format!("a file of {len} bytes, of which {there} are there");
+            let message = format!("a file should have {len} bytes, but only {there} remain");
             return Err(BOUNDS.broken(message).at(place).into());
         };
         if is_record && len > limits.text_len {
-            let message = format!("a record of {len} bytes, at most {}", limits.text_len);
+            let message =
+                format!("a record has {len} bytes, at most {} are allowed", limits.text_len);
             return Err(TOO_MANY.broken(message).at(place).into());
         }
         let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
@@ -161,17 +162,17 @@ impl Walk {
                 let is_global = header.kind == b'g';
                 self.take_pax(&text, is_global).map_err(|e| e.at(place))?;
             }
-            b'S' => return Err(SPARSE.broken("a file has holes").at(place).into()),
+            b'S' => return Err(SPARSE.broken("a file is sparse").at(place).into()),
             kind => {
                 let name = self.next_name.take().unwrap_or(header.name);
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.next_len = None;
                 let is_link = matches!(kind, b'1' | b'2');
                 if is_link && Kind::of_member(&name).is_some() {
-                    let message = "a file that torch unpickles is a link to another";
+                    let message = "a file that torch unpickles is a link to another file";
                     return Err(HEADER.broken(message).at(place).into());
                 }
-                // An old archive has folders so, which have no bytes for some readers.
+                // Old archives mark folders with a name like this. For some readers, they have no bytes.
                 if kind == 0 && name.ends_with('/') && len > 0 {
                     return Err(HEADER.broken("a folder has bytes").at(place).into());
                 }
@@ -184,10 +185,10 @@ impl Walk {
         Ok(())
     }
 
-    /// Lines of `LENGTH KEY=VALUE`, each with its own length in bytes.
+    /// Parses lines of `LENGTH KEY=VALUE`, each with its own length in bytes.
     fn take_pax(&mut self, mut bytes: &[u8], is_global: bool) -> Result<()> {
         let wrong =
-            || HEADER.broken("a record before a header is not of the form `LENGTH KEY=VALUE`");
+            || HEADER.broken("a record before a header is not in the form `LENGTH KEY=VALUE`");
         while !bytes.is_empty() {
             let space = bytes.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
             let len = bytes.get(..space).and_then(|len| std::str::from_utf8(len).ok());
@@ -207,7 +208,7 @@ impl Walk {
                     self.next_len = Some(size.ok_or_else(wrong)?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(SPARSE.broken("a file has holes"));
+                    return Err(SPARSE.broken("a file is sparse"));
                 }
                 _ => {}
             }
@@ -224,17 +225,17 @@ struct Header {
 }
 
 impl Header {
-    /// Reads a block of 512 bytes.
+    /// Parses a block of 512 bytes.
     fn read(block: &[u8]) -> Result<Header> {
         let field = |range: Range<usize>| block.get(range).unwrap_or_default();
         let number = |range: Range<usize>| {
-            number(field(range)).ok_or_else(|| HEADER.broken("a number of a header is not octal"))
+            number(field(range)).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
         let (sum, signed) = sums(block);
         let said = i64::try_from(number(148..156)?).unwrap_or(-1);
         if said != sum && said != signed {
             return Err(
-                HEADER.broken(format!("the bytes of a header sum to {sum}, it says {said}"))
+                HEADER.broken(format!("the checksum of a header is {sum}, but {said} is stored"))
             );
         }
         let mut name = match until_nul(field(345..500)) {
@@ -249,7 +250,7 @@ impl Header {
     }
 }
 
-/// A number in octal digits, or, behind a byte of 0x80, in binary.
+/// Parses a number in octal digits, or in binary after a byte 0x80.
 fn number(field: &[u8]) -> Option<u64> {
     if let [0x80, rest @ ..] = field {
         let (high, low) = rest.split_last_chunk::<8>()?;

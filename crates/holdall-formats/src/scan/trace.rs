@@ -1,12 +1,13 @@
-//! What a pickle would import and call, found without doing either.
+//! Finds out what a pickle would import and call, without doing either.
 //!
-//! A pickle is a sequence of opcodes without jumps, so what it imports is known once each opcode was followed up to STOP, or up to
-//! one at which every unpickler of CPython raises. [`End`] says which it was; where following stopped for another reason, nothing
-//! is known about what comes after. Differences between CPython's two unpicklers are resolved for the one that goes on: the C one
-//! accepts NUL bytes in lines and frames that overlap, the one in Python accepts lines that the file ends in.
+//! A pickle is a sequence of opcodes without jumps, so its imports are known once each opcode was interpreted up to
+//! STOP, or up to an opcode at which every unpickler of CPython raises an exception. [`End`] says which of these it
+//! was; if the analysis ended for another reason, the rest is unknown. If CPython's two unpicklers differ, the analysis
+//! follows the one that continues: the C one accepts NUL bytes in lines and overlapping frames, the Python one accepts
+//! a last line without a line end.
 //!
-//! Of values, only what is needed to know names, and to tell objects that a pickle made from those that it was given, is kept:
-//! 16 bytes for each value on the stack or in the memo, however long it is.
+//! Values are tracked only as far as needed to know names, and to distinguish objects that the pickle created from
+//! objects that existed before: 16 bytes for each value on the stack or in the memo, whatever its length.
 
 mod arrays;
 mod machine;
@@ -17,111 +18,114 @@ use holdall_core::error::Error;
 use holdall_core::wire::pickle::{BROKEN, TOO_MANY};
 use machine::Machine;
 
-/// How many levels of pickles in the texts and bytes of pickles are followed.
+/// The maximum nesting of pickles in strings and bytes of pickles.
 const MAX_NESTED: u32 = 4;
-/// How many of them are reported.
+/// The maximum number of nested pickles that are reported.
 const MAX_INNER: usize = 1000;
-/// How often what follows a pickle is followed for `pickle.load` and for joblib, where it does not end at the same byte for both.
+/// The maximum number of branches: how often the data after a pickle is analyzed for both `pickle.load` and joblib, if
+/// the pickle ends at different offsets for them.
 const MAX_BRANCHES: u32 = 64;
-/// How many pickles that follow each other are reported.
+/// The maximum number of consecutive pickles that are reported.
 const MAX_IN_SEQUENCE: usize = 1 << 16;
 
-/// The bytes that pickles are followed in.
+/// The bytes that contain a pickle.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The bytes from the start of the pickle on.
     pub bytes: &'a [u8],
-    /// Bytes from the start of the pickle to the end of the file, of which only the first may be at hand.
+    /// The number of bytes from the start of the pickle to the end of the file. `bytes` may have only the first of
+    /// them.
     pub total: u64,
-    /// Values that a pickle may have on its stack and in its memo at once.
+    /// The maximum number of values on the stack and in the memo at the same time.
     pub max_values: u64,
-    /// Whether nothing is known to stand before it: then it may be a text as well.
+    /// Whether there is no known pickle before it, so that it may also be a text.
     pub is_first: bool,
 }
 
-/// How following a pickle ended.
+/// How the analysis of a pickle ended.
 #[derive(Debug)]
 pub enum End {
     /// At STOP.
     Finished,
-    /// At an opcode, or an end of the bytes, at which every unpickler raises.
+    /// At an opcode, or at the end of the bytes, at which every unpickler raises an exception.
     Raised(Error),
-    /// Before either: a limit was reached, or a loader may read on in a way that is not known.
+    /// Before either, because a limit was reached or a loader may continue in an unknown way.
     Unfollowed(Error),
-    /// At the end of the bytes at hand, which is not the end of the file; see [`Input::total`].
+    /// At the end of the available bytes, which is not the end of the file; see [`Input::total`].
     Cut,
 }
 
-/// What a pickle would do.
+/// The effects of unpickling a pickle.
 #[derive(Debug)]
 pub struct Trace {
-    /// What it would import, each once, in the order of first use.
+    /// Its imports, each once, in the order of first use.
     pub imports: Vec<Import>,
-    /// The highest protocol that it says; 0 of those that say none.
+    /// The highest protocol that it states; 0 if it states none.
     pub protocol: u64,
-    /// Bytes of it: up to STOP, or up to where following it ended.
+    /// Its length in bytes: up to STOP, or up to the end of the analysis.
     pub len: u64,
-    /// How following it ended.
+    /// How its analysis ended.
     pub end: End,
-    /// Pickles in its texts and bytes, and where those are: nothing reads them unless something is called that does.
+    /// Pickles in its strings and bytes, and their offsets. They are read only if a function that is called does so.
     pub inner: Vec<(u64, Trace)>,
-    /// Pickles that joblib reads behind its description of an array of objects, and where they are.
+    /// Pickles that joblib reads after its description of an array of objects, and their offsets.
     pub arrays: Vec<(u64, Trace)>,
-    /// Why some of the pickles in its texts and bytes are not in `inner`.
+    /// The reason why some of the pickles in its strings and bytes are not in `inner`.
     pub skipped: Option<Error>,
-    /// Where it ends for `pickle.load`, if that is not where it ends for joblib: more may follow both.
+    /// Its end for `pickle.load`, if it differs from its end for joblib: further pickles may follow both.
     other_end: Option<u64>,
     says_protocol: bool,
     is_first: bool,
 }
 
-/// Something that a pickle would import.
+/// An import of a pickle.
 #[derive(Debug, Clone)]
 pub struct Import {
-    /// The module, `?` where only running the pickle would tell.
+    /// The module; `?` if it is known only by running the pickle.
     pub module: String,
-    /// The name in it: with dots where it is an attribute of something there; `…(…)` for what a call would give.
+    /// The name in the module: with dots if it is an attribute of an object there; `…(…)` for the result of a call.
     pub name: String,
-    /// What is known of it.
+    /// The verdict on it.
     pub danger: Danger,
-    /// Whether it would be called, too; importing alone runs a module.
+    /// Whether it would also be called; importing alone runs a module.
     pub called: bool,
-    /// How often it is named.
+    /// The number of times that it is named.
     pub count: u64,
-    /// Where the first of those is, in bytes from where the pickle starts.
+    /// The offset of the first of these, from the start of the pickle.
     pub offset: u64,
-    /// How sure it is that the import takes place.
+    /// The loaders that perform the import.
     certainty: Certainty,
 }
 
-/// Which loaders import something.
+/// Which loaders perform an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Certainty {
     /// All of them.
     All,
-    /// Those whose program registered the number of an extension; none does by itself.
+    /// Loaders in programs that registered the number of an extension; no program does so by default.
     Registered,
-    /// CPython's unpickler in Python, which nearly no program uses; the one in C raises.
+    /// CPython's unpickler in Python, which almost no program uses; the one in C raises an exception.
     Slow,
 }
 
 impl Trace {
-    /// Follows the pickle at the start of the input, first as `pickle.load` reads it. A pickle with arrays of joblib is followed
-    /// as joblib reads it too: each of them is followed by bytes that are not opcodes.
+    /// Analyzes the pickle at the start of the input, first as `pickle.load` reads it. If it has arrays of joblib, it
+    /// is also analyzed as joblib reads it, because each array is followed by bytes that are not opcodes.
     pub fn new(input: Input<'_>) -> Trace {
         let plain = Machine::follow(input, false, 0);
         if !plain.imports.iter().any(|import| arrays::is_wrapper(&import.module, &import.name)) {
             return plain;
         }
         let mut trace = Machine::follow(input, true, 0);
-        // With no array before its end it is the same pickle to both.
+        // Without an array before its end, it is the same pickle for both.
         if trace.len == plain.len {
             return trace;
         }
         for import in plain.imports {
             let is_new = |own: &Import| (&own.module, &own.name) != (&import.module, &import.name);
             if trace.imports.iter().all(is_new) {
-                // Where joblib has read an array of objects, `pickle.load` gets what it recalls wrong, and names of nothing with it.
+                // After joblib has read an array of objects, the memo of `pickle.load` is wrong, so it imports names
+                // that do not exist.
                 let danger = match import.danger {
                     Danger::Suspicious => Danger::Unknown,
                     other => other,
@@ -129,7 +133,7 @@ impl Trace {
                 trace.imports.push(Import { danger, ..import });
             }
         }
-        // Bytes of an array may be anything: that `pickle.load` raises in them is what is to be expected.
+        // The bytes of an array can be anything, so an exception of `pickle.load` in them is expected.
         if let (End::Finished | End::Raised(_), End::Unfollowed(_) | End::Cut) =
             (&trace.end, &plain.end)
         {
@@ -140,12 +144,13 @@ impl Trace {
         trace
     }
 
-    /// Whether it is a pickle that has to be reported: all but those at which every unpickler raises before it imports anything.
+    /// Returns `true` for a pickle that has to be reported: all except those at which every unpickler raises an
+    /// exception before any import.
     pub fn is_pickle(&self) -> bool {
         let counts = |import: &Import| match import.certainty {
             Certainty::All => true,
             Certainty::Registered => false,
-            // Many a text begins with such a letter and a word: `certifi`, a line end, and nothing else.
+            // Many texts begin with such a letter and a word: `certifi`, a line end, and nothing else.
             Certainty::Slow => {
                 !self.is_first || import.offset > 0 || import.danger == Danger::Dangerous
             }
@@ -153,7 +158,7 @@ impl Trace {
         !matches!(self.end, End::Raised(_)) || self.imports.iter().any(counts)
     }
 
-    /// The worst that it would import; at least [`Danger::Unknown`] where it was not followed up to STOP.
+    /// Returns the worst verdict of its imports, and at least [`Danger::Unknown`] if it was not analyzed up to STOP.
     pub fn danger(&self) -> Danger {
         let worst = self.imports.iter().map(|i| i.danger).max().unwrap_or(Danger::Safe);
         match (&self.end, &self.skipped) {
@@ -162,8 +167,8 @@ impl Trace {
         }
     }
 
-    /// Whether bytes in another pickle are likely meant as a pickle. Nothing unpickles them by itself, so more evidence is asked for than of
-    /// a file: a protocol, or an import that is called or followed by STOP.
+    /// Returns `true` if bytes in another pickle are probably a pickle. Loaders do not unpickle them, so more evidence
+    /// is required than for a file: a protocol, or an import that is called or followed by STOP.
     fn is_likely(&self) -> bool {
         let ends = matches!(self.end, End::Finished);
         let counts =
@@ -172,8 +177,8 @@ impl Trace {
     }
 }
 
-/// The pickles at the start of `input`, one after the other, and where each is, until one raises or is not followed to its
-/// end. One that raises before it imports anything is not among them.
+/// Returns the consecutive pickles at the start of `input` and their offsets, until one raises an exception or is not
+/// analyzed to the end. A pickle that raises before any import is not included.
 pub fn all(input: Input<'_>) -> Vec<(u64, Trace)> {
     let mut branches = MAX_BRANCHES;
     all_from(input, &mut branches)
@@ -210,7 +215,8 @@ fn all_from(input: Input<'_>, branches: &mut u32) -> Vec<(u64, Trace)> {
     out
 }
 
-/// What follows the other end of `found`, which is at byte `at` of the input. `found` is not followed to its end where that is not.
+/// Analyzes the data after the other end of `found`, which is at offset `at` of the input. If this fails, `found`
+/// counts as not analyzed to the end.
 fn follow_other(
     input: Input<'_>,
     at: u64,
@@ -220,7 +226,7 @@ fn follow_other(
     let rest = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
     let total = input.total.saturating_sub(at);
     let unfollowed = || {
-        let e = BROKEN.broken("it ends at one byte for pickle and at another for joblib");
+        let e = BROKEN.broken("it ends at different offsets for pickle and joblib");
         End::Unfollowed(e)
     };
     let Some(left) = branches.checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! Entries of zips, of whatever kind their modes say they are, and what their headers say where readers may differ.
+//! Entries of zips, of whatever type their modes give, and header fields that readers may interpret differently.
 
 use super::packed::Packing;
 use super::{Found, Job, Scan, ScanTarget, too_long};
@@ -8,20 +8,20 @@ use holdall_core::wire::zip::{Directory, EntryKind, Method, TOO_MANY_ENTRIES};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many headers of a zip that readers do not agree on are looked at.
+/// The maximum number of headers analyzed in a zip about which readers disagree.
 const MAX_GUESSES: usize = 1000;
 
-/// Whether a zip begins so, one without entries too.
+/// Returns `true` if a zip has these first bytes, including a zip without entries.
 pub(super) fn starts(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
-/// End records that are looked at.
+/// The maximum number of end records that are checked.
 const MAX_ENDS: usize = 64;
 
-/// Whether there is an end record in `tail`, the last bytes of the file, that leads to the record of an entry, as readers go
-/// there: by its offset, or from where it is itself by the length of the directory. Programs that read zips have such a record in them,
-/// and are none.
+/// Returns `true` if there is an end record in `tail`, the last bytes of the file, that leads to the record of an entry
+/// in one of the ways that readers use: by its offset, or by the length of the directory before it. Programs that read
+/// zips contain such a record, but are not zips.
 pub(super) fn may_end(tail: &[u8], window: &Window) -> Result<bool, Stop> {
     let start = window.len().saturating_sub(tail.len() as u64);
     let (mut places, mut count) = (Vec::new(), 0usize);
@@ -56,7 +56,7 @@ impl Scan {
         let zip = self.steps;
         match Directory::read(window, &self.limits) {
             Ok(directory) => {
-                // A reader that writes no files does not ask whether an entry is a symbolic link.
+                // A reader that does not write files does not check whether an entry is a symbolic link.
                 let has_bytes = |kind: EntryKind, len: u64| kind != EntryKind::Folder || len > 0;
                 let entries = directory.entries();
                 let entries = entries.filter(|entry| has_bytes(entry.kind(), entry.stored_len()));
@@ -96,7 +96,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Looks at what each header of a zip says is behind it, whatever the directory says.
+    /// Analyzes the data after each header of a zip, according to the header, without using the directory.
     pub(super) fn headers(
         &self,
         job: &Job,
@@ -113,13 +113,12 @@ impl Scan {
             let len = guess.data.end.saturating_sub(guess.data.start) as u64;
             left = left.saturating_sub(len.max(1));
             if at >= MAX_GUESSES || left == 0 {
-                let e =
-                    TOO_MANY_ENTRIES.broken("it has more headers of entries than are looked at");
+                let e = TOO_MANY_ENTRIES.broken("it has more headers of entries than are analyzed");
                 found.unread(job, e);
                 break;
             }
             let range = guess.data.start as u64..guess.data.end as u64;
-            // The directory is wrong, which is said already.
+            // The directory is invalid, which has already been reported.
             let Some(method) = guess.method else { continue };
             found.next.push(stored(job, &guess.name, range, method));
         }
@@ -127,7 +126,7 @@ impl Scan {
     }
 }
 
-/// The job about an entry whose bytes are at `range` of the zip.
+/// Returns the job for an entry whose bytes are at `range` of the zip.
 fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
     let what = match method {
         Method::Stored => ScanTarget::File,

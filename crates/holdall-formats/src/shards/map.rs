@@ -1,4 +1,4 @@
-//! What an index file says: which tensor is in which file.
+//! The contents of an index file: which tensor is in which file.
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
 use holdall_collections::in_order;
@@ -8,46 +8,47 @@ use holdall_core::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
 use std::ops::Range;
 
-/// The most bytes of an index file.
+/// The maximum length of an index file, in bytes.
 pub const MAX_INDEX: u64 = 10 << 20;
-/// What the names of index files of Keras end in. They name groups of HDF5, each with the files that have tensors of it.
+/// The end of the name of an index file of Keras. Such an index names groups of HDF5, each with the files that have
+/// tensors of the group.
 pub(crate) const KERAS: &str = ".weights.json";
 
-/// What an index file says.
+/// The contents of an index file.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// The names of all tensors, one after the other.
+    /// The names of all tensors, concatenated.
     names: String,
-    /// Where the name of each is in that, and the number of its file; sorted by name.
+    /// The range of each tensor's name in `names`, and the number of its file; sorted by name.
     tensors: Vec<(Range<u32>, u32)>,
     /// The numbers of the tensors of each file, sorted by name.
     of_files: Vec<Vec<u32>>,
-    /// Of an index of Keras: groups of tensors, each with the number of a file that has some of it.
+    /// In an index of Keras, the groups of tensors, each with the number of a file that has tensors of it.
     groups: HashSet<(String, usize)>,
-    /// The files, sorted.
+    /// The names of the files, sorted.
     files: Vec<String>,
-    /// The bytes of all tensors.
+    /// The stated number of bytes of all tensors.
     total: Option<u64>,
     of_groups: bool,
 }
 
-/// What an index file says of one of its files, beside what that has.
+/// The result of comparing an index file with one of its files.
 #[derive(Debug)]
 pub struct Checked {
-    /// Tensors that it has and shall have.
+    /// The number of tensors that the file has and should have.
     found: usize,
-    /// The bytes of those; tied ones count once.
+    /// The number of bytes of those tensors. Tied tensors count once.
     total: u64,
     warnings: Vec<Warning>,
 }
 
-/// A number of what an index file has, which is at most 10 MiB long.
+/// Converts a count of items in an index file. It fits because the file has at most 10 MiB.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl Map {
-    /// The files that it names, sorted.
+    /// Returns the names of the files, sorted.
     pub fn files(&self) -> &[String] {
         &self.files
     }
@@ -57,24 +58,25 @@ impl Map {
         self.of_groups
     }
 
-    /// Returns the number of the file that should have a tensor, among [`files`](Self::files).
+    /// Returns the number of the file that should have a tensor, as an index into [`files`](Self::files).
     pub fn file_of(&self, tensor: &str) -> Option<usize> {
         let at = self.tensors.binary_search_by(|(name, _)| self.name(name).cmp(tensor)).ok()?;
         self.tensors.get(at).map(|(_, file)| *file as usize)
     }
 
-    /// Whether an index file of so many bytes is read.
+    /// Checks that an index file of `len` bytes is short enough to be read.
     ///
     /// # Errors
-    /// [`SHARD_INDEX`].
+    /// Returns [`SHARD_INDEX`] if `len` is more than [`MAX_INDEX`].
     pub fn check_len(len: u64) -> Result<()> {
         match len > MAX_INDEX {
-            true => Err(SHARD_INDEX.broken(format!("it has {len} bytes, at most {MAX_INDEX}"))),
+            true => Err(SHARD_INDEX
+                .broken(format!("the index has {len} bytes, at most {MAX_INDEX} are allowed"))),
             false => Ok(()),
         }
     }
 
-    /// The name of the tensor of that number.
+    /// Returns the name of tensor `number`.
     fn name_at(&self, number: u32) -> &str {
         self.tensors.get(number as usize).map_or("", |(at, _)| self.name(at))
     }
@@ -83,22 +85,23 @@ impl Map {
         self.names.get(at.start as usize..at.end as usize).unwrap_or_default()
     }
 
-    /// The tensors that it names, and the file of each, sorted by name.
+    /// Returns the names of the tensors, each with the name of its file, sorted by tensor.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &str)> {
         self.named().map(|(tensor, file)| (tensor, self.files.get(file).map_or("", String::as_str)))
     }
 
-    /// The tensors that it names, and the number of the file of each, sorted by name.
+    /// Returns the names of the tensors, each with the number of its file, sorted by tensor.
     fn named(&self) -> impl Iterator<Item = (&str, usize)> {
         self.tensors.iter().map(|(name, file)| (self.name(name), *file as usize))
     }
 
-    /// Whether it names a tensor.
+    /// Returns `true` if the index names the tensor.
     fn has(&self, tensor: &str) -> bool {
         self.file_of(tensor).is_some()
     }
 
-    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
+    /// Compares file `number` with the index, and notes the tensors that the model takes from other files. `name` is
+    /// the index file's.
     pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
         let (mut found, mut stored, mut unnamed) = (0usize, Vec::new(), Vec::new());
         let mut groups = HashSet::default();
@@ -132,23 +135,23 @@ impl Map {
         stored.sort_unstable();
         stored.dedup();
         let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
-        // Tied ones need no names in the index.
+        // Tied tensors need no names in the index.
         let is_tied = |t: &TensorInfo| {
             let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
             t.components().len() > 0 && t.components().all(is_named)
         };
         let extra = |t: TensorInfo| {
-            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
+            let message = format!("`{name}` does not name it, but `{}` has it", shard.name);
             Warning::new("shards/extra", message).in_tensor(t.name())
         };
         let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
         Checked { found, total, warnings }
     }
 
-    /// Looks at all files, in the order of [`files`](Self::files): what is odd.
+    /// Compares all files, which are in the order of [`files`](Self::files), with the index. Returns warnings.
     ///
     /// # Errors
-    /// [`SHARD_TENSOR`] for the first tensor by name that is not where it should be.
+    /// Returns [`SHARD_TENSOR`] for the first tensor by name that is not in the file that the index names.
     pub fn check_all(
         &self,
         shards: &[&Shard],
@@ -165,14 +168,16 @@ impl Map {
             return Err(self.misplaced(shards, tensor, file));
         }
         if let Some(said) = self.total.filter(|said| *said != total) {
-            let message =
-                format!("`{name}` says that all tensors have {said} bytes, they have {total}");
+            let message = format!(
+                "`{name}` says that all tensors together have {said} bytes, but they have {total}"
+            );
             warnings.push(Warning::new("shards/total-size", message));
         }
         Ok(warnings)
     }
 
-    /// Says where a tensor is that the file of that number lacks, and of how many that is true.
+    /// Returns the error for a tensor that file `file` should have and has not. The message names the file that has it
+    /// and counts how many other tensors are missing.
     #[cold]
     fn misplaced(&self, shards: &[&Shard], tensor: &str, file: usize) -> Error {
         let has = |shard: &&&Shard, tensor: &str| shard.index.get(tensor).is_some();
@@ -181,21 +186,22 @@ impl Map {
         let named = self.files.get(file).map_or("", String::as_str).shown();
         let message = match shards.iter().find(|shard| has(shard, tensor)) {
             Some(other) => format!(
-                "`{}` has it, and the index says `{named}`: the index is of another division of the model; \
-                 it names other files than they are in for {wrong} of {} tensors",
+                "the tensor is in `{}`, but the index says `{named}`: the index is of another division of the model; \
+                 {wrong} of {} tensors are in other files than the index says",
                 other.name.shown(),
                 self.tensors.len()
             ),
             None if wrong > 1 => format!(
-                "`{named}` should have it, and has not; nor are {} other tensors where the index says",
+                "the tensor is missing from `{named}`; {} other tensors are not in the file that the index names either",
                 wrong.saturating_sub(1)
             ),
-            None => format!("`{named}` should have it, and has not"),
+            None => format!("the tensor is missing from `{named}`"),
         };
         SHARD_TENSOR.broken(message).in_tensor(tensor)
     }
 
-    /// A tensor, or a group of them, that the file which should have it has not, and the number of that file. `found` were found.
+    /// Returns a tensor, or a group of tensors, that is missing from the file that should have it, and the number of
+    /// that file. `found` is the number of tensors found in the right file.
     fn missing(&self, shards: &[&Shard], found: usize) -> Option<(&str, usize)> {
         if found == self.tensors.len().saturating_add(self.groups.len()) {
             return None;
@@ -212,17 +218,18 @@ impl Map {
         tensors.chain(groups.map(|(group, file)| (group.as_str(), *file))).min()
     }
 
-    /// Reads the index file of that name.
+    /// Reads the index file with this name.
     ///
     /// # Errors
-    /// [`SHARD_INDEX`]; `shards/outside`.
+    /// Returns [`SHARD_INDEX`] if the text is not a valid index, and `shards/outside` if it names a file outside of the
+    /// folder.
     pub fn read(text: &[u8], name: &str) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
         let twice = |tensor: &str| wrong("`weight_map` names a tensor twice").in_tensor(tensor);
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
         let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
         let mut numbers: HashMap<String, usize> = HashMap::default();
-        // That of the tensor before, as a rule.
+        // The file of the tensor before, which is usually the same.
         let mut last = 0;
         let mut read = || -> Result<bool> {
             let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
@@ -234,7 +241,7 @@ impl Map {
                         has_map = true;
                         reader.begin_object()?;
                         while let Some(tensor) = reader.next_key(&mut name)? {
-                            // Keras names one file, or the several that a group is in.
+                            // Keras names one file, or a list of the files that a group is in.
                             let is_list = map.of_groups && reader.peek()? == Token::Array;
                             if is_list {
                                 reader.begin_array()?;
@@ -249,7 +256,7 @@ impl Map {
                                     map.files.push(file.to_owned());
                                 }
                                 if !map.of_groups {
-                                    // Of at most 10 MiB.
+                                    // The text has at most 10 MiB.
                                     let start = number(map.names.len());
                                     map.names.push_str(tensor);
                                     let end = number(map.names.len());
@@ -282,7 +289,7 @@ impl Map {
             Ok(has_map)
         };
         if !read().map_err(|e| e.under(&SHARD_INDEX))? {
-            return Err(wrong("there is no `weight_map`"));
+            return Err(wrong("missing `weight_map`"));
         }
         if map.tensors.is_empty() && map.groups.is_empty() {
             return Err(wrong("`weight_map` names no tensor"));
@@ -311,12 +318,12 @@ impl Map {
     }
 }
 
-/// A number that may have a fraction of nothing.
+/// Parses a whole number, which may have a fraction of zero.
 fn whole(text: &str) -> Option<u64> {
     text.strip_suffix(".0").unwrap_or(text).parse().ok()
 }
 
-/// The group that a tensor of HDF5 is in, as Keras names it: `/layers/dense/vars`.
+/// Returns the name that Keras has for the HDF5 group of a tensor: `/layers/dense/vars`.
 pub(super) fn group_of(name: &str) -> Option<String> {
     name.rsplit_once('/').map(|(group, _)| format!("/{group}"))
 }

@@ -1,5 +1,5 @@
-//! Models in several files: which files of a folder are one model, what an index file says of them, and what they contain as one.
-//! `docs/spec/shards.md` has the rules.
+//! Models in several files: which files of a folder are one model, what an index file contains, and the joined index of
+//! all files. `docs/spec/shards.md` has the rules.
 
 mod map;
 mod split;
@@ -20,58 +20,59 @@ rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// An index of files that cannot be read.
+    /// The index file of a model cannot be read.
     pub SHARD_INDEX: Malformed "shards/index"
         "The index of a model in several files is a JSON object of at most 10 MiB whose `weight_map` names the file of each tensor.";
-    /// A file of a model that is elsewhere.
+    /// A file of the model is outside of the folder.
     pub SHARD_OUTSIDE: Malformed "shards/outside"
-        "The files that an index names are in or below its folder, and no symbolic link leads out of that.";
-    /// A file of a model that is not there.
-    pub SHARD_MISSING: NotFound "shards/missing" "All files of a model are there."
+        "The files that an index names are in or below its folder, and no symbolic link leads out of that folder.";
+    /// A file of the model does not exist.
+    pub SHARD_MISSING: NotFound "shards/missing" "All files of a model exist."
         hint "the download may not be complete"
         remedies [Salvage];
-    /// A tensor that its file has not.
+    /// A file lacks a tensor that it should have.
     pub SHARD_TENSOR: Malformed "shards/tensor"
-        "Every tensor is in the file that the index names."
+        "Every tensor is in the file that the index names for it."
         remedies [NameFiles, Salvage];
-    /// A folder with several models that differ in their variant.
+    /// The folder has several variants of one model.
     pub VARIANTS: Misuse "shards/variants"
         "A folder that is opened has one variant of a model."
         hint "name the file or the index of one of them";
-    /// Parts that are not of one file.
+    /// Parts that do not belong to one file.
     pub SPLIT: Malformed "shards/split"
-        "Each part of a split file says which part it is, how many there are, and how many tensors they have together; its name says the same.";
-    /// A folder that is not a model.
+        "Each part of a split file states its number, the number of parts, and the number of tensors in all parts; its name has the same numbers.";
+    /// The folder is not a model.
     pub NO_MODEL: NotFound "shards/no-model"
         "A folder that is opened has an index of files, a single file of tensors, or all parts of one."
         hint "name one of its files";
 }
 
-/// The code of the warning that a file is a part of a model and is opened without the others.
+/// The code of the warning that a file is a part of a model and is opened without the other parts.
 pub const PART: &str = "shards/part";
 
-/// A file of a model: its name, and what it contains.
+/// A file of a model: its name and its index.
 #[derive(Debug)]
 pub struct Shard {
-    /// Its name, as the model has it.
+    /// The name, as the model's index has it.
     pub name: String,
-    /// What it contains.
+    /// The index of the file.
     pub index: Index,
-    /// Tensors that the model has from other files.
+    /// Tensors of the file that the model takes from other files.
     left_out: HashSet<String>,
 }
 
 impl Shard {
-    /// A file all of whose tensors are the model's.
+    /// Creates a shard all of whose tensors belong to the model.
     pub fn new(name: impl Into<String>, index: Index) -> Shard {
         Shard { name: name.into(), index, left_out: HashSet::default() }
     }
 }
 
-/// What files contain as one, in this order; what the first says of itself, its format among it, is said of all.
+/// Joins the indexes of files, in this order, into one. The format, version and other properties are those of the first
+/// file.
 ///
 /// # Errors
-/// `index/duplicate-name`, where two have a tensor of the same name; what [`IndexBuilder`] finds.
+/// Returns `index/duplicate-name` if two files have a tensor of the same name, and the errors of [`IndexBuilder`].
 pub fn joined<'s>(
     shards: impl IntoIterator<Item = &'s Shard>,
     warnings: Vec<Warning>,
@@ -99,13 +100,13 @@ pub fn joined<'s>(
     builder.finish()
 }
 
-/// Whether more files belong to the one that an index is of: it is the first part of a split one, or tensors have their bytes
-/// in files beside it.
+/// Returns `true` if the model continues in other files: the index is of the first part of a split file, or tensors
+/// have their bytes in external files.
 pub fn has_more(index: &Index) -> bool {
     split::is_first(index) || is_away(index)
 }
 
-/// Whether tensors have their bytes in files beside it, which are not at hand.
+/// Returns `true` if tensors have their bytes in external files, and these are not available.
 pub fn is_away(index: &Index) -> bool {
     let Some(beside) = crate::by_name(index.format()).and_then(|format| format.beside) else {
         return false;
@@ -113,10 +114,10 @@ pub fn is_away(index: &Index) -> bool {
     index.faults().any(|e| e.code() == beside.away.code)
 }
 
-/// Refuses names of files that are not beside the file that has them, or in folders beside it.
+/// Checks that names of files lead to files in the same folder or in folders below it.
 ///
 /// # Errors
-/// [`SHARD_OUTSIDE`].
+/// Returns [`SHARD_OUTSIDE`] if one does not.
 pub fn check_names(all: &[String]) -> Result<()> {
     for file in all {
         let is_inside = !file.is_empty()
@@ -124,7 +125,10 @@ pub fn check_names(all: &[String]) -> Result<()> {
             && !file.contains(['\\', ':', '\0'])
             && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
         if !is_inside {
-            let message = format!("`{}` is not the path of a file beside it", file.shown());
+            let message = format!(
+                "`{}` is not the path of a file in or below the folder of the index",
+                file.shown()
+            );
             return Err(SHARD_OUTSIDE.broken(message));
         }
     }

@@ -1,25 +1,26 @@
-//! The parts of a split file: files of a format that say which part of a model each is.
+//! Split files: the parts of a model, in formats whose files state which part they are.
 
 use super::SPLIT;
 use crate::{ModelPart, Parts, Shards};
 use holdall_core::error::Result;
 use holdall_core::model::{Attributes, Index};
 
-/// A split file, of which the first part is known.
+/// A split file whose first part has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     stem: String,
     extension: String,
     count: u32,
-    /// How many tensors all parts have together, where that is stated.
+    /// The number of tensors in all parts together, if stated.
     tensors: Option<u32>,
 }
 
 impl Split {
-    /// The split file whose first part has that name and contains that; nothing where it says that it is whole, or another part.
+    /// Returns the split file whose first part has this name and this index; `None` if the file is whole, or not the
+    /// first part.
     ///
     /// # Errors
-    /// [`SPLIT`], where its name says something else.
+    /// Returns [`SPLIT`] if the file's name disagrees with its attributes.
     pub fn from_index(index: &Index, name: &str) -> Result<Option<Split>> {
         let Some(ModelPart { number: 0, count, tensors }) = part_of(index) else {
             return Ok(None);
@@ -29,44 +30,47 @@ impl Split {
                 let (stem, extension) = (stem.to_owned(), extension.to_owned());
                 Ok(Some(Split { stem, extension, count, tensors }))
             }
-            // What a merge left behind: all tensors are there.
+            // A merge left the attributes of a part in a file that has all tensors.
             _ if tensors.is_some_and(|said| said as usize == index.len()) => Ok(None),
             _ => {
-                let message = format!("it says that it is part 1 of {count}, its name does not");
+                let message =
+                    format!("the attributes say part 1 of {count}, but the file's name does not");
                 Err(SPLIT.broken(message))
             }
         }
     }
 
-    /// The names of the other parts, in their order.
+    /// Returns the names of the other parts, in order.
     pub fn others(&self) -> Vec<String> {
         (2..=self.count).map(|number| self.name(number)).collect()
     }
 
-    /// Whether part number `no`, from 0 on, says that it is that.
+    /// Checks that the attributes of part `no`, counted from 0, state that number.
     ///
     /// # Errors
-    /// [`SPLIT`].
+    /// Returns [`SPLIT`] if they do not.
     pub fn check(&self, no: u32, index: &Index) -> Result<()> {
         match part_of(index) {
             Some(own) if (own.number, own.count) == (no, self.count) => Ok(()),
             _ => {
                 let (number, count) = (no.saturating_add(1), self.count);
                 let name = self.name(number);
-                let message = format!("`{name}` does not say that it is part {number} of {count}");
+                let message =
+                    format!("the attributes of `{name}` do not say part {number} of {count}");
                 Err(SPLIT.broken(message))
             }
         }
     }
 
-    /// Whether all parts together have as many tensors as the first says.
+    /// Checks that all parts together have as many tensors as the first part states.
     ///
     /// # Errors
-    /// [`SPLIT`].
+    /// Returns [`SPLIT`] if they do not.
     pub fn check_all(&self, tensors: usize) -> Result<()> {
         match self.tensors.filter(|said| *said as usize != tensors) {
             Some(said) => {
-                let message = format!("all parts should have {said} tensors, they have {tensors}");
+                let message =
+                    format!("expected {said} tensors in all parts together, found {tensors}");
                 Err(SPLIT.broken(message))
             }
             None => Ok(()),
@@ -78,19 +82,19 @@ impl Split {
     }
 }
 
-/// Whether an index is of the first part of a split file.
+/// Returns `true` if an index is that of the first part of a split file.
 pub(super) fn is_first(index: &Index) -> bool {
     part_of(index).is_some_and(|part| part.number == 0)
 }
 
-/// Removes what only a part says: together they are none.
+/// Removes the attributes that only a part has, for an index of all parts together.
 pub(super) fn leave(format: &str, attributes: &mut Attributes) {
     if let Some(parts) = parts_in(format) {
         (parts.remove)(attributes);
     }
 }
 
-/// Returns how files of a format say which part they are, where they can.
+/// Returns how files of a format state which part they are; `None` for formats without split files.
 fn parts_in(format: &str) -> Option<Parts> {
     match crate::by_name(format)?.shards {
         Some(Shards::Parts(parts)) => Some(parts),
@@ -103,26 +107,26 @@ pub fn part_of(index: &Index) -> Option<ModelPart> {
     (parts_in(index.format())?.read)(index.attributes())
 }
 
-/// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.
+/// Returns the file name of part `number`, counted from 1: `STEM-00001-of-00003.gguf`.
 pub fn part_name(stem: &str, number: u32, count: u32, extension: &str) -> String {
     format!("{stem}-{number:05}-of-{count:05}.{extension}")
 }
 
-/// The name of one of several files: `STEM-00001-of-00003.safetensors`.
+/// The parsed name of one of several files: `STEM-00001-of-00003.safetensors`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartName<'n> {
-    /// What stands before the number.
+    /// The text before the number.
     pub stem: &'n str,
-    /// The number, from 1 on.
+    /// The number of the file, from 1.
     pub number: u32,
     /// The number of files. At least 1.
     pub count: u32,
-    /// What stands behind the count, without the dot: `safetensors`, or `fp16.safetensors`.
+    /// The text after the count, without the dot: `safetensors`, or `fp16.safetensors`.
     pub extension: &'n str,
 }
 
 impl<'n> PartName<'n> {
-    /// Reads the name of one of several files; `None` for other names.
+    /// Parses the name of one of several files; `None` for other names.
     pub fn new(name: &'n str) -> Option<PartName<'n>> {
         let (stem, rest) = name.rsplit_once("-of-")?;
         let (stem, number) = stem.rsplit_once('-')?;
@@ -135,13 +139,13 @@ impl<'n> PartName<'n> {
         (1..=count).contains(&number).then_some(PartName { stem, number, count, extension })
     }
 
-    /// Returns the name of the file of another number, of the same model.
+    /// Returns the name of file `number` of the same model.
     pub fn with_number(&self, number: u32) -> String {
         part_name(self.stem, number, self.count, self.extension)
     }
 }
 
-/// Reads the name of a file in a format whose files say which part they are.
+/// Parses the name of a file, if it is in a format whose files state which part they are.
 fn name_of(name: &str) -> Option<PartName<'_>> {
     PartName::new(name).filter(|name| parts_in(name.extension).is_some())
 }

@@ -1,4 +1,4 @@
-//! The text of an index file: written, and changed without losing what else it says.
+//! The text of an index file: written, and changed without losing its other contents.
 
 use super::{Map, SHARD_INDEX, map::group_of};
 use holdall_collections::{HashMap, HashSet};
@@ -14,9 +14,9 @@ pub struct IndexText {
     map: Map,
     /// The tensors or groups of `weight_map` in their order, each with its files.
     entries: Vec<Entry>,
-    /// The bytes of `weight_map`'s value.
+    /// The range of `weight_map`'s value in the text, in bytes.
     map_range: Range<usize>,
-    /// The bytes of the values of `metadata.total_size` and `metadata.total_parameters`, if they are numbers.
+    /// The ranges of the values of `metadata.total_size` and `metadata.total_parameters`, if they are numbers.
     totals: [Option<Range<usize>>; 2],
     of_groups: bool,
 }
@@ -29,26 +29,26 @@ struct Entry {
     is_list: bool,
 }
 
-/// A shard that takes the place of another.
+/// A shard that replaces another.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedShard {
     /// The name of the shard that it replaces.
     pub old: String,
-    /// Its own name.
+    /// The shard's name.
     pub new: String,
-    /// Its tensors: the name that each had in the shard before, if it was there, and the name that it has now.
+    /// The shard's tensors: the name that each had in the replaced shard, if it was there, and its new name.
     pub tensors: Vec<(Option<String>, String)>,
-    /// How many bytes its tensors have more than before.
+    /// The change in the number of bytes of its tensors.
     pub bytes: i128,
-    /// How many elements its tensors have more than before.
+    /// The change in the number of elements of its tensors.
     pub elements: i128,
 }
 
 impl IndexText {
-    /// Reads the index file of that name.
+    /// Reads the index file with this name.
     ///
     /// # Errors
-    /// As [`Map::read`].
+    /// Returns the errors of [`Map::read`].
     pub fn read(text: &[u8], name: &str) -> Result<IndexText> {
         let map = Map::read(text, name)?;
         let of_groups = map.is_of_groups();
@@ -107,25 +107,25 @@ impl IndexText {
         Ok(IndexText { text, map, entries, map_range, totals, of_groups })
     }
 
-    /// What the index says.
+    /// Returns the contents of the index.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Returns whether the index states the bytes of all tensors, or the number of their elements.
+    /// Returns `true` if the index states the number of bytes or elements of all tensors.
     pub fn states_totals(&self) -> bool {
         self.totals.iter().any(Option::is_some)
     }
 
-    /// Returns whether the entries of `weight_map` would be others if these shards took the place of those before. Names of
-    /// files count only if a shard gets another name.
+    /// Returns `true` if replacing these shards changes the entries of `weight_map`. The names of files count only if a
+    /// shard gets another name.
     pub fn is_changed_by(&self, changed: &[ChangedShard]) -> bool {
         let new = self.entries_with(changed);
         new.len() != self.entries.len()
             || new.iter().zip(&self.entries).any(|(a, b)| a.name != b.name || a.files != b.files)
     }
 
-    /// Returns the text of the index after these shards took the place of those before. All else that the text says is kept.
+    /// Returns the text of the index with these shards replaced. All other contents of the text are kept.
     pub fn with(&self, changed: &[ChangedShard]) -> String {
         let entries = self.entries_with(changed);
         let before = self.text.get(..self.map_range.start).unwrap_or_default();
@@ -142,7 +142,7 @@ impl IndexText {
                 Some(whole) => (whole, ".0"),
                 None => (text, ""),
             };
-            // Other numbers are no totals, and stay.
+            // Values that are not whole numbers are not totals, and are kept.
             if let Ok(total) = whole.parse::<i128>() {
                 let total = total.saturating_add(delta).max(0);
                 pieces.push((range.clone(), format!("{total}{fraction}")));
@@ -170,7 +170,8 @@ impl IndexText {
         let shards: HashMap<&str, Shard<'_>> =
             changed.iter().map(|shard| (shard.old.as_str(), Shard::new(shard))).collect();
         let mut entries = Vec::with_capacity(self.entries.len());
-        // Files from which a tensor was removed: one that had its bytes, and needed no name, needs one now.
+        // Files from which a tensor was removed. A tied tensor that had the same bytes needed no name before, but needs
+        // one now.
         let mut removed: HashSet<&str> = HashSet::default();
         let mut named: HashSet<&str> = HashSet::default();
         for entry in &self.entries {
@@ -192,7 +193,7 @@ impl IndexText {
         for shard in changed {
             let is_shrunk = removed.contains(shard.old.as_str());
             for (old, new) in &shard.tensors {
-                // What the model has from another file stays without a name here.
+                // A tensor that the model takes from another file is still not named here.
                 let is_hidden = old.as_deref().is_some_and(|old| elsewhere.contains(old));
                 if !named.contains(new.as_str()) && (old.is_none() || (is_shrunk && !is_hidden)) {
                     let files = vec![shard.new.clone()];
@@ -245,7 +246,7 @@ impl IndexText {
         self.merged(entries, added)
     }
 
-    /// Puts new entries at the end, or where they belong if all are sorted.
+    /// Adds new entries at the end, or in their sorted position if all entries are sorted.
     fn merged(&self, mut entries: Vec<Entry>, added: Vec<Entry>) -> Vec<Entry> {
         let is_sorted = self.entries.is_sorted_by(|a, b| a.name <= b.name);
         entries.extend(added);
@@ -256,7 +257,7 @@ impl IndexText {
     }
 }
 
-/// A changed shard, with the new names of its tensors by those that they had.
+/// A changed shard, with the new name of each tensor by its old name.
 struct Shard<'a> {
     changed: &'a ChangedShard,
     renamed: HashMap<&'a str, &'a str>,
@@ -266,7 +267,7 @@ impl<'a> Shard<'a> {
     fn new(changed: &'a ChangedShard) -> Shard<'a> {
         let both = |(old, new): &'a (Option<String>, String)| Some((old.as_deref()?, &**new));
         let mut renamed: HashMap<&str, &str> = changed.tensors.iter().filter_map(both).collect();
-        // A new tensor that has the name of one before replaces it.
+        // A new tensor with the name of an old one replaces it.
         for (_, new) in changed.tensors.iter().filter(|(old, _)| old.is_none()) {
             renamed.entry(new).or_insert(new);
         }
@@ -280,7 +281,7 @@ fn range(start: u64, end: u64) -> Range<usize> {
     number(start)..number(end)
 }
 
-/// Writes `weight_map` in the way in which it was written: on lines of its own, or on one.
+/// Writes `weight_map` in the style of the text before: one entry per line, or all on one line.
 fn written(entries: &[Entry], before: &str, old: &str) -> String {
     let line = before.rsplit('\n').next().unwrap_or_default();
     let outer: String = line.chars().take_while(|c| c.is_whitespace()).collect();
@@ -319,8 +320,8 @@ fn written(entries: &[Entry], before: &str, old: &str) -> String {
     out
 }
 
-/// Returns the text of a new index file, as Python's `json` writes it with an indent of 2 and sorted keys. `total` is the number
-/// of bytes of all tensors.
+/// Returns the text of a new index file, as Python's `json` writes it with an indent of 2 and sorted keys. `total` is
+/// the number of bytes of all tensors.
 pub fn index_text(map: &BTreeMap<String, String>, total: u64) -> String {
     let mut out = format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
     let entry = |(name, file): (&String, &String)| Entry {

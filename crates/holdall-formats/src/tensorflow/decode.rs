@@ -1,4 +1,4 @@
-//! The index of a checkpoint.
+//! Decodes the index of a checkpoint.
 
 use super::slices::{Extent as Slice, key};
 use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
@@ -14,16 +14,16 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Field, Fields};
 use holdall_core::wire::sstable;
 
-/// What TensorFlow 2 keeps of its objects: a text.
+/// The key of the object graph of TensorFlow 2, which is a string.
 const OBJECTS: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
-/// Dimensions that an entry is read of; more are too many anyway.
+/// The number of dimensions read of an entry; more are always too many.
 const MOST_DIMS: usize = 1024;
 
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])
 }
 
-/// The files of data that the index in `window` names.
+/// Returns the names of the data files of the index in `window`.
 pub(super) fn names(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let bundle = Bundle::read(window, limits)?;
     let numbers = bundle.entries.iter().map(|(_, entry)| entry.shard);
@@ -33,7 +33,7 @@ pub(super) fn names(window: &Window, limits: &Limits) -> Result<Vec<String>, Sto
     Ok(numbers.into_iter().map(|number| bundle.name_of(number)).collect())
 }
 
-/// What the checkpoint contains with these files of data, of these lengths, as sources 1 and on.
+/// Decodes the checkpoint with these data files, given by names and lengths, as sources 1, 2, ….
 pub(super) fn decode_with(
     window: &Window,
     limits: &Limits,
@@ -49,15 +49,15 @@ pub(super) fn decode_with(
     Ok(Joined { bundle: &bundle, builder, sources }.index()?)
 }
 
-/// What the index says.
+/// The contents of the index.
 struct Bundle {
     shards: u64,
     order: ByteOrder,
-    /// By name, or by the key of a slice.
+    /// Entries by name, or by the key of a slice.
     entries: Vec<(Vec<u8>, Entry)>,
 }
 
-/// The entry of a tensor, or of a slice.
+/// The entry of a tensor or a slice.
 #[derive(Default)]
 struct Entry {
     dtype: u64,
@@ -67,7 +67,7 @@ struct Entry {
     len: u64,
     crc: Option<u32>,
     slices: Vec<Vec<Slice>>,
-    /// What it says that no reader can go by.
+    /// The reason why the entry is invalid.
     wrong: Option<&'static str>,
 }
 
@@ -76,7 +76,9 @@ impl Bundle {
         let mut all = sstable::read(window, limits, first_version)?.into_iter();
         let first = all.next().filter(|(key, _)| key.is_empty());
         let Some((_, header)) = first else {
-            return Err(HEADER.broken("the index has no entry without a name").into());
+            return Err(HEADER
+                .broken("the index has no header, which is the entry with the empty name")
+                .into());
         };
         let (mut shards, mut order, mut least) = (0, ByteOrder::Little, 0);
         let mut fields = Fields::new(&header);
@@ -96,7 +98,9 @@ impl Bundle {
             }
         }
         if shards == 0 || shards > i32::MAX.unsigned_abs().into() || least > 1 {
-            let message = format!("{shards} files of data, for readers of version {least}");
+            let message = format!(
+                "expected data files for readers of version 1, found {shards} data files for readers of version {least}"
+            );
             return Err(HEADER.broken(message).into());
         }
         let mut entries = Vec::new();
@@ -112,17 +116,17 @@ impl Bundle {
     }
 }
 
-/// Refuses what `tf.train.Saver` wrote before version 2: a table that has the tensors themselves, of which the first entry tells in a
-/// message where that of an index has a number.
+/// Refuses a checkpoint that `tf.train.Saver` wrote before version 2: a table with the tensors themselves. Its first
+/// entry has a message where that of an index has a number.
 fn first_version(entries: &[sstable::Entry]) -> Result<()> {
     let Some((_, header)) = entries.first().filter(|(key, _)| key.is_empty()) else {
         return Ok(());
     };
     match Fields::new(header).next()? {
         Some((1, Field::Bytes(_))) => {
-            let e = HEADER.broken("this is a checkpoint of version 1, one file with all in it");
+            let e = HEADER.broken("this is a checkpoint of version 1, which is a single file");
             Err(e.with_hint(
-                "TensorFlow converts it: restore it, and save it by `tf.compat.v1.train.Saver`, which writes version 2",
+                "convert it with TensorFlow: restore it, and save it with `tf.compat.v1.train.Saver`, which writes version 2",
             ))
         }
         _ => Ok(()),
@@ -142,7 +146,7 @@ impl Entry {
                 (5, Field::Varint(n)) => out.len = n,
                 (6, Field::Fixed32(crc)) => out.crc = Some(sstable::unmasked(crc)),
                 (7, Field::Bytes(slice)) => out.slices.push(read_slice(slice)?),
-                (1..=7, _) => out.wrong = Some("a field has a value of another type"),
+                (1..=7, _) => out.wrong = Some("a field has the wrong type"),
                 _ => {}
             }
         }
@@ -167,7 +171,7 @@ impl Entry {
                         self.shape.push(size);
                     }
                 }
-                (3, Field::Varint(1..)) => self.wrong = Some("the rank is not known"),
+                (3, Field::Varint(1..)) => self.wrong = Some("the number of dimensions is unknown"),
                 _ => {}
             }
         }
@@ -199,7 +203,7 @@ fn read_slice(bytes: &[u8]) -> Result<Vec<Slice>> {
 struct Joined<'a> {
     bundle: &'a Bundle,
     builder: IndexBuilder,
-    /// Files that are at hand: their sources and lengths.
+    /// The available data files: their sources and lengths.
     sources: HashMap<&'a str, (u32, u64)>,
 }
 
@@ -235,30 +239,35 @@ impl<'a> Joined<'a> {
         }
         let lost = parts.keys().filter(|key| !used.contains(**key)).count();
         if lost > 0 {
-            self.builder.unkept(|| format!("{lost} slices of no variable"));
+            self.builder.unkept(|| format!("{lost} slices that belong to no variable"));
         }
         self.builder.finish()
     }
 
-    /// Where the bytes of an entry are.
+    /// Returns the extent of an entry's bytes.
     fn locate(&self, entry: &Entry) -> Result<Extent> {
         if let Some(wrong) = entry.wrong {
             return Err(ENTRY.broken(wrong));
         }
         if entry.shard >= self.bundle.shards {
-            let message = format!("file number {} of {}", entry.shard, self.bundle.shards);
+            let message = format!(
+                "the entry is in data file {}, but there are {}",
+                entry.shard, self.bundle.shards
+            );
             return Err(ENTRY.broken(message));
         }
         let name = self.bundle.name_of(entry.shard);
         let Some(&(source, len)) = self.sources.get(name.as_str()) else {
-            return Err(DATA.broken(format!("`{name}` is not there")));
+            return Err(DATA.broken(format!("the data file `{name}` is not available")));
         };
         let end = entry.start.checked_add(entry.len).filter(|end| *end <= len);
         match end {
             Some(end) => Ok(Extent::new(source, entry.start..end)),
             None => {
                 let (start, own) = (entry.start, entry.len);
-                Err(DATA.broken(format!("`{name}` has {len} bytes, not {own} from {start} on")))
+                Err(DATA.broken(format!(
+                    "`{name}` has {len} bytes, so it does not have {own} bytes from {start} on"
+                )))
             }
         }
     }
@@ -282,13 +291,13 @@ impl<'a> Joined<'a> {
         })
     }
 
-    /// A tensor that is stored whole.
+    /// Returns the component of a tensor that is stored whole.
     fn whole(&self, entry: &Entry) -> Result<Component> {
         type_of(entry)?;
         self.component(entry, self.locate(entry)?, entry.crc.map(Digest::Crc32c))
     }
 
-    /// One that is put together of slices.
+    /// Returns the component of a tensor that is stored in slices.
     fn sliced(
         &mut self,
         name: &[u8],
@@ -301,13 +310,13 @@ impl<'a> Joined<'a> {
         }
         let (dtype, logical) = type_of(entry)?;
         let odd = || -> Error {
-            SLICES.broken(format!("slices do not fill the shape {:?}", entry.shape))
+            SLICES.broken(format!("the slices do not fill the shape {:?}", entry.shape))
         };
         let mut found = Vec::new();
         for slice in &entry.slices {
             let own = key(name, slice);
             let Some((&known, part)) = parts.get_key_value(own.as_slice()) else {
-                return Err(SLICES.broken("a slice is not stored"));
+                return Err(SLICES.broken("a slice is missing"));
             };
             if !used.insert(known) {
                 return Err(odd());
@@ -352,9 +361,9 @@ impl<'a> Joined<'a> {
 fn type_of(entry: &Entry) -> Result<(DType, Option<LogicalType>)> {
     element(entry.dtype).ok_or_else(|| {
         let what = match entry.dtype {
-            7 => "texts are not read".to_owned(),
-            21 => "variants are not read".to_owned(),
-            other => format!("elements of type {other} are not read"),
+            7 => "strings are not supported".to_owned(),
+            21 => "variants are not supported".to_owned(),
+            other => format!("unknown element type {other}"),
         };
         ELEMENT_TYPE.broken(what)
     })

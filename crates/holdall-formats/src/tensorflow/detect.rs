@@ -1,4 +1,4 @@
-//! Whether a file is a table of the kind that indexes a checkpoint.
+//! Recognises a table of the kind that is the index of a checkpoint.
 
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::sstable;

@@ -1,31 +1,31 @@
-//! TensorFlow's checkpoints: an index and files of data beside it.
+//! TensorFlow checkpoints: an index, and data files in the same folder.
 //!
 //! # What
-//! What `tf.train.Checkpoint`, `tf.train.Saver` and saved models write: `model.ckpt.index` and `model.ckpt.data-00000-of-00001`, and more of
-//! the latter. The index is opened; the other files are found by its name.
+//! The files of `tf.train.Checkpoint`, `tf.train.Saver` and saved models: `model.ckpt.index` and one or more files
+//! `model.ckpt.data-00000-of-00001`. The index is opened; the other files are found by its name.
 //!
 //! # Layout
 //! ```text
 //! index   a sorted table of LevelDB ([`holdall_core::wire::sstable`]) of protocol buffers:
-//!         ""       how many files of data there are, and in which order of bytes
+//!         ""       number of data files, byte order
 //!         NAME     type, shape, number of the file, offset, length, masked CRC-32C
-//!         \0…      the same of a slice of a variable that is stored in several
-//! data    elements, as the index says
+//!         \0…      the same for a slice of a variable that is stored in slices
+//! data    elements, at the offsets in the index
 //! ```
 //!
 //! # Specification
 //! `tensor_bundle.proto` and LevelDB's table format: `docs/spec/tensorflow.md`. By [`RULES`].
 //!
 //! # Support
-//! Read, both byte orders, variables in slices put together. Names are those of the index. The graph of objects, which TensorFlow 2 stores as
-//! a text of the name `_CHECKPOINTABLE_OBJECT_GRAPH`, is passed over. Nothing is written.
+//! Reads both byte orders, and variables in slices. Names are those of the index. The object graph, which TensorFlow 2
+//! stores as a string named `_CHECKPOINTABLE_OBJECT_GRAPH`, is ignored. Checkpoints cannot be written.
 //!
 //! # Deviations
-//! Texts and variants are faults.
+//! Strings and variants are faults.
 //!
 //! # Untrusted input
-//! Blocks are held to their digests, and are not compressed. Names of files come from numbers, so none leads elsewhere. What is wrong
-//! with one tensor is its fault.
+//! Blocks are verified with their checksums, and compressed blocks are refused. Names of files are made from numbers,
+//! so they cannot lead out of the folder. Errors in one tensor are a fault of this tensor only.
 
 mod decode;
 mod detect;
@@ -57,18 +57,18 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// `model.ckpt.data-00000-of-00001` beside `model.ckpt.index`.
+/// Returns the path of `model.ckpt.data-00000-of-00001` for `model.ckpt.index`.
 fn data_path(file: &str, name: &str) -> String {
     format!("{}.{name}", file.strip_suffix(".index").unwrap_or(file))
 }
 
-/// Returns whether the data of a checkpoint is in the folder. Files of many kinds are called `.index`.
+/// Returns `true` if the data of a checkpoint is in the folder. Files of many kinds have the extension `.index`.
 fn has_data(name: &str, all: &[String]) -> bool {
     let data = format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
     all.iter().any(|other| other.starts_with(&data))
 }
 
-/// The element type of that number.
+/// Returns the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
     Some(match number {

@@ -1,9 +1,9 @@
-//! The keys under which slices of variables are stored, as bytes whose order is that of what they stand for.
+//! The keys of stored slices, as bytes in the same order as the values that they encode.
 
-/// One dimension of a slice: from where, and how many; all of it without.
+/// The start and length of a slice in one dimension; `None` for the whole dimension.
 pub(super) type Extent = Option<(i64, i64)>;
 
-/// The key of a slice of a variable.
+/// Returns the key of a slice of a variable.
 pub(super) fn key(name: &[u8], slice: &[Extent]) -> Vec<u8> {
     let mut out = Vec::new();
     number(0, &mut out);
@@ -24,7 +24,7 @@ pub(super) fn key(name: &[u8], slice: &[Extent]) -> Vec<u8> {
     out
 }
 
-/// Its length in bytes, then they, the highest first.
+/// Writes the number of bytes, then the bytes, the highest first.
 fn number(n: u64, out: &mut Vec<u8>) {
     let bytes = n.to_be_bytes();
     let skip = usize::try_from(n.leading_zeros() / 8).unwrap_or(0);
@@ -33,17 +33,18 @@ fn number(n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// As many ones as there are bytes, a zero, and the number, the highest bit first; of negative ones all bits are the others.
+/// Writes one bits for the number of bytes, a zero bit, and the number, the highest bit first. For a negative number
+/// all bits are inverted.
 fn signed(n: i64, out: &mut Vec<u8>) {
     let size = (n ^ (n >> 63)).unsigned_abs();
-    // Seven bits of a byte are left for the number, one of them its sign.
+    // Each byte has 7 bits for the number, one of which is the sign.
     let bits = 64u32.saturating_sub(size.leading_zeros());
     let len = usize::try_from(bits / 7).unwrap_or(0).saturating_add(1).min(10);
     let mut bytes = [if n < 0 { 0xff } else { 0 }; 10];
     for (to, from) in bytes.iter_mut().skip(2).zip(n.to_be_bytes()) {
         *to = from;
     }
-    // The ones that say how many bytes there are, in front of all ten bytes' worth.
+    // The one bits for the number of bytes, aligned to the start of ten bytes.
     let ones = u16::MAX.checked_shl(16u32.saturating_sub(u32::try_from(len).unwrap_or(16)));
     let mask = ones.unwrap_or(0).to_be_bytes();
     let mut kept = bytes.iter().skip(10usize.saturating_sub(len)).copied().collect::<Vec<u8>>();
@@ -64,7 +65,7 @@ mod tests {
             signed(n, &mut out);
             out
         };
-        // The first of each length, as the format has them.
+        // The first number of each length, in the encoding of the format.
         assert_eq!(encoded(0), [0x80]);
         assert_eq!(encoded(63), [0xbf]);
         assert_eq!(encoded(64), [0xc0, 0x40]);

@@ -1,4 +1,4 @@
-//! The index of a model: its tables, one kind after the other.
+//! Decodes the index of a model, table by table.
 
 use super::{BUFFER, DIMS, ELEMENT_TYPE, FORMAT, SPARSE, TOO_MUCH, VERSION, element};
 use holdall_collections::{HashMap, HashSet};
@@ -14,10 +14,10 @@ use holdall_core::wire::flatbuffer::{Reader, Table};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Bytes of a text among the metadata.
+/// The maximum length of a string in the metadata that becomes an attribute.
 const MOST_TEXT: usize = 4096;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let model = Model {
         reader: Reader::new(window),
@@ -31,9 +31,9 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 struct Model<'w> {
     reader: Reader<'w>,
     limits: &'w Limits,
-    /// Bytes that may still be taken out of tables.
+    /// The number of bytes that may still be copied out of tables.
     left: Cell<u64>,
-    /// Bytes of the file.
+    /// The length of the file.
     len: u64,
 }
 
@@ -45,11 +45,11 @@ struct Graph {
     outputs: Vec<u32>,
 }
 
-/// What a tensor says of itself.
+/// The description of a tensor.
 struct Tensor {
     name: String,
     dims: Vec<i32>,
-    /// Those with -1 for what is not known, where there are such.
+    /// The shape with -1 for unknown dimensions, if there are any.
     signature: Vec<i32>,
     element: u8,
     buffer: u32,
@@ -89,7 +89,7 @@ impl Model<'_> {
         Ok(builder.finish()?)
     }
 
-    /// What `read` makes of the tables of a vector that a field points at.
+    /// Applies `read` to the tables of a vector to which a field refers.
     fn all<T>(
         &self,
         of: &Table,
@@ -100,18 +100,18 @@ impl Model<'_> {
         self.take(place.clone())?;
         let count = place.end.saturating_sub(place.start) / 4;
         if count > self.limits.tensors {
-            let message = format!("{count} tables, at most {}", self.limits.tensors);
+            let message = format!("{count} tables, at most {} are allowed", self.limits.tensors);
             return Err(TOO_MANY_TENSORS.broken(message).at(place).into());
         }
         self.reader.tables(place, read)
     }
 
-    /// Counts bytes that are taken out of the file.
+    /// Counts bytes that are copied out of the file.
     fn take(&self, place: Range<u64>) -> Result<(), Stop> {
         Ok(self.count(place.end.saturating_sub(place.start)).map_err(|e| e.at(place))?)
     }
 
-    /// Counts bytes that are kept.
+    /// Counts bytes that are kept in memory.
     fn count(&self, len: u64) -> Result<()> {
         let left = self.left.get().checked_sub(len);
         self.left.set(left.ok_or_else(|| {
@@ -120,7 +120,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Where the bytes of a buffer are; nothing, where it has none.
+    /// Returns the byte range of a buffer; `None` if the buffer is empty.
     fn buffer(&self, table: &Table) -> Result<Option<Range<u64>>, Stop> {
         let inside = self.reader.vector(table, 0, 1)?.filter(|place| !place.is_empty());
         let number = |field| -> Result<u64, Stop> {
@@ -131,14 +131,17 @@ impl Model<'_> {
             return Ok(inside);
         }
         if inside.is_some() {
-            return Err(BUFFER.broken("a buffer has bytes in its table and behind it").into());
+            return Err(BUFFER
+                .broken("a buffer has bytes both in its table and outside of the tables")
+                .into());
         }
         match start.checked_add(len).filter(|end| *end <= self.len) {
             Some(end) => Ok(Some(start..end)),
             None => {
                 let all = self.len;
-                let message =
-                    format!("a buffer of {len} bytes from byte {start} on, in a file of {all}");
+                let message = format!(
+                    "a buffer of {len} bytes at offset {start} is outside of the file, which has {all} bytes"
+                );
                 Err(BUFFER.broken(message).into())
             }
         }
@@ -193,7 +196,7 @@ impl Model<'_> {
         Ok(String::from_utf8_lossy(&self.reader.bytes(place)?).into_owned())
     }
 
-    /// What a model says beside its weights.
+    /// Returns the description of a model, besides its weights.
     fn attributes(
         &self,
         root: &Table,
@@ -243,7 +246,7 @@ impl Model<'_> {
     }
 }
 
-/// An input or an output: name, element type and shape.
+/// Returns the description of an input or an output: name, element type and shape.
 fn described(tensor: &Tensor) -> Value {
     let dims = if tensor.signature.is_empty() { &tensor.dims } else { &tensor.signature };
     let dim = |dim: &i32| match u32::try_from(*dim) {
@@ -267,7 +270,7 @@ fn type_name(number: u8) -> String {
     }
 }
 
-/// Adds a tensor, where it has elements. Names need not be unique: those that come again get a number.
+/// Adds a tensor, if it has elements. A duplicate name gets a number.
 fn add(
     builder: &mut IndexBuilder,
     names: &mut HashMap<String, u64>,
@@ -277,10 +280,11 @@ fn add(
 ) -> Result<()> {
     let number = usize::try_from(tensor.buffer).unwrap_or(usize::MAX);
     let Some(buffer) = buffers.get(number) else {
-        let message = format!("buffer {number} of {}", buffers.len());
+        let message =
+            format!("the tensor has buffer {number}, but there are {} buffers", buffers.len());
         return Err(BUFFER.broken(message).in_tensor(name));
     };
-    // Buffer 0 is the one of tensors that have none.
+    // Buffer 0 is that of tensors without elements.
     let Some(place) = buffer.clone().filter(|_| number > 0) else { return Ok(()) };
     while let Some(count) = names.get_mut(&name) {
         *count = count.saturating_add(1);
@@ -297,14 +301,13 @@ fn add(
         }
         let kind = type_name(tensor.element);
         let found = element(tensor.element).ok_or_else(|| {
-            ELEMENT_TYPE.broken(format!("elements of type `{}` are not read", kind.shown()))
+            ELEMENT_TYPE.broken(format!("unsupported element type `{}`", kind.shown()))
         })?;
         let bits = element_count(&dims).and_then(|count| count.checked_mul(found.2));
         let (len, has) = (bits.map(|bits| bits.div_ceil(8)), place.end.saturating_sub(place.start));
         match len {
             Some(len) if len != has => {
-                let message =
-                    format!("shape {dims:?} of {kind} takes {len} bytes, there are {has}");
+                let message = format!("shape {dims:?} of {kind} requires {len} bytes, found {has}");
                 Err(SIZE.broken(message).at(place.clone()))
             }
             _ => Ok(found),

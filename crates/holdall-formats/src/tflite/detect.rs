@@ -1,4 +1,4 @@
-//! Whether a file has the mark of LiteRT.
+//! Recognises the magic number of LiteRT.
 
 use holdall_core::window::{Stop, Window};
 

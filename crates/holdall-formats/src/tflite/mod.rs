@@ -1,30 +1,30 @@
-//! LiteRT, which was TensorFlow Lite: the weights of a model.
+//! LiteRT, formerly TensorFlow Lite: the weights of a model.
 //!
 //! # What
-//! A FlatBuffer ([`holdall_core::wire::flatbuffer`]) of graphs, whose tensors have their elements in buffers.
+//! A FlatBuffer ([`holdall_core::wire::flatbuffer`]) with graphs, whose tensors have their elements in buffers.
 //!
 //! # Layout
 //! ```text
-//! 0    4   where the table of the model is
+//! 0    4   offset of the model's table
 //! 4    4   `TFL3`
 //! …        model: buffers, subgraphs; subgraph: tensors; tensor: shape, type, number of its buffer, name
-//! …        buffers: bytes in the FlatBuffer, or, where a model is larger than 2 GiB, an offset in the file and a length
+//! …        buffers: bytes in the FlatBuffer, or, if a model is larger than 2 GiB, an offset in the file and a length
 //! ```
 //!
 //! # Specification
 //! `schema.fbs` of LiteRT, version 3: `docs/spec/tflite.md`. By [`RULES`].
 //!
 //! # Support
-//! Read: all tensors that have elements, which those that a model computes have not. Where there is more than one graph, names begin with that
-//! of theirs. Scales and zero points of quantized tensors are attributes of them; inputs, outputs and metadata are those of the file.
-//! Nothing is written.
+//! Reads all tensors that have elements, which are those that the model does not compute. If there is more than one
+//! graph, names begin with the name of the graph. Scales and zero points of quantized tensors are attributes of the
+//! tensors; inputs, outputs and metadata are attributes of the file. Models cannot be written.
 //!
 //! # Deviations
-//! Operators are not looked at. Sparse tensors and texts are faults.
+//! Operators are ignored. Sparse tensors and strings are faults.
 //!
 //! # Untrusted input
-//! All that is pointed at is held to be in the file. Tables do not nest, so there are no loops. What is taken out of tables together is at
-//! most [`Limits::header_len`] bytes, however often the same ones are pointed at.
+//! Every offset is checked against the length of the file. Tables do not nest, so there are no loops. Bytes copied out
+//! of tables are limited to [`Limits::header_len`] in all, counting bytes each time that they are referenced.
 //!
 //! [`Limits::header_len`]: holdall_core::Limits::header_len
 
@@ -49,7 +49,7 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// The element type of that number, and the bits of one.
+/// Returns the element type with this number, and the bits of an element.
 fn element(number: u8) -> Option<(DType, Option<LogicalType>, u64)> {
     let plain = |dtype: DType| Some((dtype, None, dtype.width().saturating_mul(8)));
     let packed = |name: &str, bits| Some((DType::U8, Some(LogicalType::Other(name.into())), bits));

@@ -15,11 +15,11 @@ holdall_core::error::rules! {
     pub ELEMENT_TYPE: Unsupported "tflite/element-type"
         "The elements of a tensor are numbers or booleans."
         remedies [LeaveOut];
-    /// Elements that are left out.
+    /// A sparse tensor.
     pub SPARSE: Unsupported "tflite/sparse" "All elements of a tensor are stored."
         remedies [LeaveOut];
-    /// Too much beside the elements.
+    /// Too many bytes besides the elements.
     pub TOO_MUCH: Limit "tflite/too-much"
-        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; what two things point to counts twice."
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; data that is referenced twice counts twice."
         remedies [RaiseLimit { limit: "header_len", at_least: None }];
 }

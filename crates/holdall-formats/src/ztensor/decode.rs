@@ -1,4 +1,4 @@
-//! The index of a file, of whatever generation.
+//! Decodes the index of a file of any generation before 2.
 
 use super::footer::{self, Footer, Generation};
 use super::respell::respell;

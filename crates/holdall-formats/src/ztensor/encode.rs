@@ -1,4 +1,4 @@
-//! Writes zTensor 0.1, 1.0 and 1.2: components as they come, the manifest last.
+//! Writes zTensor 0.1, 1.0 and 1.2: components in the order in which they are given, the manifest last.
 
 use super::fields::ALIGNMENT;
 use super::fit::{self, Version};
@@ -14,18 +14,18 @@ use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Algorithm, Attributes, Encoding};
 
-/// The largest alignment: that of a huge page. More would fill files with padding.
+/// The maximum alignment, which is the length of a huge page. A larger one would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;
-/// From this many bytes of data on, the manifest starts a page of its own.
+/// The number of bytes of data from which the manifest starts on a page boundary.
 const PAGED_FROM: u64 = 1 << 20;
-/// Bytes of a page. A page boundary between data and manifest lets a later edit replace the manifest
-/// in place without touching a page that holds data.
+/// The length of a page in bytes. A page boundary between data and manifest lets a later edit replace the manifest in
+/// place without touching a page that contains data.
 const PAGE: u64 = 4096;
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 ///
 /// # Errors
-/// [`UNKNOWN_VERSION`], [`ALIGN`].
+/// Returns [`UNKNOWN_VERSION`] or [`ALIGN`] if the options ask for another version or alignment.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     let newest = Version::V1_2.as_str();
     let name = options.version.as_deref().unwrap_or(newest);
@@ -35,9 +35,9 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     };
     let name = options.stated.as_deref().unwrap_or(name);
     let Some(version) = version else {
-        // It shares the name with the others, and nothing else.
+        // zTensor 2 has nothing in common with the others except the name.
         let other = match name.split('.').next() {
-            Some("2") => "; zTensor 2 is a format of its own, `ztensor2`",
+            Some("2") => "; for zTensor 2, choose the format `ztensor2`",
             _ => "",
         };
         let versions = FORMAT.versions.join(", ");
@@ -60,7 +60,7 @@ struct Encoder {
     align: u64,
     manifest: Manifest,
     turns: DeclaredComponents<ManifestComponent>,
-    /// Indices that the manifest states so far.
+    /// The number of indices in the manifest so far.
     stated: u64,
 }
 
@@ -107,7 +107,7 @@ impl Encode for Encoder {
         self.check_turn(tensor, component)?;
         end.max(WORD).checked_next_multiple_of(self.align).ok_or_else(|| {
             DECLARED
-                .broken(format!("a file of {end} bytes has no room left"))
+                .broken(format!("nothing can be added to a file of {end} bytes"))
                 .in_tensor(&tensor.name)
         })
     }
@@ -132,7 +132,7 @@ impl Encode for Encoder {
         self.check_turn(tensor, component)?;
         let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
         if u64::try_from(bytes.len()) != Ok(expected) {
-            let message = format!("{} bytes were given, {expected} declared", bytes.len());
+            let message = format!("{} bytes were given, but {expected} are declared", bytes.len());
             return Err(DECLARED.broken(message).in_tensor(&tensor.name));
         }
         let all = bytes.chunks_exact(8);
@@ -152,8 +152,9 @@ impl Encode for Encoder {
         let len = manifest.len() as u64;
         let most = Limits::default().manifest_len;
         if len > most {
-            return Err(rules::MANIFEST_LEN
-                .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
+            return Err(rules::MANIFEST_LEN.broken(format!(
+                "the manifest has {len} bytes, but readers accept at most {most}"
+            )));
         }
         let start = match end > PAGED_FROM {
             true => end.checked_next_multiple_of(PAGE).unwrap_or(end),
@@ -172,7 +173,7 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
-    /// Checks that this component is the next one that may be written.
+    /// Checks that this component can be written next.
     fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
         match self.turns.check(tensor, component)? {
             true => fit::check_tensor(self.version, tensor),

@@ -1,15 +1,15 @@
-//! What the manifests of all generations have in common: known and unknown fields, dtypes,
-//! encodings, digests.
+//! The parts that the manifests of all generations have in common: known and unknown fields, dtypes, encodings,
+//! digests.
 
 use super::rules::*;
 use holdall_core::error::{Error, Result, Rule, Shown as _};
 use holdall_core::model::{DType, Digest, Encoding, IndexBuilder};
 use holdall_core::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
 
-/// Every component starts at a multiple of this many bytes.
+/// The alignment of components, in bytes.
 pub(super) const ALIGNMENT: u64 = 64;
 
-/// The keys of one map that were read, to find one that comes twice. Reused from map to map.
+/// The keys of a map that were read, to detect duplicates. Reused for each map.
 #[derive(Debug, Default)]
 pub(super) struct Keys<'a> {
     known: u32,
@@ -17,13 +17,13 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Forgets the map before.
+    /// Clears the keys, for another map.
     pub(super) fn clear(&mut self) {
         self.known = 0;
         self.unknown.clear();
     }
 
-    /// Notes known field number `field` (below 32).
+    /// Records the known field number `field` (below 32).
     pub(super) fn known(&mut self, field: u8, key: &[u8]) -> Result<()> {
         let bit = 1u32.wrapping_shl(field.into());
         if self.known & bit != 0 {
@@ -33,32 +33,32 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    /// Whether known field number `field` was seen.
+    /// Returns `true` if the known field number `field` was recorded.
     pub(super) fn has(&self, field: u8) -> bool {
         self.known & 1u32.wrapping_shl(field.into()) != 0
     }
 
-    /// Notes a field without a meaning here, and skips its value.
+    /// Records an unknown field, and skips its value.
     pub(super) fn unknown(&mut self, key: &'a [u8], reader: &mut Reader<'a>) -> Result<()> {
         reader.utf8(key, reader.offset().saturating_sub(key.len() as u64))?;
         self.unknown.push(key);
         reader.skip()
     }
 
-    /// The unknown fields.
+    /// Returns the unknown fields.
     pub(super) fn all_unknown(&self) -> impl Iterator<Item = &'a [u8]> {
         self.unknown.iter().copied()
     }
 
-    /// Notes the unknown fields, of the map that `place` names.
+    /// Reports the unknown fields to `builder`. `place` returns a name for the map.
     pub(super) fn tell(&self, place: impl Fn() -> String, builder: &mut IndexBuilder) {
-        // Who wrote a file says nothing about it.
+        // The program that wrote a file is not a part of its contents.
         for key in self.unknown.iter().filter(|key| **key != b"generator") {
             builder.unkept(|| format!("the field `{}` of {}", shown(key), place()));
         }
     }
 
-    /// Checks the unknown fields at the end of the map.
+    /// Checks the unknown fields for duplicates at the end of the map.
     pub(super) fn finish(&mut self) -> Result<()> {
         if self.unknown.len() > 1 && has_duplicates(&mut self.unknown) {
             let pair = self.unknown.windows(2).find(|pair| matches!(pair, [a, b] if a == b));
@@ -69,11 +69,11 @@ impl<'a> Keys<'a> {
 }
 
 fn twice(key: &[u8]) -> holdall_core::error::Error {
-    DUPLICATE_KEY.broken(format!("field `{}` comes twice", shown(key)))
+    DUPLICATE_KEY.broken(format!("duplicate field `{}`", shown(key)))
 }
 
-/// Makes room for the tensors of a manifest that says how many it has. One takes at least some 50
-/// bytes in any file that is sound, so the count is checked against the bytes left.
+/// Allocates space for the tensors of a manifest that states their number. In a valid file, a tensor takes at least
+/// about 50 bytes, so the number is checked against the remaining bytes.
 pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Reader<'_>) {
     const LEAST: u64 = 48;
     let most = reader.remaining().wrapping_div(LEAST);
@@ -81,12 +81,13 @@ pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Read
     builder.reserve(usize::try_from(count).unwrap_or_default());
 }
 
-/// The value of a required field.
+/// Returns the value of a required field.
 pub(super) fn required<T>(value: Option<T>, field: &'static str) -> Result<T> {
-    value.ok_or_else(|| MISSING_FIELD.broken(format!("there is no `{field}`")))
+    value.ok_or_else(|| MISSING_FIELD.broken(format!("missing field `{field}`")))
 }
 
-/// Whether an error is about the tensor that is being read and no other. The manifest around it stands.
+/// Returns `true` if an error concerns only the tensor that is being read, so that the rest of the manifest can be
+/// read.
 pub(super) fn is_fault(e: &Error) -> bool {
     let of_a_tensor = [
         &MISSING_FIELD,
@@ -100,7 +101,8 @@ pub(super) fn is_fault(e: &Error) -> bool {
     of_a_tensor.contains(&e.rule())
 }
 
-/// What was read, or nothing where what is wrong is the [fault](is_fault) of the tensor; `fault` keeps the first.
+/// Returns the value, or `None` if the error is a [fault](is_fault) of the tensor. The first fault is stored in
+/// `fault`.
 pub(super) fn judge<T>(fault: &mut Option<Error>, read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -112,7 +114,7 @@ pub(super) fn judge<T>(fault: &mut Option<Error>, read: Result<T>) -> Result<Opt
     }
 }
 
-/// Reads a dtype of 1.1's spelling (`f32`).
+/// Reads a dtype in the spelling of 1.1 (`f32`).
 #[inline]
 pub(super) fn short_dtype(reader: &mut Reader<'_>) -> Result<DType> {
     Ok(match reader.name("`dtype`")? {
@@ -133,7 +135,7 @@ pub(super) fn short_dtype(reader: &mut Reader<'_>) -> Result<DType> {
     })
 }
 
-/// Reads a dtype of 0.1's and 1.0's spelling (`float32`).
+/// Reads a dtype in the spelling of 0.1 and 1.0 (`float32`).
 #[inline]
 pub(super) fn long_dtype(reader: &mut Reader<'_>) -> Result<DType> {
     let name = reader.name("`dtype`")?;
@@ -141,7 +143,7 @@ pub(super) fn long_dtype(reader: &mut Reader<'_>) -> Result<DType> {
     found.ok_or_else(|| unknown(&UNKNOWN_DTYPE, "dtype", name))
 }
 
-/// 0.1's and 1.0's spelling of a dtype.
+/// Returns the spelling of a dtype in 0.1 and 1.0.
 pub(super) const fn long_name(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "float64",
@@ -167,24 +169,24 @@ pub(super) fn encoding(reader: &mut Reader<'_>) -> Result<Encoding> {
     if name == b"raw" {
         return Ok(Encoding::Raw);
     }
-    // Those that are read only are of other formats.
+    // Read-only encodings belong to other formats.
     let known = std::str::from_utf8(name).ok().and_then(Encoding::from_name);
     let known = known.filter(|encoding| encoding.is_writable());
     known.ok_or_else(|| unknown(&UNKNOWN_ENCODING, "encoding", name))
 }
 
-/// A name that is not one of those known.
+/// Returns the error for an unknown name.
 #[cold]
 pub(super) fn unknown(rule: &'static Rule, what: &str, name: &[u8]) -> holdall_core::error::Error {
-    rule.broken(format!("{what} `{}` is not one this version knows", shown(name)))
+    rule.broken(format!("unknown {what} `{}`", shown(name)))
 }
 
-/// A file's text as it stands in an error.
+/// Returns a text of the file in a form for messages.
 pub(super) fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).shown().to_string()
 }
 
-/// The digest that `text` stands for.
+/// Parses a digest.
 pub(super) fn digest(
     text: &str,
     tensor: &str,
@@ -194,13 +196,13 @@ pub(super) fn digest(
     let Some(digest) = Digest::from_text(text) else {
         let (algorithm, _) = text.split_once(':').unwrap_or((text, ""));
         return Err(DIGEST.broken(format!(
-            "a {algorithm} digest with a value of {} characters that is not one",
+            "invalid {algorithm} digest of {} characters",
             text.len().saturating_sub(algorithm.len()).saturating_sub(1)
         )));
     };
     if digest.algorithm().is_none() {
         builder.warn(warnings::UNKNOWN_DIGEST, Some(tensor), Some(component), || {
-            "a digest of an unknown algorithm; it cannot be verified".into()
+            "the digest has an unknown algorithm and cannot be verified".into()
         });
     }
     Ok(digest)
@@ -217,7 +219,7 @@ pub(super) fn check_alignment(
     if len > 0 && !offset.is_multiple_of(ALIGNMENT) {
         builder.warn(warnings::ALIGNMENT, Some(tensor), Some(component), || {
             format!(
-                "offset {offset} is not a multiple of {ALIGNMENT}; such data is copied, not mapped"
+                "offset {offset} is not a multiple of {ALIGNMENT}; such data is copied instead of memory-mapped"
             )
             .into()
         });

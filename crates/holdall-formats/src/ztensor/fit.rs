@@ -1,4 +1,4 @@
-//! What each version that is written can hold.
+//! The capabilities of each version that can be written.
 
 use super::rules::*;
 use super::v0::{self, FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD};
@@ -15,26 +15,26 @@ use holdall_core::wire::cbor;
 pub(super) enum Version {
     V0_1,
     V1_0,
-    /// Written only where a file of it is written again.
+    /// Written only if an existing file of this version is edited.
     V1_1,
     V1_2,
 }
 
-/// How deep an attribute of a file or of a tensor may nest: with the manifest around it, it stays within what is read at most,
-/// whatever [`holdall_core::Limits::depth`] says.
+/// Returns the maximum depth of an attribute of a file or a tensor, so that the whole manifest stays within the depth
+/// that readers accept, independent of [`holdall_core::Limits::depth`].
 fn most_depth(version: Version, is_of_file: bool) -> usize {
     let around = match (version, is_of_file) {
-        // The manifest, the first tensor, the map of the attributes.
+        // Levels: the manifest, the first tensor, the map of the attributes.
         (Version::V0_1, true) => 3,
         (Version::V0_1, false) => 2,
         (_, true) => 2,
-        // The manifest, the table, the tensor, its attributes.
+        // Levels: the manifest, the table, the tensor, its attributes.
         (_, false) => 4,
     };
     cbor::MAX_DEPTH.saturating_sub(around)
 }
 
-/// 0.1's fields of a tensor.
+/// The fields of a tensor in 0.1.
 const RESERVED: [&str; 10] = [
     "name",
     "offset",
@@ -48,28 +48,31 @@ const RESERVED: [&str; 10] = [
     FILE_ATTRIBUTES_FIELD,
 ];
 
-/// Checks that the version can hold the file's attributes. Those of 0.1 need a tensor too, which is
-/// seen when there is none.
+/// Checks that the version can store the file's attributes. In 0.1, this also requires a tensor, which is checked at
+/// the end.
 ///
 /// # Errors
-/// [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+/// Returns [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`] or [`cbor::DEPTH`] if it cannot.
 pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Result<()> {
     check_values(attributes, most_depth(version, true))?;
-    // 1.1 has no document; what reads it takes texts.
+    // There is no document of 1.1; its readers accept text.
     if version == Version::V1_1
         && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
     {
-        let message = format!("zTensor 1.1 keeps text only, not attribute `{}`", key.shown());
+        let message = format!(
+            "zTensor 1.1 stores only attributes that are text, and `{}` is not",
+            key.shown()
+        );
         return Err(FILE_ATTRIBUTES.broken(message));
     }
     Ok(())
 }
 
-/// Checks that the version can hold the tensor, and that the tensor is one.
+/// Checks that the tensor is valid and that the version can store it.
 ///
 /// # Errors
-/// [`LAYOUT`], [`LOGICAL_TYPE`], [`TENSOR_ATTRIBUTES`], [`RESERVED_FIELD`], [`ONE_DTYPE`],
-/// [`WIDE_INDICES`], [`COMPONENTS`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+/// Returns [`LAYOUT`], [`LOGICAL_TYPE`], [`TENSOR_ATTRIBUTES`], [`RESERVED_FIELD`], [`ONE_DTYPE`], [`WIDE_INDICES`],
+/// [`COMPONENTS`], [`cbor::NOT_CBOR`] or [`cbor::DEPTH`] if not.
 pub(super) fn check_tensor(version: Version, tensor: &TensorSpec) -> Result<()> {
     check_layout(version, tensor)
         .and_then(|()| check_tensor_attributes(version, tensor))
@@ -91,11 +94,11 @@ fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
         Layout::Blocks(_) => version != Version::V0_1,
-        // Made dense on the way.
+        // These layouts are made dense.
         Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => false,
-        // They mean nothing without their schema, an attribute of the tensor.
+        // Records and blobs need their schema, which is an attribute of the tensor.
         Layout::Records | Layout::Blob => version == Version::V1_2,
-        // A name that would be read back as a layout with a meaning is not an unknown one.
+        // A name that is read as a known layout cannot be that of an unknown one.
         Layout::Other(name) if version == Version::V0_1 => {
             v0::named_layout(name, &tensor.attributes).is_none()
                 && matches!(&tensor.components[..], [one] if one.role == Role::Data)
@@ -110,7 +113,7 @@ fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
     let name = layout.as_str().shown();
     let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
     Err(match layout {
-        // What is not known cannot be made dense either.
+        // Tensors with an unknown layout cannot be made dense either.
         Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
         Layout::Records | Layout::Blob => e
             .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" })
@@ -131,7 +134,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
                     count => format!(" and {} more", count.saturating_sub(1)),
                 };
                 return Err(TENSOR_ATTRIBUTES.broken(format!(
-                    "zTensor {} keeps no attributes of tensors, not `{}`{others}",
+                    "zTensor {} cannot store attributes of tensors, such as `{}`{others}",
                     version.as_str(),
                     key.shown()
                 )));
@@ -147,7 +150,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
             let reserved = |key: &str| RESERVED.contains(&key) || of_layout.contains(&key);
             if let Some((key, _)) = attributes.iter().find(|(key, _)| reserved(key)) {
                 return Err(RESERVED_FIELD
-                    .broken(format!("zTensor 0.1 has a field of its own named `{key}`")));
+                    .broken(format!("the name `{key}` is that of a field of zTensor 0.1")));
             }
         }
     }
@@ -188,7 +191,7 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
             let size = count.and_then(|n| stored_size(n, dtype, c.logical_type.as_ref()).ok());
             match size {
                 Some(Some(size)) => size == len,
-                // Nothing is known of an unknown logical type but its storage.
+                // Of an unknown logical type, only the dtype is known.
                 Some(None) => len.is_multiple_of(dtype.width()),
                 None => false,
             }
@@ -204,16 +207,16 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
     )))
 }
 
-/// Checks that a tensor of 0.1 has one component that is stored, and as many indices as go with its values, for nothing else
-/// tells them from one component that holds everything.
+/// Checks that a tensor of 0.1 has exactly one stored component, and that the number of indices fits that of values.
+/// Otherwise readers would take the values for a packed component.
 ///
 /// # Errors
-/// [`LAYOUT`], [`COMPONENTS`].
+/// Returns [`LAYOUT`] or [`COMPONENTS`] if not.
 fn one_stored(tensor: &TensorSpec) -> Result<()> {
     let TensorSpec { layout, components, .. } = tensor;
     let stored = components.iter().filter(|c| !indexes(layout, c.role.as_str())).count();
     if stored > 1 {
-        let message = format!("zTensor 0.1 stores one component of a tensor, not {stored}");
+        let message = format!("zTensor 0.1 stores one component of a tensor, found {stored}");
         return Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut));
     }
     let count = |role: Role| {
@@ -235,36 +238,37 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
     }
     let (indices, shape) = (indices.unwrap_or_default(), &tensor.shape);
     Err(COMPONENTS
-        .broken(format!("{indices} indices are not those of {values} values of shape {shape:?}")))
+        .broken(format!("{indices} indices do not fit {values} values of shape {shape:?}")))
 }
 
-/// How many indices the manifest of a 0.1 file states for that tensor.
+/// Returns the number of indices that the manifest of a 0.1 file has for this tensor.
 pub(super) fn stated(tensor: &TensorSpec) -> u64 {
     let of = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
     let lens = tensor.components.iter().filter(of).map(|c| c.decoded_len);
     lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).unwrap_or_default()
 }
 
-/// Checks that a manifest that states so many indices will be read.
+/// Checks that readers will accept a manifest with this number of indices.
 ///
 /// # Errors
-/// [`LAYOUT`].
+/// Returns [`LAYOUT`] if there are too many.
 pub(super) fn check_stated(count: u64) -> Result<()> {
     let most = Limits::default().attribute_values;
     if count <= most {
         return Ok(());
     }
-    let message =
-        format!("{count} indices would stand in the manifest; readers take at most {most} values");
+    let message = format!(
+        "the manifest would have {count} indices, but readers accept at most {most} values"
+    );
     Err(LAYOUT
         .broken(message)
         .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" }))
 }
 
-/// The one dtype of a tensor in 1.0.
+/// Returns the dtype of a tensor in 1.0, which has only one.
 ///
 /// # Errors
-/// [`ONE_DTYPE`].
+/// Returns [`ONE_DTYPE`] if components have several.
 pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
     let own = |c: &&ComponentSpec| !indexes(&tensor.layout, c.role.as_str());
     let mut dtypes = tensor.components.iter().filter(own).map(|c| c.dtype);
@@ -272,12 +276,12 @@ pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
     match dtypes.find(|&dtype| dtype != first) {
         None => Ok(first),
         Some(other) => Err(ONE_DTYPE
-            .broken(format!("zTensor 1.0 has one dtype for a tensor, not {first} and {other}"))),
+            .broken(format!("zTensor 1.0 has one dtype for a tensor, found {first} and {other}"))),
     }
 }
 
 impl Version {
-    /// As [`crate::Format::versions`] spell it.
+    /// Returns the name, as in [`crate::Format::versions`].
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Version::V0_1 => "0.1",
@@ -287,7 +291,7 @@ impl Version {
         }
     }
 
-    /// The version that a file states in these words.
+    /// Returns the version for the text that a file states.
     pub(super) fn stated(text: &str) -> Option<Version> {
         let mut parts = text.split('.');
         let mut number = || parts.next()?.parse::<u64>().ok();
@@ -300,14 +304,14 @@ impl Version {
         }
     }
 
-    /// The version of that name, a patch number of 0 at its end or not.
+    /// Returns the version with this name, with or without a patch number of 0.
     pub(super) fn from_name(name: &str) -> Option<Version> {
         let name = name.strip_suffix(".0").filter(|name| name.contains('.')).unwrap_or(name);
         [Version::V1_2, Version::V1_0, Version::V0_1].into_iter().find(|v| v.as_str() == name)
     }
 }
 
-/// The file's attributes as one value, for 0.1.
+/// Returns the file's attributes as one value, for 0.1.
 pub(super) fn as_value(attributes: &Attributes) -> Value {
     let pairs = attributes.iter();
     Value::Map(pairs.map(|(key, value)| (Value::Text(key.to_owned()), value.clone())).collect())

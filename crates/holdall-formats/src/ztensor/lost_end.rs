@@ -1,4 +1,4 @@
-//! Finds the manifest of a file whose end, which says where the manifest is, was lost or damaged.
+//! Finds the manifest of a file whose end, which locates the manifest, was lost or damaged.
 
 use super::footer::{ARRAY, Footer, Generation, MAGIC_0, MAGIC_1, MAP, WORD, head_len};
 use holdall_core::error::Result;
@@ -6,14 +6,14 @@ use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::cbor::Reader;
 
-/// Bytes at the end that are searched: few first, which mostly are enough.
+/// The numbers of bytes at the end that are searched: first few, which are usually enough.
 const SEARCHED: [u64; 2] = [1 << 20, 64 << 20];
-/// Places that are tried.
+/// The maximum number of places that are tried.
 const MOST_TRIED: usize = 256;
-/// Keys that the root of a manifest of 1.x may begin with, as they are stored.
+/// Encoded keys with which the root of a manifest of 1.x may begin.
 const KEYS_OF_ROOT: [&[u8]; 4] =
     [b"\x67version", b"\x67objects", b"\x67tensors", b"\x6aattributes"];
-/// Keys that a tensor of 0.1 may begin with, as they are stored.
+/// Encoded keys with which a tensor of 0.1 may begin.
 const KEYS_OF_TENSOR: [&[u8]; 9] = [
     b"\x64name",
     b"\x66offset",
@@ -26,10 +26,11 @@ const KEYS_OF_TENSOR: [&[u8]; 9] = [
     b"\x68checksum",
 ];
 
-/// The manifest after which there are no more bytes than an end may have, where there is one.
+/// Returns the location of a manifest that is followed by at most as many bytes as the end of a file has, if there is
+/// one.
 ///
 /// # Errors
-/// None but [`Stop::Need`].
+/// Returns only [`Stop::Need`].
 pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, Stop> {
     let is_v0 = match &*window.head(WORD)? {
         head if head == MAGIC_0 => true,
@@ -40,7 +41,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
     for most in SEARCHED {
         let bytes = window.tail(most.min(room))?;
         let base = window.len().saturating_sub(bytes.len() as u64);
-        // The outermost begins first.
+        // The outermost map begins first.
         let places = (0..bytes.len())
             .filter_map(|at| Some((at, bytes.get(at..).filter(|rest| may_begin(rest, is_v0))?)));
         for (at, rest) in places.take(MOST_TRIED) {
@@ -59,7 +60,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
     Ok(None)
 }
 
-/// Whether a manifest may begin so.
+/// Returns `true` if a manifest may begin with these bytes.
 fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     let (bytes, keys) = if is_v0 {
         match after_head(bytes, ARRAY) {
@@ -72,12 +73,13 @@ fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     after_head(bytes, MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
 }
 
-/// What follows the head of an array or a map, whichever `of` is, that is not empty.
+/// Returns the bytes after the head of a non-empty array or map. `of` is [`ARRAY`] or [`MAP`].
 fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
     bytes.get(head_len(*bytes.first()?, of)?..)
 }
 
-/// Which generation's manifest the item is that `reader` stands at, and where it ends.
+/// Returns the generation and the end of the manifest that begins at the position of `reader`; `None` if it is not a
+/// manifest.
 fn read(mut reader: Reader<'_>, is_v0: bool) -> Result<Option<(Generation, u64)>> {
     if is_v0 {
         reader.skip()?;

@@ -1,5 +1,5 @@
-//! The manifest being written: each tensor becomes CBOR once it is placed, and only its bytes are
-//! kept.
+//! The manifest to be written. Each tensor is encoded as CBOR as soon as its components are written, and only these
+//! bytes are kept.
 
 use super::fields::long_name;
 use super::fit::{Version, as_value, one_dtype};
@@ -14,26 +14,26 @@ use holdall_core::model::{Attributes, Encoding, Layout};
 use holdall_core::wire::cbor::Writer;
 use std::ops::Range;
 
-/// What 1.2 files say their version is.
+/// The version stated in 1.2 files.
 const VERSION_1_2: &str = "1.2.0";
-/// What 1.0 files say their version is.
+/// The version stated in 1.0 files.
 const VERSION_1_0: &str = "1.0";
-/// What 1.0 files say wrote them.
+/// The generator stated in 1.0 files.
 const GENERATOR: &str = concat!("holdall ", env!("CARGO_PKG_VERSION"));
 
-/// The tensors placed so far.
+/// The tensors that are written so far.
 #[derive(Debug)]
 pub(super) struct Manifest {
     version: Version,
-    /// What the file says its version is, where it is not the usual.
+    /// The version to be stated, if it is not the default.
     stated: Option<String>,
     attributes: Attributes,
-    /// The entries, one after the other: in 1.x each is a key and a value.
+    /// The entries, one after the other. In 1.x each is a key and a value.
     entries: Writer,
     rows: Vec<Row>,
 }
 
-/// A component of a tensor, as the manifest says where it is.
+/// The location of a component, as the manifest has it.
 #[derive(Debug)]
 pub(super) enum ManifestComponent {
     /// In the file.
@@ -57,10 +57,10 @@ impl ManifestComponent {
     }
 }
 
-/// Where an entry is in `entries`, in bytes.
+/// The location of an entry in `entries`, in bytes.
 #[derive(Debug)]
 struct Row {
-    /// The tensor's name, as UTF-8.
+    /// The tensor's name in UTF-8.
     name: Range<usize>,
     entry: Range<usize>,
 }
@@ -71,18 +71,17 @@ impl Manifest {
         Manifest { version, stated, attributes, entries, rows: Vec::new() }
     }
 
-    /// One of the same version without anything in it.
+    /// Returns an empty manifest of the same version.
     pub(super) fn emptied(&self) -> Manifest {
         Manifest::new(self.version, self.stated.clone())
     }
 
-    /// Sets the file's attributes, before the first tensor.
+    /// Sets the file's attributes. Must be called before the first tensor is added.
     pub(super) fn attributes(&mut self, attributes: Attributes) {
         self.attributes = attributes;
     }
 
-    /// Adds a tensor that [`super::fit::check_tensor`] found fit, its components in the order of
-    /// `parts`.
+    /// Adds a tensor that [`super::fit::check_tensor`] has checked. `parts` are its components, in order.
     pub(super) fn add(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<()> {
         let start = self.entries.len();
         let name = match self.version {
@@ -93,11 +92,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// The whole manifest. In 1.x tensors are in bytewise order of their names, in 0.1 in the order
-    /// in which they were placed.
+    /// Returns the whole manifest. In 1.x, tensors are in bytewise order of their names; in 0.1, in the order in which
+    /// they were written.
     ///
     /// # Errors
-    /// [`DECLARED`] for two tensors of one name, [`FILE_ATTRIBUTES`] for attributes of a 0.1 file
+    /// Returns [`DECLARED`] for two tensors with the same name, and [`FILE_ATTRIBUTES`] for attributes of a 0.1 file
     /// without tensors.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         let all = self.entries.as_bytes();
@@ -115,7 +114,7 @@ impl Manifest {
             Version::V0_1 => {
                 if self.rows.is_empty() && !self.attributes.is_empty() {
                     return Err(FILE_ATTRIBUTES.broken(
-                        "0.1 keeps the attributes of a file with its first tensor, and there is none",
+                        "0.1 stores the attributes of a file in its first tensor, and the file has no tensors",
                     ));
                 }
                 out.array(self.rows.len());
@@ -149,7 +148,7 @@ impl Manifest {
         Ok(out.into_bytes())
     }
 
-    /// The name as key; then shape, layout and components.
+    /// Adds an entry of 1.x: the name as key; then shape, layout and components.
     fn add_1(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<Range<usize>> {
         let w = &mut self.entries;
         w.text(&tensor.name);
@@ -184,8 +183,8 @@ impl Manifest {
         Ok(name)
     }
 
-    /// One map: 0.1's fields, then the attributes as custom fields, and with the first tensor the
-    /// file's.
+    /// Adds an entry of 0.1, which is one map: the fields, then the attributes as custom fields, and in the first
+    /// tensor the file's attributes.
     fn add_0_1(
         &mut self,
         tensor: &TensorSpec,
@@ -193,7 +192,7 @@ impl Manifest {
     ) -> Result<Range<usize>> {
         let both = || tensor.components.iter().zip(parts);
         let Some((c, stored)) = both().find_map(|(c, part)| Some((c, part.stored()?))) else {
-            return Err(COMPONENTS.broken("a tensor without data").in_tensor(&tensor.name));
+            return Err(COMPONENTS.broken("the tensor has no data").in_tensor(&tensor.name));
         };
         let stated = both().filter_map(|(c, part)| match part {
             ManifestComponent::Stated(numbers) => Some((c.role.as_str(), numbers)),
@@ -209,7 +208,7 @@ impl Manifest {
             Layout::SparseCsr | Layout::SparseCoo => c.decoded_len.checked_div(c.dtype.width()),
             _ => packed_count(&tensor.layout, &tensor.shape, c.dtype, c.decoded_len),
         };
-        // The reference implementation says the byte order where it has a meaning.
+        // The reference implementation writes the byte order only if it has a meaning.
         let has_order = stored.encoding == Encoding::Raw && c.dtype.width() > 1;
         let is_first = self.rows.is_empty();
         let file_attributes =
@@ -217,7 +216,7 @@ impl Manifest {
 
         let w = &mut self.entries;
         let fields = [
-            // The sparse format and its nnz.
+            // The sparse format and its number of non-zero elements.
             sparse_format.is_some(),
             sparse_format.is_some(),
             has_order,
@@ -275,7 +274,8 @@ impl Manifest {
     }
 }
 
-/// One component of 1.x: 1.1 with a dtype, 1.2 with the decoded length of a compressed one too, 1.0 without both.
+/// Writes a component of 1.x. 1.1 has a dtype for each component, 1.2 also the decoded length of a compressed one, 1.0
+/// neither.
 fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Stored) {
     let is_coded = stored.encoding != Encoding::Raw;
     let is_typed = version != Version::V1_0;
@@ -315,7 +315,7 @@ fn integers(w: &mut Writer, all: &[u64]) {
     all.iter().for_each(|&n| w.u64(n));
 }
 
-/// How many fields there are.
+/// Returns the number of fields that are present.
 fn count<const N: usize>(fields: [bool; N]) -> usize {
     fields.into_iter().filter(|&has| has).count()
 }
@@ -324,7 +324,7 @@ fn len(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// Where the text written last, which is `text`, lies in what `w` wrote.
+/// Returns the range of `text`, which was written last, in the bytes of `w`.
 fn last_text(w: &Writer, text: &str) -> Range<usize> {
     let end = w.len();
     end.saturating_sub(text.len())..end

@@ -1,13 +1,13 @@
 //! zTensor 0.1, 1.0, 1.1 and 1.2.
 //!
 //! # What
-//! A flat run of aligned components and, at the end, a manifest in CBOR that says what they are. The
-//! four generations share the extension `.zt`; which one a file is shows in its bytes.
+//! A flat sequence of aligned components and, at the end, a manifest in CBOR that describes them. The generations share
+//! the extension `.zt`; the generation of a file is detected by its bytes.
 //!
 //! # Layout
 //! ```text
 //! 0            8    magic: `ZTEN0001` (0.1) or `ZTEN1000` (1.0 to 1.2)
-//! 64 · n       …    components, each at a multiple of 64, zero padding between
+//! 64 · n       …    components, each at a multiple of 64, with zero padding between them
 //! m            len  manifest (CBOR)
 //! m + len      8    len, u64 little-endian
 //! m + len + 8  8    `ZTEN1000`, from 1.1 on
@@ -24,44 +24,43 @@
 //! names and overlaps are checked by [`holdall_core::IndexBuilder`].
 //!
 //! # Support
-//! Writes 0.1, 1.0 and 1.2: what a version cannot hold is refused before a byte is written
-//! (`ztensor/layout`, `ztensor/logical-type`, `ztensor/file-attributes`,
-//! `ztensor/tensor-attributes`, `ztensor/reserved-field`, `ztensor/one-dtype`,
-//! `ztensor/wide-indices`), and so is what no reader would take (`ztensor/components`,
-//! `ztensor/align`, `ztensor/declared`). The same tensors give the same bytes.
+//! Writes 0.1, 1.0 and 1.2. Tensors that a version cannot store are refused before a byte is written (`ztensor/layout`,
+//! `ztensor/logical-type`, `ztensor/file-attributes`, `ztensor/tensor-attributes`, `ztensor/reserved-field`,
+//! `ztensor/one-dtype`, `ztensor/wide-indices`), and so are tensors that no reader would accept (`ztensor/components`,
+//! `ztensor/align`, `ztensor/declared`). The same tensors result in the same bytes.
 //!
-//! Reads all four generations. Version 2 is a format of its own; other magic numbers are refused
-//! (`ztensor/unsupported-container`). A higher minor version is read with a warning; unknown fields
-//! are ignored, whatever CBOR they are (`Index::unkept` names them); unknown layouts and logical types are kept whole.
+//! Reads all four generations. Version 2 is a separate format; other magic numbers are refused
+//! (`ztensor/unsupported-container`). A higher minor version is read with a warning. Unknown fields are ignored,
+//! whatever CBOR they contain (`Index::unkept` lists them). Tensors with unknown layouts and logical types are kept.
 //!
 //! # Deviations
-//! - 1.0 section 6 wants the manifest smaller than the file less 16 bytes, which refuses the
-//!   reference implementation's own empty file. We take "at most".
-//! - Where the documents want text, a number or a map, tags are passed over, and text may be of indefinite length.
-//! - The 0.1 crate reads a manifest length of 0 as a file without tensors; we refuse it, for the
-//!   document has 17 bytes there. It refuses offsets that are not multiples of 64; we warn, as 1.x
-//!   readers do.
-//! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo` and all in one component, the
-//!   document says `sparse` and `sparse_format`, with index arrays in the metadata. Both are read; how
-//!   the arrays are named and nested is not said there, so the usual ways are taken. Where `data_endianness` is `big`, the crate swaps
-//!   the whole component in units of its dtype, indices too; so do we.
+//! - 1.0 section 6 requires the manifest to be shorter than the file less 16 bytes, which would refuse the reference
+//!   implementation's own empty file. Holdall allows it to be at most as long.
+//! - Where the documents require text, a number or a map, tags are ignored, and text may have an indefinite length.
+//! - The 0.1 crate reads a manifest length of 0 as a file without tensors; Holdall refuses it, because the document
+//!   requires at least 17 bytes. The crate refuses offsets that are not multiples of 64; Holdall warns, as 1.x readers
+//!   do.
+//! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo` with everything in one component, the
+//!   document describes `sparse` and `sparse_format`, with index arrays in the metadata. Both are read. The document
+//!   does not say how the arrays are named and nested, so the usual forms are accepted. If `data_endianness` is `big`,
+//!   the crate swaps the whole component, including indices, in units of its dtype; so does Holdall.
 //! - 0.1 `data_endianness` on compressed data is ignored, as the crate ignores it.
 //! - A null is read as the absence of an optional field, as the crates' deserializers do.
-//! - 0.1 cannot hold a file's attributes. They are written as the custom field
-//!   `holdall.file_attributes` of the first tensor and restored on reading.
-//! - 0.1 sparse tensors are written as the document has them, their indices in the manifest. The 0.1 crate knows no such
-//!   layout. Those that a 0.1 file has in one component stay in one, with the number of non-zero elements as
-//!   `nnz`, which alone tells what a compressed one decodes to.
-//! - Past 1 MiB of data there may be up to 4095 zero bytes before the manifest, so that a later edit
-//!   replaces it without touching a page that holds data. The documents ask for no more padding than
-//!   alignment takes, and bound none.
-//! - 1.0's `generator` names the program that wrote the file and is not kept.
+//! - 0.1 cannot store a file's attributes. They are written as the custom field `holdall.file_attributes` of the first
+//!   tensor and restored on reading.
+//! - 0.1 sparse tensors are written in the document's form, with the indices in the manifest, which the 0.1 crate
+//!   cannot read. If a 0.1 file has them in one component, this is kept when the file is edited, with the number of
+//!   non-zero elements as `nnz`, which is needed for the decoded length of a compressed component.
+//! - After 1 MiB of data, there may be up to 4095 zero bytes before the manifest, so that a later edit replaces it
+//!   without touching a page that contains data. The documents require only the padding for alignment, but do not limit
+//!   padding.
+//! - The field `generator` of 1.0 names the program that wrote the file, and is not kept.
 //!
 //! # Untrusted input
-//! The manifest's length is checked against the file and [`holdall_core::Limits::manifest_len`]; counts,
-//! lengths and nesting inside it by [`holdall_core::wire::cbor`]; dimensions and components of a tensor
-//! before they are collected. `offset + length` is added with a check (`index/bounds`). Memory stays
-//! within a small multiple of the manifest.
+//! The manifest's length is checked against the length of the file and [`holdall_core::Limits::manifest_len`]; counts,
+//! lengths and nesting inside it by [`holdall_core::wire::cbor`]; the numbers of dimensions and components of a tensor
+//! before memory is allocated. `offset + length` is checked for overflow (`index/bounds`). Memory use is at most a
+//! small multiple of the manifest's length.
 
 mod decode;
 mod detect;
@@ -97,7 +96,8 @@ pub static FORMAT: Format = Format {
     ..Format::read_by(detect::detect, decode::decode)
 };
 
-/// 1.0 wants padding to be zero, and 1.2 wants writers to make it so; in 0.1 it is not defined.
+/// Returns the code of the warning for non-zero padding: 1.0 requires padding to be zero, and 1.2 requires it of
+/// writers; 0.1 does not define it.
 fn padding(version: &str) -> Option<&'static str> {
     (!version.starts_with("0.")).then_some(rules::warnings::PADDING)
 }

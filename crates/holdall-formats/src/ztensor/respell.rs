@@ -1,37 +1,39 @@
-//! Brings a manifest into the plain spelling that the decoders read, where its writer chose another that CBOR has as well.
+//! Converts a manifest to the plain form that the decoders read, if it uses other forms of CBOR.
 //!
-//! Decoders borrow names from the manifest and compare keys as bytes, so they take text of definite length without tags. A
-//! manifest that has other items is rare: it is copied once, without the tags, with every text in one piece, and without the
-//! fields whose keys are no text. Those fields have no place in the index, and the document wants them ignored.
+//! Decoders borrow names from the manifest and compare keys as bytes, so they require text of definite length without
+//! tags. A manifest with other items is rare: it is copied once, without the tags, with every text in one piece, and
+//! without the fields whose keys are not text. Such fields have no place in the index, and the document requires
+//! readers to ignore them.
 
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::Value;
 use holdall_core::wire::cbor::{KEY, Kind, Reader, Writer};
 
-/// A tag that says that what follows is CBOR, and nothing else (RFC 8949, section 3.4.6).
+/// The tag for self-described CBOR (RFC 8949, section 3.4.6).
 const SELF_DESCRIBED: u64 = 55799;
-/// Things passed over that are remembered.
+/// The maximum number of ignored items that are reported.
 const MOST_PASSED: usize = 64;
 
-/// A manifest in the plain spelling.
+/// A manifest in the plain form.
 #[derive(Debug)]
 pub(super) struct Respelled {
     pub(super) bytes: Vec<u8>,
-    /// What the plain spelling leaves out, in words.
+    /// Descriptions of the items that the plain form leaves out.
     pub(super) passed_over: Vec<String>,
 }
 
-/// Returns the manifest in the plain spelling, or nothing if it has that already.
+/// Returns the manifest in the plain form, or `None` if it is in this form already.
 ///
 /// # Errors
-/// [`KEY`] for a tensor or a component whose name is no text; for bytes that are no CBOR, as [`Reader::skip`].
+/// Returns [`KEY`] for a tensor or a component whose name is not text, and the errors of [`Reader::skip`] for bytes
+/// that are not CBOR.
 pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Option<Respelled>> {
     let root = if is_v0 { ManifestPosition::Entries } else { ManifestPosition::Root };
     let mut copy = Copy { out: Writer::new(), passed_over: Vec::new() };
     let mut reader = Reader::new(bytes, 0, limits);
     copy.item(&mut reader, root, "the manifest")?;
-    // What follows the item is for the decoder to refuse.
+    // Bytes after the item are left for the decoder to refuse.
     let end = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
     copy.out.raw(bytes.get(end..).unwrap_or_default());
     let Copy { out, passed_over } = copy;
@@ -39,7 +41,7 @@ pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Opti
     Ok((out != bytes).then_some(Respelled { bytes: out, passed_over }))
 }
 
-/// A position of the documents' structure.
+/// A position in the structure of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManifestPosition {
     /// 1.x: the manifest.
@@ -54,14 +56,14 @@ enum ManifestPosition {
     /// 0.1: the manifest.
     Entries,
     Entry,
-    /// A field with a meaning: a text, a number, a list of numbers.
+    /// A field with a known meaning: a text, a number, a list of numbers.
     Known,
-    /// A value without a structure of the document: kept as it is.
+    /// A value of any structure, which is copied unchanged.
     Free,
 }
 
 impl ManifestPosition {
-    /// The place of the value of `key`.
+    /// Returns the position of the value of `key`.
     fn field(self, key: &str) -> ManifestPosition {
         match (self, key) {
             (ManifestPosition::Root | ManifestPosition::Tensor, "attributes") => {
@@ -99,7 +101,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Copies the next item, which stands at `place`; `name` names it.
+    /// Copies the next item, whose position is `place`. `name` is its name in reports.
     fn item(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
         if place == ManifestPosition::Free {
             self.out.raw(reader.raw()?);
@@ -120,7 +122,7 @@ impl Copy {
             }
             (ManifestPosition::Known | ManifestPosition::Entries, _) => self.out.raw(reader.raw()?),
             (_, Some(Kind::Map)) => self.map(reader, place, name)?,
-            // Another kind than the document has there: for the decoder to refuse.
+            // An item of an unexpected type is left for the decoder to refuse.
             _ => self.out.raw(reader.raw()?),
         }
         Ok(())
@@ -177,7 +179,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Passes over a key that is no text, and its value.
+    /// Skips a key that is not text, and its value.
     fn no_text(
         &mut self,
         reader: &mut Reader<'_>,
@@ -214,7 +216,7 @@ impl Copy {
     }
 }
 
-/// A key that is no text, for people.
+/// Returns a key that is not text, in a form for messages.
 fn shown(key: &Value) -> String {
     match key {
         Value::Integer(n) => n.to_string(),
@@ -228,6 +230,6 @@ fn shown(key: &Value) -> String {
         Value::Map(_) => "that is a map".into(),
         Value::Tag(tag, _) => format!("with tag {tag}"),
         Value::Simple(n) => format!("simple({n})"),
-        _ => "of another kind".into(),
+        _ => "of another type".into(),
     }
 }

@@ -23,13 +23,13 @@ holdall_core::error::rules! {
     pub MANIFEST_LEN: Limit "ztensor/manifest-len"
         "The manifest has at most `Limits::manifest_len` bytes."
         remedies [RaiseLimit { limit: "manifest_len", at_least: None }];
-    /// Container and manifest are of different generations.
+    /// Container and manifest belong to different generations.
     pub CONTAINER: Malformed "ztensor/container"
         "A file that ends with a magic number lists `objects` (1.1 and later); other files list `tensors` (1.0).";
     /// A required field is missing.
     pub MISSING_FIELD: Malformed "ztensor/missing-field"
         "The manifest, every tensor and every component have all the fields that the specification requires.";
-    /// A version that is not one.
+    /// A version with invalid syntax.
     pub VERSION_SYNTAX: Malformed "ztensor/version-syntax"
         "`version` is `major.minor` or `major.minor.patch`.";
     /// Another major version.
@@ -63,13 +63,13 @@ holdall_core::error::rules! {
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];
     /// Attributes of the file that the version written cannot hold.
     pub FILE_ATTRIBUTES: Unsupported "ztensor/file-attributes"
-        "In version 1.1, a file's attributes are text; in 0.1, the file has a tensor to hold them."
+        "In version 1.1, a file's attributes are text; in 0.1, the file must have a tensor to hold them."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Attributes of a tensor that the version written cannot hold.
     pub TENSOR_ATTRIBUTES: Unsupported "ztensor/tensor-attributes"
         "A tensor written as 1.0 has no attributes."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
-    /// An attribute that would stand where 0.1 has a field of its own.
+    /// An attribute with the name of a field of 0.1.
     pub RESERVED_FIELD: Unsupported "ztensor/reserved-field"
         "No attribute of a tensor written as 0.1 has the name of one of 0.1's fields."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
@@ -84,17 +84,17 @@ holdall_core::error::rules! {
     /// A tensor to be written that no decoder would accept.
     pub COMPONENTS: Misuse "ztensor/components"
         "A tensor to be written has the components of its layout, each once, with the lengths that shape and dtype require.";
-    /// An alignment that is not one.
+    /// An alignment that is not allowed.
     pub ALIGN: Misuse "ztensor/align"
         "The requested alignment is a power of two from 64 to 2097152 (2 MiB).";
-    /// The encoder was not told the truth.
+    /// The components written differ from those declared.
     pub DECLARED: Misuse "ztensor/declared"
         "What is written matches what was declared: unique names, the components of a tensor one after the other, nothing missing.";
 }
 
-/// Codes of warnings: what is odd about a file but does not make it bad.
+/// Codes of warnings: for files that are unusual, but valid.
 pub mod warnings {
-    /// The version is newer than the newest known, or not one of the container's generation.
+    /// The version is newer than the newest known one, or does not belong to the container's generation.
     pub const VERSION: &str = "ztensor/version";
     /// An offset is not a multiple of 64.
     pub const ALIGNMENT: &str = "ztensor/alignment";
@@ -106,9 +106,9 @@ pub mod warnings {
     pub const UNCOMPRESSED_LENGTH: &str = "ztensor/uncompressed-length";
     /// A 0.1 sparse component whose length does not fit its shape and dtype.
     pub const PACKED_SPARSE: &str = "ztensor/packed-sparse";
-    /// A 0.1 `sparse` tensor without a `sparse_format` that is known.
+    /// A 0.1 `sparse` tensor without a known `sparse_format`.
     pub const SPARSE_FORMAT: &str = "ztensor/sparse-format";
-    /// Bytes that align a component and are not zero.
+    /// Padding bytes before a component that are not zero.
     pub const PADDING: &str = "ztensor/padding";
     /// A byte order on a compressed 0.1 component, where it has no meaning.
     pub const BYTE_ORDER: &str = "ztensor/byte-order";

@@ -1,27 +1,27 @@
-//! Sparse tensors of 0.1 whose indices stand in the manifest, as its document describes them: the file
-//! stores the values, and fields of the tensor list the indices.
+//! Sparse tensors of 0.1 with indices in the manifest, as its document describes them: the file has the values, and
+//! fields of the tensor list the indices.
 
 use holdall_core::model::{Attributes, Layout, Value};
 
-/// The indices of a sparse tensor, as its entry lists them.
+/// The indices in the entry of a sparse tensor.
 #[derive(Debug)]
 pub(super) struct Indices {
     /// [`Layout::SparseCsr`] or [`Layout::SparseCoo`].
     pub(super) layout: Layout,
-    /// How many values go with them.
+    /// The number of values to which the indices belong.
     pub(super) count: u64,
-    /// Columns, or all coordinates, dimension by dimension; u64, little-endian.
+    /// The columns, or all coordinates, dimension by dimension; u64, little-endian.
     pub(super) indices: Vec<u8>,
-    /// Row pointers, where the layout has them.
+    /// The row pointers, if the layout has them.
     pub(super) indptr: Vec<u8>,
-    /// The fields that they stand in.
+    /// The fields that contain the indices.
     pub(super) fields: &'static [&'static str],
-    /// Whether the lists could as well be one for each value as one for each dimension.
+    /// Whether it is ambiguous if there is one list for each value or one for each dimension.
     pub(super) either_way: bool,
 }
 
-/// The indices among the custom fields of a tensor of that `sparse_format`, if they are there and can go
-/// with `values` of them, where that is known.
+/// Returns the indices in the custom fields of a tensor with this `sparse_format`, if they exist and fit `values`
+/// values. `values` is `None` if the number is unknown.
 pub(super) fn find(
     format: &str,
     custom: &Attributes,
@@ -80,14 +80,14 @@ fn by_coordinates(custom: &Attributes, shape: &[u64], values: Option<u64>) -> Op
     })
 }
 
-/// Coordinates, those of the first dimension first.
+/// Coordinates, ordered by dimension.
 struct Coordinates {
     all: Vec<u64>,
     either_way: bool,
 }
 
-/// Coordinates in one list, dimension by dimension as 1.x has them; in a list for each dimension; or in a
-/// list for each value.
+/// Reads coordinates in one list, dimension by dimension as in 1.x; in one list for each dimension; or in one list for
+/// each value.
 fn coordinates(items: &[Value], shape: &[u64], values: Option<u64>) -> Option<Coordinates> {
     let rank = shape.len();
     if let Some(all) = integers(items) {
@@ -127,7 +127,7 @@ fn coordinates(items: &[Value], shape: &[u64], values: Option<u64>) -> Option<Co
     Some(Coordinates { all, either_way: false })
 }
 
-/// Whether coordinates of `count` values lie in the shape.
+/// Returns `true` if the coordinates of `count` values are inside the shape.
 fn inside(all: &[u64], shape: &[u64], count: usize) -> bool {
     all.chunks(count.max(1)).zip(shape).all(|(of, size)| of.iter().all(|at| at < size))
 }
@@ -139,7 +139,7 @@ fn list<'a>(custom: &'a Attributes, field: &str) -> Option<&'a [Value]> {
     }
 }
 
-/// Whole numbers from 0 on.
+/// Returns non-negative integers.
 fn integers(items: &[Value]) -> Option<Vec<u64>> {
     items.iter().map(|item| u64::try_from(item.as_integer()?).ok()).collect()
 }

@@ -14,11 +14,11 @@ use holdall_core::model::{
 use holdall_core::wire::cbor::{DUPLICATE_KEY, Reader, has_duplicates};
 use std::ops::Range;
 
-/// The custom field of the first tensor in which the encoder keeps the file's attributes, for which
-/// 0.1 has no place.
+/// The custom field of the first tensor in which the encoder stores the file's attributes, because 0.1 has no field for
+/// them.
 pub(super) const FILE_ATTRIBUTES: &str = "holdall.file_attributes";
 
-/// Decodes the manifest that `reader` stands at the start of.
+/// Decodes the manifest that begins at the position of `reader`.
 pub(super) fn decode(
     mut reader: Reader<'_>,
     mut builder: IndexBuilder,
@@ -46,7 +46,7 @@ pub(super) fn decode(
     builder.finish()
 }
 
-/// One tensor as the manifest states it. Reused from one to the next.
+/// A tensor in the manifest. Reused for each tensor.
 #[derive(Default)]
 struct Entry<'a> {
     keys: Keys<'a>,
@@ -61,7 +61,7 @@ struct Entry<'a> {
     byte_order: ByteOrder,
     checksum: Option<&'a str>,
     custom: Attributes,
-    /// The first thing that is wrong with it, and with no other.
+    /// The first error that concerns only this tensor.
     fault: Option<Error>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Entry<'a> {
         }
         let mut custom: Vec<&str> = self.custom.iter().map(|(key, _)| key).collect();
         if has_duplicates(&mut custom) {
-            return Err(DUPLICATE_KEY.broken("a custom field comes twice"));
+            return Err(DUPLICATE_KEY.broken("duplicate custom field"));
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// Moves the file's attributes out of the custom fields, if the encoder put them there.
+    /// Moves the file's attributes out of the custom fields, if the encoder stored them there.
     fn take_file_attributes(&mut self, builder: &mut IndexBuilder) {
         let Some(Value::Map(pairs)) = self.custom.get(FILE_ATTRIBUTES) else { return };
         if !pairs.iter().all(|(key, _)| key.as_text().is_some()) {
@@ -164,13 +164,13 @@ impl<'a> Entry<'a> {
         builder.attributes(attributes);
     }
 
-    /// Adds the tensor to `builder`. The entry stands at `at` in the file.
+    /// Adds the tensor to `builder`. `at` is the byte range of the entry in the file.
     fn build(&mut self, builder: &mut IndexBuilder, at: Range<u64>) -> Result<()> {
         let name = required(self.name, "name")?;
         let stored = match self.offset.zip(self.size) {
             Some((offset, size)) => Some(
                 offset..offset.checked_add(size).ok_or_else(|| {
-                    BOUNDS.broken(format!("offset {offset} + size {size} passes 2^64"))
+                    BOUNDS.broken(format!("offset {offset} + size {size} is more than 2^64"))
                 })?,
             ),
             None => None,
@@ -197,7 +197,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Its layout and its components: one, but where the manifest states indices.
+    /// Returns the layout and the components: one, unless the manifest has indices.
     fn components(
         &mut self,
         name: &str,
@@ -258,7 +258,7 @@ impl<'a> Entry<'a> {
         builder: &mut IndexBuilder,
     ) -> ByteOrder {
         if encoding != Encoding::Raw && self.byte_order == ByteOrder::Big {
-            // The one writer says nothing here, and its reader swaps nothing.
+            // The only known writer omits it, and its reader swaps nothing.
             builder.warn(warnings::BYTE_ORDER, Some(name), Some(component), || {
                 "`data_endianness` on compressed data has no meaning; read as little-endian".into()
             });
@@ -276,7 +276,7 @@ impl<'a> Entry<'a> {
         self.checksum.map(|text| fields::digest(text, name, component, builder)).transpose()
     }
 
-    /// The indices that the document's form lists, where the stored bytes are the values that go with them.
+    /// Returns the indices in the form of the document, if the stored bytes are the values that belong to them.
     fn stated(&self, encoding: Encoding, size: u64, dtype: DType) -> Option<stated::Indices> {
         let format = self.custom.get("sparse_format").and_then(Value::as_text)?;
         let values = match encoding {
@@ -287,7 +287,7 @@ impl<'a> Entry<'a> {
         stated::find(format, &self.custom, &self.shape, values)
     }
 
-    /// The tensor with the components that 1.x has for its layout.
+    /// Adds the components that the layout has in 1.x.
     fn with_stated(
         &mut self,
         name: &str,
@@ -308,7 +308,7 @@ impl<'a> Entry<'a> {
         match self.custom.get("nnz").and_then(Value::as_integer) {
             Some(nnz) if nnz == i128::from(stated.count) => drop(self.custom.remove("nnz")),
             Some(nnz) => builder.warn(warnings::PACKED_SPARSE, Some(name), Some("values"), || {
-                format!("`nnz` is {nnz}, there are indices of {} values", stated.count).into()
+                format!("`nnz` is {nnz}, but there are indices of {} values", stated.count).into()
             }),
             None => {}
         }
@@ -335,7 +335,7 @@ impl<'a> Entry<'a> {
         (stated.layout.clone(), components)
     }
 
-    /// The layout; the document's `sparse_format` is taken out of the custom fields.
+    /// Returns the layout. Removes the document's `sparse_format` from the custom fields.
     fn take_layout(&mut self, name: &str, builder: &mut IndexBuilder) -> Layout {
         let stated = self.layout.unwrap_or("dense");
         match named_layout(stated, &self.custom) {
@@ -348,7 +348,7 @@ impl<'a> Entry<'a> {
             None => {
                 if stated == "sparse" {
                     builder.warn(warnings::SPARSE_FORMAT, Some(name), None, || {
-                        "a sparse tensor of no known `sparse_format`; only its raw bytes can be read"
+                        "a sparse tensor without a known `sparse_format`; only its raw bytes can be read"
                             .into()
                     });
                 }
@@ -357,9 +357,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Checks the length of a packed sparse component against its shape, and finds the decoded length
-    /// of a compressed one from `nnz`. Takes `nnz` out of the custom fields where it is the document
-    /// form's and agrees.
+    /// Checks the length of a packed sparse component against its shape, and computes the decoded length of a
+    /// compressed one from `nnz`. Removes `nnz` from the custom fields if it is in the document's form and consistent.
     fn check_packed(
         &mut self,
         layout: &Layout,
@@ -397,7 +396,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The layout of that name, of a tensor with these custom fields; `None` for one without a meaning here.
+/// Returns the layout with this name, for a tensor with these custom fields; `None` if it has no known meaning.
 pub(super) fn named_layout(name: &str, custom: &Attributes) -> Option<Layout> {
     match name {
         "dense" => Some(Layout::Dense),
@@ -412,7 +411,7 @@ pub(super) fn named_layout(name: &str, custom: &Attributes) -> Option<Layout> {
     }
 }
 
-/// Reads 0.1's `data_endianness`.
+/// Reads `data_endianness` of 0.1.
 fn byte_order(reader: &mut Reader<'_>) -> Result<ByteOrder> {
     match reader.name("`data_endianness`")? {
         b"little" => Ok(ByteOrder::Little),

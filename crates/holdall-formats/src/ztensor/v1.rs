@@ -13,13 +13,13 @@ use holdall_core::model::{
 use holdall_core::wire::cbor::Reader;
 use std::ops::Range;
 
-/// The newest minor version known.
+/// The newest known minor version.
 const NEWEST_MINOR: u64 = 2;
 
-/// Fields that are remembered of one tensor.
+/// The maximum number of unknown fields of a tensor that are reported.
 const MOST_UNKEPT: usize = 8;
 
-/// Decodes a manifest of `generation` 1.x, which `reader` stands at the start of.
+/// Decodes a manifest of `generation` 1.x that begins at the position of `reader`.
 pub(super) fn decode(
     mut reader: Reader<'_>,
     generation: Generation,
@@ -33,7 +33,7 @@ pub(super) fn decode(
     let mut decoder = Decoder::new(generation, limits);
     let mut keys = Keys::default();
     let mut version = None;
-    // Where the table starts, if it stands before the version: which one it is decides how it reads.
+    // The position of the table if it comes before the version, which determines how to read it.
     let mut early_table = None;
     let mut has_other_table = false;
 
@@ -81,7 +81,7 @@ pub(super) fn decode(
     builder.finish()
 }
 
-/// A manifest of the other generation than the container's.
+/// Returns the error for a manifest of the other generation than the container's.
 fn wrong_table(generation: Generation) -> Error {
     match generation {
         Generation::V1Objects => CONTAINER
@@ -93,7 +93,7 @@ fn wrong_table(generation: Generation) -> Error {
     }
 }
 
-/// The minor version of `version`, which is handed to `builder` as it stands.
+/// Returns the minor version of `version`, and stores the version in `builder`.
 fn check_version(version: &str, generation: Generation, builder: &mut IndexBuilder) -> Result<u64> {
     let mut parts = version.split('.');
     let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
@@ -103,11 +103,12 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
     };
     if major != 1 {
         return Err(UNSUPPORTED_VERSION
-            .broken(format!("version `{shown}`; 0.1 to 1.{NEWEST_MINOR} can be read")));
+            .broken(format!("unsupported version `{shown}`; expected 0.1 to 1.{NEWEST_MINOR}")));
     }
     if minor > NEWEST_MINOR || (minor == 0) != (generation == Generation::V1Tensors) {
-        // What the version adds, or which of the two is meant, cannot be written again.
-        builder.unkept(|| format!("the version {shown} in a container of this kind"));
+        // Additions of the version are unknown, or the versions contradict each other, so the file cannot be written
+        // again.
+        builder.unkept(|| format!("the version {shown}, which may have unknown fields"));
     }
     if minor > NEWEST_MINOR {
         builder.warn(warnings::VERSION, None, None, || {
@@ -117,14 +118,14 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
     } else if (minor == 0) != (generation == Generation::V1Tensors) {
         builder.warn(warnings::VERSION, None, None, || {
             let container = if minor == 0 { "1.1 and later" } else { "1.0" };
-            format!("the file says version {shown} and is laid out as {container}").into()
+            format!("the file states version {shown}, but has the structure of {container}").into()
         });
     }
     builder.version(version);
     Ok(minor)
 }
 
-/// Decodes tensor after tensor, with one set of buffers.
+/// Decodes one tensor after another with the same buffers.
 struct Decoder<'a> {
     generation: Generation,
     max_rank: usize,
@@ -134,13 +135,13 @@ struct Decoder<'a> {
     component_keys: Keys<'a>,
     shape: Vec<u64>,
     drafts: Vec<Draft<'a>>,
-    /// The first thing that is wrong with the tensor that is being read, and with no other.
+    /// The first error that concerns only the tensor that is being read.
     fault: Option<Error>,
-    /// Fields of components of this tensor that are not known, with the component's role.
+    /// The unknown fields of this tensor's components, with the roles of the components.
     unkept: Vec<(String, String)>,
 }
 
-/// A component as the manifest states it. Its layout may come later, so nothing is checked yet.
+/// A component in the manifest. It is checked later, because the layout may follow it.
 struct Draft<'a> {
     role: &'a str,
     dtype: Option<DType>,
@@ -168,7 +169,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The map of names to tensors.
+    /// Reads the map of names to tensors.
     fn table(
         &mut self,
         reader: &mut Reader<'a>,
@@ -188,7 +189,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The value of the table's entry that begins at `start`.
+    /// Reads the value of the table's entry that begins at `start`.
     fn tensor(
         &mut self,
         reader: &mut Reader<'a>,
@@ -262,7 +263,7 @@ impl<'a> Decoder<'a> {
             let role = draft.role;
             let Some((offset, len)) = draft.stored else { continue };
             let Some(end) = offset.checked_add(len) else {
-                let message = format!("offset {offset} + length {len} passes 2^64");
+                let message = format!("offset {offset} + length {len} is more than 2^64");
                 return Err(BOUNDS.broken(message).in_component(role));
             };
             match component(draft, offset..end, name, sparse, self.minor, builder) {
@@ -319,7 +320,7 @@ impl<'a> Decoder<'a> {
             encoding: Encoding::Raw,
             digest: None,
         };
-        // 1.0 has neither a dtype nor a logical type nor a decoded length here.
+        // In 1.0, a component has no dtype, logical type or decoded length.
         let typed = self.generation == Generation::V1Objects;
         let mut fields = reader.map("a component")?;
         while reader.more(&mut fields)? {
@@ -327,7 +328,7 @@ impl<'a> Decoder<'a> {
                 key @ b"dtype" if typed => {
                     keys.known(0, key)?;
                     let read = fields::short_dtype(reader).map_err(here);
-                    // Where it is not known, the tensor cannot be read, and which it is does not matter.
+                    // If the dtype is unknown, the tensor has a fault, so any dtype will do.
                     draft.dtype = Some(fields::judge(fault, read)?.unwrap_or(DType::U8));
                 }
                 key @ b"offset" => {
@@ -380,7 +381,7 @@ impl<'a> Decoder<'a> {
         Ok(draft)
     }
 
-    /// Gives 1.0's dtype of the tensor to its components; those that index are u64.
+    /// Sets the dtype of a 1.0 tensor on its components; indices are u64.
     fn spread_dtype(&mut self, dtype: DType, layout: &Layout) {
         for draft in &mut self.drafts {
             draft.dtype = Some(match draft.role {
@@ -391,7 +392,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A required field of a tensor or of its component in `role`; none where the tensor has a fault.
+/// Returns a required field of a tensor, or of its component with `role`; `None` if the tensor has a fault.
 fn need<T>(
     fault: &mut Option<Error>,
     value: Option<T>,
@@ -411,7 +412,7 @@ fn need<T>(
     )
 }
 
-/// Whether a component of that role holds indices in that layout.
+/// Returns `true` if a component with this role contains indices in this layout.
 pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
     match layout {
         Layout::SparseCsr => matches!(role, "indices" | "indptr"),
@@ -420,7 +421,7 @@ pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
     }
 }
 
-/// The layout of that name. 0.1's packed layouts are not of 1.x, nor are those that only other formats have.
+/// Returns the layout with this name. The packed layouts of 0.1, and layouts of other formats, are unknown in 1.x.
 pub(super) fn layout_of(name: &str) -> Layout {
     match Layout::from_name(name) {
         Layout::PackedCsr
@@ -432,7 +433,7 @@ pub(super) fn layout_of(name: &str) -> Layout {
     }
 }
 
-/// The component that a draft describes, which is checked for what is specific to zTensor 1.x.
+/// Returns the component of a draft, and checks the rules that are specific to zTensor 1.x.
 fn component(
     draft: Draft<'_>,
     stored: Range<u64>,
@@ -451,12 +452,14 @@ fn component(
     match (encoding, draft.uncompressed_len) {
         (Encoding::Raw, Some(n)) if n != len => {
             return Err(UNCOMPRESSED_LENGTH
-                .broken(format!("raw, with length {len} and uncompressed_length {n}"))
+                .broken(format!(
+                    "the component is raw, but its length is {len} and its uncompressed_length {n}"
+                ))
                 .at(stored));
         }
         (Encoding::Coded(_), None) if minor >= 2 => {
             builder.warn(warnings::UNCOMPRESSED_LENGTH, Some(tensor), Some(role), || {
-                "compressed without `uncompressed_length`, which 1.2 requires".into()
+                "the component is compressed, but has no `uncompressed_length`, which 1.2 requires".into()
             });
         }
         _ => {}
@@ -477,7 +480,7 @@ fn component(
     })
 }
 
-/// Section 3: indices MUST be u64. One published package writes narrower ones.
+/// Section 3: indices MUST be u64. A published package writes narrower ones.
 fn check_index_dtype(
     dtype: DType,
     tensor: &str,
@@ -486,11 +489,11 @@ fn check_index_dtype(
 ) -> Result<()> {
     match dtype {
         DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::Bool => {
-            Err(INDEX_DTYPE.broken(format!("indices of dtype {dtype}")))
+            Err(INDEX_DTYPE.broken(format!("expected u64 indices, found {dtype}")))
         }
         _ => {
             builder.warn(warnings::INDEX_DTYPE, Some(tensor), Some(role), || {
-                format!("indices of dtype {dtype}; the specification has u64").into()
+                format!("the indices are {dtype}; the specification requires u64").into()
             });
             Ok(())
         }

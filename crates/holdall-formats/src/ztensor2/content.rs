@@ -1,7 +1,7 @@
-//! The content digest: one of what a model holds, however it lies in files.
+//! The content digest: a digest of a model's contents that does not depend on how these are arranged in files.
 //!
 //! It is the SHA-256 of `["zt.content/1", {name: {shape, layout, ?attributes, parts: {role: {dtype, ?type, digest}}}}]` in
-//! deterministic CBOR (section 6.4 of the specification). The digests of parts stand for their bytes.
+//! deterministic CBOR (section 6.4 of the specification). The digests of parts represent their bytes.
 
 use super::decode::each_object;
 use super::manifest::{Fields, deterministic, member};
@@ -10,7 +10,7 @@ use holdall_core::model::{Algorithm, Hasher, Value};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::cbor::Writer;
 
-/// Of the file in `window`; nothing where a part has no digest.
+/// Returns the digest for the file in `window`; `None` if a part has no digest.
 pub(super) fn digest(window: &Window, limits: &Limits) -> Result<Option<String>, Stop> {
     let mut all = Some(Fields::default());
     each_object(window, limits, |name, value| {
@@ -30,7 +30,7 @@ pub(super) fn digest(window: &Window, limits: &Limits) -> Result<Option<String>,
     Ok(Some(hasher.finish().to_string()))
 }
 
-/// What counts of an object, if its parts have digests.
+/// Returns the fields of an object that the digest includes, if its parts have digests.
 fn object(value: &Value) -> Option<Value> {
     let mut out = entries(value, &["shape", "layout", "attributes"])?;
     let Value::Map(fields) = value else { return None };
@@ -45,7 +45,7 @@ fn object(value: &Value) -> Option<Value> {
     Some(Value::Map(out))
 }
 
-/// The entries of a map that have these keys.
+/// Returns the entries of a map that have these keys.
 fn entries(value: &Value, keys: &[&str]) -> Option<Vec<(Value, Value)>> {
     let Value::Map(pairs) = value else { return None };
     let is_one = |key: &Value| key.as_text().is_some_and(|key| keys.contains(&key));

@@ -1,4 +1,4 @@
-//! The footer and the manifest, as an index.
+//! Decodes the footer and the manifest into an index.
 
 use super::{
     BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
@@ -21,12 +21,13 @@ use holdall_core::wire::cbor::Reader;
 use holdall_core::wire::cursor::Cursor;
 use std::ops::Range;
 
-/// What the file in `window` contains.
+/// Decodes the index of the file in `window`.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])
 }
 
-/// What it contains with these shards, of these lengths, as sources 1 and on.
+/// Decodes the index of a file together with these shards, given by names and lengths, which become the sources 1, 2,
+/// ….
 pub(super) fn decode_with(
     window: &Window,
     limits: &Limits,
@@ -35,12 +36,12 @@ pub(super) fn decode_with(
     walk(window, limits, files).map(|(index, _)| index)
 }
 
-/// The shards that parts of the file in `window` are in.
+/// Returns the names of the shards with parts of the file in `window`.
 pub(super) fn shards(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     walk(window, limits, &[]).map(|(_, shards)| shards)
 }
 
-/// What it contains, and the shards that it names.
+/// Returns the index of a file, and the names of the shards that it refers to.
 fn walk(
     window: &Window,
     limits: &Limits,
@@ -57,20 +58,20 @@ fn walk(
     Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
 }
 
-/// The manifest, which is sound CBOR under its digest, and where it starts.
+/// Returns the manifest, after checking its digest and its CBOR, and its offset.
 fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
     let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
     if found != said {
-        let message = format!("the manifest has {found}, the footer says {said}");
+        let message = format!("the digest of the manifest is {found}, but the footer has {said}");
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
     }
     deterministic::check(&bytes, manifest.range.start)?;
     Ok((bytes, manifest.range.start))
 }
 
-/// Hands the name of every object of a file to `each`, with what the manifest says of it.
+/// Calls `each` with the name of every object of a file, and the object's value in the manifest.
 pub(super) fn each_object(
     window: &Window,
     limits: &Limits,
@@ -79,7 +80,7 @@ pub(super) fn each_object(
     each_field(window, limits, "objects", each)
 }
 
-/// Hands every entry of a map in the manifest of a file to `each`, by its key.
+/// Calls `each` with every entry of a map in the manifest of a file, by key.
 pub(super) fn each_field(
     window: &Window,
     limits: &Limits,
@@ -103,7 +104,7 @@ pub(super) fn each_field(
     Ok(())
 }
 
-/// Where the manifest is, and its digest.
+/// The location of the manifest, and its digest.
 struct Manifest {
     range: Range<u64>,
     sum: u64,
@@ -118,7 +119,9 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
     }
     let tail = window.tail(FOOTER)?;
     if !tail.ends_with(MAGIC) {
-        return Err(cut("the last bytes are not the magic number: the file is cut".into()).into());
+        return Err(
+            cut("the file does not end with the magic number: it is cut short".into()).into()
+        );
     }
     let mut cursor = Cursor::new(&tail);
     let fields = (|| {
@@ -131,19 +134,24 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         return Err(VERSION.broken(format!("the version is {version}")).at(place).into());
     }
     if reserved != 0 {
-        return Err(cut(format!("the footer says {reserved} where 0 should be")).into());
+        return Err(cut(format!(
+            "expected 0 in the reserved field of the footer, found {reserved}"
+        ))
+        .into());
     }
     if (start, size, sum) == (0, 0, 0) {
-        return Err(DATA_SHARD.broken("the file has blobs and no manifest").at(place).into());
+        return Err(DATA_SHARD.broken("the file has blobs, but no manifest").at(place).into());
     }
     let end = start.checked_add(size).filter(|end| *end <= place.start);
     let Some(end) = end.filter(|_| start > 0 && start.is_multiple_of(PAGE) && size > 0) else {
-        let message = format!("the manifest has {size} bytes from byte {start} on, the file {len}");
+        let message = format!(
+            "the manifest of {size} bytes at offset {start} is outside of the file, which has {len} bytes"
+        );
         return Err(MANIFEST_BOUNDS.broken(message).at(place).into());
     };
     let most = limits.manifest_len.min(MOST_MANIFEST);
     if size > most {
-        let message = format!("the manifest has {size} bytes, at most {most}");
+        let message = format!("the manifest has {size} bytes, at most {most} are allowed");
         return Err(MANIFEST_LEN.broken(message).at(place).into());
     }
     Ok(Manifest { range: start..end, sum })
@@ -152,15 +160,16 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
 struct Decoder<'a> {
     builder: IndexBuilder,
     reader: Reader<'a>,
-    /// The shards at hand, and how long they are.
+    /// The available shards, with their lengths.
     files: &'a [(String, u64)],
-    /// Those that are listed, and how long they should be. In the order of keys they come before the objects.
+    /// The shards listed in the manifest, with their required lengths and digests. In the order of keys they come
+    /// before the objects.
     shards: HashMap<&'a str, (u64, Digest)>,
-    /// Names of shards that parts are in.
+    /// The names of shards that contain parts.
     used: Vec<(&'a str, Range<u64>)>,
 }
 
-/// What the manifest states of an object.
+/// An object in the manifest.
 #[derive(Default)]
 struct Object<'a> {
     shape: Option<Vec<u64>>,
@@ -169,7 +178,7 @@ struct Object<'a> {
     attributes: Attributes,
 }
 
-/// What the manifest states of a part.
+/// A part in the manifest.
 #[derive(Default)]
 struct StatedComponent<'a> {
     role: &'a str,
@@ -210,7 +219,10 @@ impl<'a> Decoder<'a> {
         }
         if let Some((name, at)) = self.used.iter().find(|(name, _)| !self.shards.contains_key(name))
         {
-            let message = format!("a part is in the shard `{}`, which is not listed", name.shown());
+            let message = format!(
+                "a part is in the shard `{}`, which the manifest does not list",
+                name.shown()
+            );
             return Err(SHARD_NAME.broken(message).at(at.clone()));
         }
         let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
@@ -223,14 +235,14 @@ impl<'a> Decoder<'a> {
         Ok((self.builder.finish()?, names))
     }
 
-    /// A field that is not known.
+    /// Records an unknown field.
     fn unknown(&mut self, of: &str, key: &[u8]) -> Result<()> {
         let key = String::from_utf8_lossy(key);
         self.builder.unkept(|| format!("the field `{}` of {of}", key.shown()));
         self.reader.skip()
     }
 
-    /// The next key, which is a name.
+    /// Reads the next key, which is a name.
     fn name(&mut self, place: &'static str) -> Result<&'a str> {
         let start = self.reader.offset();
         let bytes = self.reader.key(place)?;
@@ -263,7 +275,7 @@ impl<'a> Decoder<'a> {
             let name = self.name("`shards`")?;
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             if name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
-                let message = format!("`{}` is not a name of a shard", name.shown());
+                let message = format!("`{}` is not a valid name of a shard", name.shown());
                 return Err(SHARD_NAME.broken(message).at(self.reader.since(start)));
             }
             let (mut size, mut digest) = (None, None);
@@ -285,7 +297,7 @@ impl<'a> Decoder<'a> {
 
     #[cold]
     fn missing(&self, of: &str, field: &str, start: u64) -> Error {
-        FIELD.broken(format!("{of} has no `{field}`")).at(self.reader.since(start))
+        FIELD.broken(format!("missing `{field}` in {of}")).at(self.reader.since(start))
     }
 
     fn object(&mut self, name: &'a str) -> Result<()> {
@@ -329,8 +341,8 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The layout of an object in groups, whose attributes become those of it. What is not known of them leaves the object as
-    /// it is.
+    /// Returns the `quantized_group` layout of an object in groups, and sets its attributes. If the object uses
+    /// anything unknown, it keeps its own layout.
     fn quantized(
         &mut self,
         name: &str,
@@ -394,7 +406,7 @@ impl<'a> Decoder<'a> {
                 return Err(self.missing("a part", "dtype` or `blob", start));
             }
             if part.encoding.is_some() != part.decoded_len.is_some() {
-                let message = "one of `encoding` and `decoded_length` stands without the other";
+                let message = "`encoding` and `decoded_length` must be given together";
                 return Err(DECODED_LENGTH.broken(message).at(self.reader.since(start)));
             }
             if let Some(shard) = part.shard {
@@ -413,18 +425,18 @@ impl<'a> Decoder<'a> {
             numbers.push(self.reader.u64("`blob`")?);
         }
         let &[offset, len] = numbers.as_slice() else {
-            let message = format!("`blob` has {} numbers, not 2", numbers.len());
+            let message = format!("expected 2 numbers in `blob`, found {}", numbers.len());
             return Err(FIELD.broken(message).at(self.reader.since(start)));
         };
         if offset == 0 || !offset.is_multiple_of(PAGE) {
             return Err(BLOB
-                .broken(format!("a blob at byte {offset}"))
+                .broken(format!("invalid offset {offset} of a blob"))
                 .at(self.reader.since(start)));
         }
         Ok((offset, len))
     }
 
-    /// Adds a part. What is not known of it is the tensor's fault.
+    /// Adds a part. Anything unknown in it is the tensor's fault.
     fn part(&mut self, part: StatedComponent<'_>, shape: &[u64], layout: &Layout) -> Result<()> {
         let (offset, len) = part.blob.unwrap_or_default();
         let range = offset..offset.saturating_add(len);
@@ -453,7 +465,7 @@ impl<'a> Decoder<'a> {
                 }
             };
             let digest = part.digest.map(read_digest).transpose()?;
-            // Of what is encoded this digest is over other bytes than those stored.
+            // The digest of an encoded part covers the decoded bytes, not the stored ones.
             let digest = match (digest, part.digest) {
                 (Some(Digest::Sha256(_)), Some(text)) if encoding != Encoding::Raw => {
                     Some(Digest::Other(text.into()))
@@ -486,30 +498,35 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// The bytes `range` of a shard that is at hand.
+    /// Returns the extent of the bytes `range` of a shard, if it is available.
     fn in_shard(&self, name: &str, range: Range<u64>) -> Result<Extent> {
         let mut files = (1u32..).zip(self.files);
         let Some((source, (_, found))) = files.find(|(_, (file, _))| file == name) else {
-            return Err(SHARD.broken(format!("its bytes are in the shard `{}`", name.shown())));
+            return Err(SHARD.broken(format!(
+                "its bytes are in the shard `{}`, which is not available",
+                name.shown()
+            )));
         };
         let said = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
         if *found != said {
-            let message =
-                format!("the shard `{}` has {found} bytes, the manifest says {said}", name.shown());
+            let message = format!(
+                "the shard `{}` has {found} bytes, but the manifest gives {said}",
+                name.shown()
+            );
             return Err(SHARD.broken(message));
         }
         Ok(Extent::new(source, range))
     }
 }
 
-/// Holds the attributes of blocks against what they are, and takes them out: the layout says the same.
+/// Checks the attributes of blocks against the layout, and removes them, because the layout implies them.
 fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Result<()> {
     let Layout::Blocks(of) = layout else { return Ok(()) };
     for (key, wanted) in [(BLOCK_ELEMENTS, of.elements), (BLOCK_BYTES, of.bytes)] {
         let found = attributes.remove(key);
         if found != Some(Value::Integer(wanted.into())) {
             let found = found.map_or("nothing".to_owned(), |value| value.to_json());
-            let message = format!("`{key}` of `{}` is {found}, not {wanted}", text.shown());
+            let message = format!("`{key}` of `{}` is {found}, expected {wanted}", text.shown());
             return Err(LAYOUT.broken(message));
         }
     }
@@ -530,9 +547,10 @@ fn element(part: &StatedComponent<'_>) -> Result<(DType, Option<LogicalType>)> {
             let is_here = !matches!(logical, LogicalType::F6E2M3 | LogicalType::F6E3M2);
             match logical.storage() {
                 Some(storage) if storage == dtype && is_here => Ok((dtype, Some(logical))),
-                // Kept as what is not known.
+                // Kept as an unknown logical type.
                 None => Ok((dtype, Some(logical))),
-                _ => Err(DTYPE.broken(format!("the type `{}` over {dtype}", text.shown()))),
+                _ => Err(DTYPE
+                    .broken(format!("the type `{}` cannot be stored as {dtype}", text.shown()))),
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Whether CBOR is in the one form that RFC 8949, section 4.2.1, gives it.
+//! Checks that CBOR is in the deterministic form of RFC 8949, section 4.2.1.
 
 use super::DETERMINISTIC;
 use half::f16;
 use holdall_core::error::{Error, Result};
 use holdall_core::wire::cursor::Cursor;
 
-/// Levels of arrays and maps.
+/// The maximum number of levels of arrays and maps.
 const DEPTH: usize = 32;
 
-/// What is open: how many items are to come, and of a map the last key.
+/// An open array or map: the number of further items, and the last key of a map.
 struct Open<'a> {
     left: u64,
-    /// The last key, once there is one; nothing for an array.
+    /// The last key, if there is one; the outer `None` for an array.
     keys: Option<Option<&'a [u8]>>,
     /// Whether the next item of a map is a key.
     is_key: bool,
 }
 
-/// Refuses `bytes`, which start at `base` of the file, unless they are one item in that form.
+/// Checks that `bytes`, which start at offset `base` of the file, are one item in this form.
 pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
     let broken = |at: u64, what: &str| -> Error {
         let at = base.saturating_add(at);
@@ -27,7 +27,7 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
     let mut open: Vec<Open<'_>> = Vec::new();
     loop {
         let at = cursor.position();
-        let cut = || broken(at, "an item is cut");
+        let cut = || broken(at, "an item is cut short");
         let first = cursor.u8().ok_or_else(cut)?;
         let (major, info) = (first >> 5, first & 31);
         let arg = match info {
@@ -36,7 +36,7 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
             25 => u64::from(u16::from_be_bytes(cursor.array().ok_or_else(cut)?)),
             26 => u64::from(u32::from_be_bytes(cursor.array().ok_or_else(cut)?)),
             27 => u64::from_be_bytes(cursor.array().ok_or_else(cut)?),
-            _ => return Err(broken(at, "a length that is not stated")),
+            _ => return Err(broken(at, "an item of indefinite length")),
         };
         let shortest = match arg {
             0..=23 => 0,
@@ -65,7 +65,7 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
                 20..=22 => {}
                 25..=27 if is_shortest(info, arg) => {}
                 25..=27 => return Err(broken(at, "a float that has a shorter form")),
-                _ => return Err(broken(at, "a simple value that means nothing")),
+                _ => return Err(broken(at, "a simple value without a meaning")),
             },
         }
         if let Some(of) = open.last_mut()
@@ -73,12 +73,12 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
         {
             if of.is_key {
                 if opened.is_some() {
-                    return Err(broken(at, "a key that is not a single value"));
+                    return Err(broken(at, "a key that is an array or a map"));
                 }
                 let place = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
                 let key = place.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
                 if last.is_some_and(|last| last >= key) {
-                    return Err(broken(at, "keys out of order, or one twice"));
+                    return Err(broken(at, "keys that are duplicates or out of order"));
                 }
                 *last = Some(key);
             }
@@ -102,11 +102,11 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
     }
     match cursor.remaining() {
         0 => Ok(()),
-        left => Err(broken(cursor.position(), &format!("{left} bytes follow the item"))),
+        left => Err(broken(cursor.position(), &format!("{left} bytes after the item"))),
     }
 }
 
-/// Whether no shorter float has the same value; of those that are not numbers one is right.
+/// Returns `true` if no shorter float has the same value. Of the NaNs, only one form is valid.
 fn is_shortest(info: u8, bits: u64) -> bool {
     let [.., a, b, c, d] = bits.to_be_bytes();
     let single = f32::from_be_bytes([a, b, c, d]);
@@ -116,7 +116,7 @@ fn is_shortest(info: u8, bits: u64) -> bool {
         26 => !single.is_nan() && !fits_half(single),
         _ => {
             let double = f64::from_bits(bits);
-            // Rounding to nearest is meant: what comes back the same was exact.
+            // The cast rounds to nearest. If converting back gives the same value, it was exact.
             #[allow(clippy::cast_possible_truncation)]
             let single = double as f32;
             !double.is_nan() && f64::from(single).to_bits() != bits

@@ -1,4 +1,4 @@
-//! Writes zTensor 2: parts as they come, each on pages of its own, the manifest last.
+//! Writes zTensor 2: parts in the order in which they are given, each on separate pages, the manifest last.
 
 use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
@@ -10,15 +10,15 @@ use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Algorithm, Attributes, Encoding};
 
-/// The largest alignment: that of a huge page. More would fill files with padding.
+/// The maximum alignment, which is the length of a huge page. A larger one would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;
 
-/// An encoder of one file.
+/// Creates an encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     let name = options.stated.as_deref().or(options.version.as_deref());
     if let Some(name) = name.filter(|name| !FORMAT.versions.contains(name)) {
         return Err(UNKNOWN_VERSION
-            .broken(format!("zTensor 2 has no version `{}` to write", name.shown()))
+            .broken(format!("cannot write version `{}` of zTensor 2", name.shown()))
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     }
     let align = options.align_within(PAGE..=MAX_ALIGN, &ALIGN)?.unwrap_or(PAGE);
@@ -61,7 +61,7 @@ impl Encode for Encoder {
         fit::check_tensor(tensor)
     }
 
-    /// That of the canonical form: bytewise by name.
+    /// The order of the canonical form: bytewise by name.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..tensors.len()).collect();
         let name = |at: &usize| tensors.get(*at).map(|tensor| tensor.name.as_str());
@@ -69,7 +69,7 @@ impl Encode for Encoder {
         places
     }
 
-    /// The same within a tensor.
+    /// Components are also ordered by name.
     fn orders_components(&self) -> bool {
         true
     }
@@ -77,7 +77,7 @@ impl Encode for Encoder {
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
         fit::check_attributes(attributes)?;
         declared.iter().try_for_each(fit::check_tensor)?;
-        // Each has a component at least.
+        // Each tensor has at least one component.
         self.turns.begin(declared)?;
         self.manifest = Manifest::new(attributes.clone());
         Ok(Bytes::from_static(MAGIC))
@@ -100,7 +100,7 @@ impl Encode for Encoder {
         self.turns.finish()?;
         let manifest = std::mem::take(&mut self.manifest).finish()?;
         let start = self.aligned(end)?;
-        // Less than the largest alignment.
+        // Less than the maximum alignment.
         let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
         let mut out = vec![0; padding];
         out.extend(ending(&manifest, start)?);
@@ -108,16 +108,16 @@ impl Encode for Encoder {
     }
 }
 
-/// The manifest, which starts at byte `start`, and the footer.
+/// Returns the manifest, which starts at offset `start`, and the footer.
 ///
 /// # Errors
-/// [`MANIFEST_LEN`].
+/// Returns [`MANIFEST_LEN`] if the manifest is too long for readers.
 pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
     let len = manifest.len() as u64;
     let most = Limits::default().manifest_len.min(MOST_MANIFEST);
     if len > most {
         return Err(MANIFEST_LEN
-            .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
+            .broken(format!("the manifest has {len} bytes, but readers accept at most {most}")));
     }
     let mut out = manifest.to_vec();
     for number in [start, len, xxh3(manifest)] {
@@ -130,16 +130,15 @@ pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
 }
 
 impl Encoder {
-    /// Where what comes after `end` may start. What is there at the end fits behind it too.
+    /// Returns the aligned offset of bytes that come after `end`. The manifest and footer must fit after it.
     fn aligned(&self, end: u64) -> Result<u64> {
         let room = |start: &u64| start.checked_add(MOST_MANIFEST + FOOTER).is_some();
-        end.max(PAGE)
-            .checked_next_multiple_of(self.align)
-            .filter(room)
-            .ok_or_else(|| DECLARED.broken(format!("a file of {end} bytes has no room left")))
+        end.max(PAGE).checked_next_multiple_of(self.align).filter(room).ok_or_else(|| {
+            DECLARED.broken(format!("nothing can be added to a file of {end} bytes"))
+        })
     }
 
-    /// Checks that this component is the next one that may be written.
+    /// Checks that this component can be written next.
     fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
         match self.turns.check(tensor, component)? {
             true => fit::check_tensor(tensor),

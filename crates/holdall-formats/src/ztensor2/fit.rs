@@ -1,4 +1,4 @@
-//! What a file can hold.
+//! Checks that a file can store given tensors and attributes.
 
 use super::{ATTRIBUTE, BLOCK_BYTES, BLOCK_ELEMENTS, COMPONENTS, LOGICAL_TYPE, OTHER_LAYOUT};
 use super::{TENSOR_NAME, groups, is_name, layout_of};
@@ -9,22 +9,22 @@ use holdall_core::model::{
 };
 use holdall_core::wire::cbor;
 
-/// Levels that values of attributes of a file and of a tensor may have: 32 less those around them.
+/// The maximum levels of the values of attributes of a file and of a tensor: 32 less those around them.
 const LEVELS_OF_FILE: usize = 30;
 const LEVELS_OF_TENSOR: usize = 28;
 
 /// Checks that a file can have these attributes.
 ///
 /// # Errors
-/// [`ATTRIBUTE`].
+/// Returns [`ATTRIBUTE`] if it cannot.
 pub(super) fn check_attributes(attributes: &Attributes) -> Result<()> {
     check_values(attributes, LEVELS_OF_FILE)
 }
 
-/// Checks that a file can hold the tensor, and that the tensor is one.
+/// Checks that the tensor is valid and that a file can store it.
 ///
 /// # Errors
-/// [`TENSOR_NAME`], [`OTHER_LAYOUT`], [`ATTRIBUTE`], [`LOGICAL_TYPE`], [`COMPONENTS`].
+/// Returns [`TENSOR_NAME`], [`OTHER_LAYOUT`], [`ATTRIBUTE`], [`LOGICAL_TYPE`] or [`COMPONENTS`] if not.
 pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
     check_layout(&tensor.layout)
         .and_then(|()| check_name(&tensor.name))
@@ -41,7 +41,7 @@ fn check_name(name: &str) -> Result<()> {
     match is_name(name) {
         true => Ok(()),
         false => {
-            Err(TENSOR_NAME.broken(format!("its name has {} bytes, or one that is 0", name.len())))
+            Err(TENSOR_NAME.broken(format!("its name has {} bytes, or contains NUL", name.len())))
         }
     }
 }
@@ -50,7 +50,7 @@ fn check_values(attributes: &Attributes, levels: usize) -> Result<()> {
     for (key, value) in attributes.iter() {
         let why = match is_name(key) {
             true => lacking(value, levels),
-            false => Some(format!("a name of {} bytes, or with one that is 0", key.len())),
+            false => Some(format!("invalid: its name has {} bytes, or contains NUL", key.len())),
         };
         if let Some(why) = why {
             return Err(ATTRIBUTE.broken(format!("the attribute `{}` is {why}", key.shown())));
@@ -59,17 +59,19 @@ fn check_values(attributes: &Attributes, levels: usize) -> Result<()> {
     cbor::check_keys(attributes)
 }
 
-/// Why a value cannot be held, if it cannot.
+/// Returns the reason why a value cannot be stored, if there is one.
 fn lacking(value: &Value, levels: usize) -> Option<String> {
     let inner = levels.saturating_sub(1);
-    // What CBOR has no form for at all: integers that are too long, keys that come twice.
-    let not_cbor = || cbor::check(value, levels).err().map(|e| format!("no CBOR: {}", e.message()));
+    // Values that CBOR cannot represent: integers that are too long, duplicate keys.
+    let not_cbor = || {
+        cbor::check(value, levels).err().map(|e| format!("not possible in CBOR: {}", e.message()))
+    };
     match value {
         Value::Array(_) | Value::Map(_) if levels == 0 => Some("nested too deep".into()),
-        Value::Undefined | Value::Simple(_) => Some("a simple value that means nothing".into()),
-        Value::Tag(tag, _) => Some(format!("tagged, with {tag}")),
+        Value::Undefined | Value::Simple(_) => Some("a simple value without a meaning".into()),
+        Value::Tag(tag, _) => Some(format!("tagged with {tag}")),
         Value::Float(x) if x.is_nan() && x.to_bits() != f64::NAN.to_bits() => {
-            Some("a NaN other than the one that there is".into())
+            Some("a NaN in another form than the only valid one".into())
         }
         Value::Array(items) => items.iter().find_map(|item| lacking(item, inner)),
         Value::Map(pairs) => {
@@ -89,7 +91,7 @@ fn check_layout(layout: &Layout) -> Result<()> {
     let fits = match layout {
         Layout::Dense | Layout::SparseCsr | Layout::SparseCoo | Layout::Blocks(_) => true,
         Layout::QuantizedGroup => true,
-        // A name that would be read back as a layout with a meaning is not an unknown one.
+        // A name that is read as a known layout cannot be that of an unknown one.
         Layout::Other(name) => layout_of(name) == *layout,
         _ => false,
     };
@@ -98,7 +100,7 @@ fn check_layout(layout: &Layout) -> Result<()> {
     }
     let e = OTHER_LAYOUT.broken(format!("zTensor 2 has no layout `{}`", layout.as_str().shown()));
     Err(match layout {
-        // They mean nothing without their schema.
+        // Records and blobs need their schema.
         Layout::Records | Layout::Blob => {
             e.with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" })
         }
@@ -110,9 +112,9 @@ fn check_tensor_attributes(tensor: &TensorSpec) -> Result<()> {
     check_values(&tensor.attributes, LEVELS_OF_TENSOR)?;
     let own = |key: &&str| tensor.attributes.get(key).is_some();
     match [BLOCK_ELEMENTS, BLOCK_BYTES].iter().find(|key| own(key)) {
-        Some(key) if matches!(tensor.layout, Layout::Blocks(_)) => {
-            Err(ATTRIBUTE.broken(format!("blocks have an attribute `{key}` of their own")))
-        }
+        Some(key) if matches!(tensor.layout, Layout::Blocks(_)) => Err(ATTRIBUTE.broken(format!(
+            "the name `{key}` is that of an attribute that the format gives to blocks"
+        ))),
         _ => Ok(()),
     }
 }
@@ -121,18 +123,20 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
     let TensorSpec { layout, components, shape, .. } = tensor;
     tensor.check_roles(&COMPONENTS)?;
     let is_known = !matches!(layout, Layout::Other(_));
-    // Zero points may be there or not.
+    // Zero points are optional.
     let optional = usize::from(*layout == Layout::QuantizedGroup);
     let most = layout.required_roles().len().saturating_add(optional);
     if components.is_empty() || (is_known && components.len() > most) {
         let count = components.len();
-        return Err(COMPONENTS.broken(format!("layout `{layout}` has no {count} components")));
+        return Err(
+            COMPONENTS.broken(format!("{count} components do not fit the layout `{layout}`"))
+        );
     }
     for c in components {
         check_type(c).map_err(|e| e.in_component(&c.role))?;
     }
     let len = |role: Role| components.iter().find(|c| c.role == role).map(|c| (c, c.decoded_len));
-    // Bytes of so many elements of a component; nothing where that is not known.
+    // Returns the number of bytes of `count` elements of a component, if it is known.
     let sized = |role: Role, count: Option<u64>| {
         let (Some((c, len)), Some(count)) = (len(role), count) else { return false };
         match stored_size(count, c.dtype, c.logical_type.as_ref()) {
@@ -186,20 +190,22 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
     match fits {
         true => Ok(()),
         false => Err(COMPONENTS.broken(format!(
-            "its components are not of the types and lengths that layout `{layout}` and shape {shape:?} give them"
+            "its components do not have the types and lengths that layout `{layout}` and shape {shape:?} require"
         ))),
     }
 }
 
-/// Checks that a part can have that role and those elements.
+/// Checks that a part can have this role and element type.
 fn check_type(c: &ComponentSpec) -> Result<()> {
     if !is_name(c.role.as_str()) {
-        return Err(COMPONENTS.broken("a role of no bytes, too many, or with one that is 0"));
+        return Err(
+            COMPONENTS.broken("the name of a component is empty, too long, or contains NUL")
+        );
     }
     let fits = match &c.logical_type {
         None => true,
         Some(LogicalType::F6E2M3 | LogicalType::F6E3M2) => false,
-        // Not one that is known, over another dtype: that of `bool` is one of its own here.
+        // The name must not be that of a known type with another dtype, including `bool`.
         Some(LogicalType::Other(name)) => {
             let is_known = !matches!(LogicalType::from_name(name), LogicalType::Other(_));
             c.dtype != DType::Bool && !is_known && &**name != "bool"

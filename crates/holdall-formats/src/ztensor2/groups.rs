@@ -1,7 +1,7 @@
-//! `zt.quant_group/1` and `zt.mx/1`: quantized groups, with the attributes that zTensor 2 gives them.
+//! `zt.quant_group/1` and `zt.mx/1`: quantized groups, with their attributes in zTensor 2.
 //!
-//! What such an object says is turned into what `quantized_group` says, and back. What this cannot hold is not of that layout,
-//! and keeps its own.
+//! Converts the attributes of such objects to those of the layout `quantized_group`, and back. Objects that this layout
+//! cannot represent keep their own layout.
 
 use super::OTHER_LAYOUT;
 use super::manifest::member;
@@ -12,28 +12,28 @@ use holdall_core::model::{Attributes, DType, Layout, LogicalType, Role, Value, e
 
 pub(super) const QUANT_GROUP: &str = "zt.quant_group/1";
 pub(super) const MX: &str = "zt.mx/1";
-/// The name here of the part of quantized elements.
+/// The name of the part with quantized elements.
 pub(super) const DATA: &str = "data";
-/// The power of two by which an element of MXINT8 is less than its integer.
+/// The exponent of 2 by which an MXINT8 integer is scaled.
 const INT8_EXPONENT: i128 = -6;
 const SCALE_FORM: &str = "scale_form";
 const E8M0: &str = "e8m0_exponent";
-/// Attributes of either layout.
+/// The attributes of either layout.
 const THEIRS: [&str; 7] =
     ["bits", "group_size", "axis", "packing", SCALE_FORM, "zero_point", "block_size"];
 
-/// A part, as far as it matters here.
+/// The properties of a part that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) role: &'a str,
     pub(super) dtype: DType,
     pub(super) logical: Option<&'a LogicalType>,
-    /// Bytes, decoded.
+    /// The decoded length in bytes.
     pub(super) len: u64,
 }
 
 impl Given<'_> {
-    /// Whether it is `count` elements.
+    /// Returns `true` if it has `count` elements.
     fn has(&self, count: u64) -> bool {
         let bits = self.logical.map_or(Some(self.dtype.width().saturating_mul(8)), |t| t.bits());
         let len = bits.and_then(|bits| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
@@ -48,10 +48,10 @@ impl Given<'_> {
     }
 }
 
-/// Why an object is not a quantized group that is known.
+/// The reason why an object is not a known quantized group.
 type Odd<T> = std::result::Result<T, String>;
 
-/// The attributes that say as a `quantized_group` what an object of one of the two layouts says.
+/// Returns the attributes of a `quantized_group` for an object of one of the two layouts.
 pub(super) fn read(
     layout: &str,
     shape: &[u64],
@@ -60,7 +60,7 @@ pub(super) fn read(
 ) -> Odd<Attributes> {
     let find = |role: &str| parts.iter().find(|part| part.role == role);
     let (Some(data), Some(scales)) = (find(DATA), find("scales")) else {
-        return Err("there are no parts `data` and `scales`".into());
+        return Err("the parts `data` and `scales` are missing".into());
     };
     let zeros = find("zeros");
     if parts.len() != if zeros.is_some() { 3 } else { 2 } {
@@ -94,7 +94,8 @@ pub(super) fn read(
     Ok(out)
 }
 
-/// The attributes in the words that they came in: `usual` with those of [`SPELLED`], where that says the same.
+/// Returns the attributes in their original spelling: `usual` with the attributes in [`SPELLED`], if they have the same
+/// meaning.
 fn spelled(
     layout: &str,
     shape: &[u64],
@@ -127,11 +128,11 @@ struct Own<'a> {
 
 impl Own<'_> {
     fn quant_group(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
-        let bits = uint(attributes, "bits")?.ok_or("there is no `bits`")?;
-        let size = uint(attributes, "group_size")?.ok_or("there is no `group_size`")?;
-        let axis = uint(attributes, "axis")?.ok_or("there is no `axis`")?;
+        let bits = uint(attributes, "bits")?.ok_or("`bits` is missing")?;
+        let size = uint(attributes, "group_size")?.ok_or("`group_size` is missing")?;
+        let axis = uint(attributes, "axis")?.ok_or("`axis` is missing")?;
         if self.data.logical.is_some() || self.data.is_float() || self.data.dtype == DType::Bool {
-            return Err("`data` is not of integers".into());
+            return Err("the elements of `data` are not integers".into());
         }
         let packing = field(attributes, "packing")?;
         let word = match member(packing, "word") {
@@ -142,7 +143,7 @@ impl Own<'_> {
             matches!(word, DType::U8 | DType::U16 | DType::U32 | DType::U64)
                 && word.width() == self.data.dtype.width()
         };
-        let word = word.filter(|word| is_word(*word)).ok_or("`word` is not what `data` is of")?;
+        let word = word.filter(|word| is_word(*word)).ok_or("`word` is not the type of `data`")?;
         let word_bits = word.width().saturating_mul(8);
         let per_word = word_bits.checked_div(bits).unwrap_or_default();
         let fills = matches!(bits, 2 | 4 | 8) && per_word.checked_mul(bits) == Some(word_bits);
@@ -158,7 +159,7 @@ impl Own<'_> {
         let packed = |count: u64| count.checked_div(per_word)?.checked_mul(word.width());
         let is_whole = self.count.is_multiple_of(per_word);
         if !is_whole || packed(self.count) != Some(self.data.len) {
-            return Err(format!("`data` has not {} elements of {bits} bits", self.count));
+            return Err(format!("`data` does not have {} elements of {bits} bits", self.count));
         }
         let groups = self.grouping((size > 0).then_some(size), axis, out)?;
         out.set("bits", Value::Integer(bits.into()));
@@ -179,7 +180,7 @@ impl Own<'_> {
                     Some("plain") => zeros.has(groups),
                     Some("same_as_data") => {
                         let is_word = zeros.logical.is_none() && zeros.dtype == self.data.dtype;
-                        // Where a word has one, both are the same.
+                        // If a word has one element, both forms are the same.
                         let row = self.shape.last().copied().unwrap_or_default();
                         let are_whole = groups.is_multiple_of(per_word)
                             && (out.get("axis").is_none() || row.is_multiple_of(per_word));
@@ -189,10 +190,12 @@ impl Own<'_> {
                 };
                 return match fits {
                     true => Ok(()),
-                    false => Err(format!("`zeros` are not {groups} as `zero_point` says")),
+                    false => Err(format!(
+                        "`zeros` does not have {groups} elements as `zero_point` requires"
+                    )),
                 };
             }
-            _ => return Err("`zero_point` and the parts do not agree".into()),
+            _ => return Err("`zero_point` does not fit the parts".into()),
         };
         let own = if is_signed { 0 } else { 1i128 << bits.saturating_sub(1) };
         if value != own {
@@ -202,11 +205,12 @@ impl Own<'_> {
     }
 
     fn mx(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
-        let size = uint(attributes, "block_size")?.ok_or("there is no `block_size`")?;
-        let last = (self.shape.len() as u64).checked_sub(1).ok_or("it has no dimensions")?;
+        let size = uint(attributes, "block_size")?.ok_or("`block_size` is missing")?;
+        let last =
+            (self.shape.len() as u64).checked_sub(1).ok_or("the tensor has no dimensions")?;
         let axis = uint(attributes, "axis")?.unwrap_or(last);
         if size < 2 || self.zeros.is_some() || self.scales.logical != Some(&LogicalType::F8E8M0) {
-            return Err("it has not two elements a block and scales of `f8_e8m0`".into());
+            return Err("the parts are not two elements per byte with scales of `f8_e8m0`".into());
         }
         if !matches!(attributes.get(SCALE_FORM), None | Some(Value::Text(_)))
             || attributes.get(SCALE_FORM).and_then(Value::as_text).is_some_and(|form| form != E8M0)
@@ -217,10 +221,10 @@ impl Own<'_> {
             (DType::U8, Some(LogicalType::F4E2M1)) => (4, "2_per_u8"),
             (DType::U8, Some(LogicalType::F8E4M3Fn | LogicalType::F8E5M2)) => (8, "1_per_u8"),
             (DType::I8, None) => (8, "1_per_i8"),
-            _ => return Err("`data` has no elements of MX".into()),
+            _ => return Err("the elements of `data` are not of an MX type".into()),
         };
         if !self.data.has(self.count) {
-            return Err(format!("`data` has not {} elements", self.count));
+            return Err(format!("`data` does not have {} elements", self.count));
         }
         self.grouping(Some(size), axis, out)?;
         out.set("bits", Value::Integer(bits));
@@ -231,16 +235,17 @@ impl Own<'_> {
         Ok(())
     }
 
-    /// Says which elements form a group: `size` neighbours along an axis, or all of an index of it; how many groups there are.
+    /// Sets which elements form a group: `size` neighbours along an axis, or all elements of an index of the axis.
+    /// Returns the number of groups.
     fn grouping(&self, size: Option<u64>, axis: u64, out: &mut Attributes) -> Odd<u64> {
         let rank = self.shape.len();
         let at = usize::try_from(axis).ok().filter(|at| *at < rank);
-        let at = at.ok_or_else(|| format!("there is no axis {axis}"))?;
+        let at = at.ok_or_else(|| format!("the tensor has no axis {axis}"))?;
         let along = self.shape.get(at).copied().unwrap_or_default();
         let is_last = at.saturating_add(1) == rank;
         let (size, runs_down) = match size {
             Some(size) if !along.is_multiple_of(size) => {
-                return Err(format!("groups of {size} do not end with {along} elements"));
+                return Err(format!("{along} elements are not divisible into groups of {size}"));
             }
             Some(size) if is_last => (i128::from(size), false),
             Some(size) if (at, rank) == (0, 2) => (i128::from(size), true),
@@ -249,15 +254,19 @@ impl Own<'_> {
             None if at == 0 && self.count > 0 => {
                 (i128::from(self.count.checked_div(along).unwrap_or_default()), false)
             }
-            _ => return Err(format!("groups along axis {axis} of {rank} dimensions")),
+            _ => {
+                return Err(format!(
+                    "groups along axis {axis} of {rank} dimensions are not supported"
+                ));
+            }
         };
         let groups = match u64::try_from(size) {
-            // Each group of neighbours has as many elements, wherever it runs.
+            // Each group of neighbours has the same number of elements on any axis.
             Ok(size) => self.count.checked_div(size).unwrap_or_default(),
             Err(_) => along,
         };
         if !self.scales.has(groups) {
-            return Err(format!("`scales` are not {groups}"));
+            return Err(format!("`scales` does not have {groups} elements"));
         }
         out.set("group_size", Value::Integer(size));
         if runs_down {
@@ -267,7 +276,7 @@ impl Own<'_> {
         Ok(groups)
     }
 
-    /// Checks the stated type of scales, which is kept where it differs from the type of their elements.
+    /// Checks the stated type of scales, which is kept if it differs from their element type.
     fn scale_form(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
         let form = attributes.get(SCALE_FORM).and_then(Value::as_text);
         let is_half = self.scales.logical.is_none() && self.scales.dtype.width() == 2;
@@ -280,7 +289,7 @@ impl Own<'_> {
                 _ => false,
             };
         if !fits {
-            return Err(format!("`{SCALE_FORM}` is not one that `scales` have"));
+            return Err(format!("`{SCALE_FORM}` does not fit the elements of `scales`"));
         }
         if form == Some("f32_factors") && is_half {
             out.set(SCALE_FORM, Value::Text("f32_factors".into()));
@@ -289,10 +298,10 @@ impl Own<'_> {
     }
 }
 
-/// The layout and the attributes that say what a tensor of layout `quantized_group` says.
+/// Returns the layout and the attributes for a tensor of layout `quantized_group`.
 ///
 /// # Errors
-/// [`OTHER_LAYOUT`] where neither layout can.
+/// Returns [`OTHER_LAYOUT`] if neither layout can represent it.
 pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
     let parts: Vec<Given<'_>> = tensor
         .components
@@ -307,19 +316,19 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
     let (shape, said) = (tensor.shape.as_slice(), &tensor.attributes);
     let (layout, usual) = words(shape, &parts, said)?;
     let out = spelled(layout, shape, &parts, said, &usual).unwrap_or(usual);
-    // What is written is what is read.
+    // Checks that reading returns the same.
     match read(layout, shape, &parts, &out) {
         Ok(_) => Ok((layout, out)),
-        Err(why) => Err(other(&format!("of this kind: {}", why.shown()))),
+        Err(why) => Err(other(&format!("like these: {}", why.shown()))),
     }
 }
 
 #[cold]
 fn other(why: &str) -> Error {
-    OTHER_LAYOUT.broken(format!("zTensor 2 has no quantized groups {why}"))
+    OTHER_LAYOUT.broken(format!("zTensor 2 cannot represent quantized groups {why}"))
 }
 
-/// The same in the words that are used as a rule, of which not all are checked.
+/// Returns the attributes in their usual spelling. Not all of them are checked.
 fn words(
     shape: &[u64],
     parts: &[Given<'_>],
@@ -341,7 +350,7 @@ fn words(
     let dim = |at: usize| shape.get(at).copied().unwrap_or_default();
     let last = shape.last().copied().unwrap_or_default();
     let rest = shape.get(1..).and_then(element_count).unwrap_or_default();
-    // Elements of a group, 0 for all of an index, and the axis they run along.
+    // The number of elements of a group, 0 for all of an index, and the axis of the group.
     let (size, axis) = match (scheme.groups_rows, scheme.group_size) {
         (true, None) => (0, 1),
         (true, Some(size)) if dim(0).is_multiple_of(size) => (size, 0),
@@ -423,7 +432,7 @@ fn words(
     Ok((if is_mx { MX } else { QUANT_GROUP }, out))
 }
 
-/// The name of a part here.
+/// Returns the name of the part.
 pub(super) fn role<'a>(layout: &Layout, role: &'a Role) -> &'a str {
     match (layout, role) {
         (Layout::QuantizedGroup, Role::PackedWeight) => DATA,

@@ -1,4 +1,5 @@
-//! The manifest being written: each tensor becomes CBOR once it is placed, and only its bytes are kept.
+//! The manifest to be written. Each tensor is encoded as CBOR as soon as its components are written, and only these
+//! bytes are kept.
 
 use super::{
     BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, ODD_F4, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups, is_odd,
@@ -11,32 +12,32 @@ use holdall_core::model::{Attributes, DType, Encoding, Layout, LogicalType, Valu
 use holdall_core::wire::cbor::Writer;
 use std::ops::Range;
 
-/// The tensors placed so far.
+/// The tensors that are written so far.
 #[derive(Debug, Default)]
 pub(super) struct Manifest {
     attributes: Attributes,
-    /// Keys and values, one after the other.
+    /// The keys and values, one after the other.
     entries: Writer,
     rows: Vec<Row>,
 }
 
-/// Where an entry is in `entries`, in bytes.
+/// The location of an entry in `entries`, in bytes.
 #[derive(Debug)]
 struct Row {
-    /// The tensor's name, as UTF-8.
+    /// The tensor's name in UTF-8.
     name: Range<usize>,
-    /// The same as CBOR.
+    /// The tensor's name in CBOR.
     key: Range<usize>,
     entry: Range<usize>,
 }
 
 impl Manifest {
-    /// One of a file with these attributes, which were found fit.
+    /// Creates the manifest of a file with these attributes, which must have been checked.
     pub(super) fn new(attributes: Attributes) -> Manifest {
         Manifest { attributes, ..Manifest::default() }
     }
 
-    /// Adds a tensor that was found fit, its components in the order of `stored`.
+    /// Adds a tensor that has been checked. `stored` are its components, in order.
     pub(super) fn add(&mut self, tensor: &TensorSpec, stored: &[Stored]) -> Result<()> {
         let start = self.entries.len();
         self.entries.text(&tensor.name);
@@ -47,10 +48,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// The whole manifest.
+    /// Returns the whole manifest.
     ///
     /// # Errors
-    /// [`DECLARED`] for two tensors of one name.
+    /// Returns [`DECLARED`] for two tensors with the same name.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         let all = self.entries.as_bytes();
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
@@ -133,7 +134,8 @@ fn part(tensor: &TensorSpec, c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
     fields.finish()
 }
 
-/// The entries of a map that is deterministic: in the order of the bytes of their keys, whatever they came in.
+/// The entries of a deterministic map: in bytewise order of their keys, regardless of the order in which they are
+/// added.
 #[derive(Default)]
 pub(super) struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -150,7 +152,7 @@ impl Fields {
         self.raw(key, w.into_bytes());
     }
 
-    /// The field of attributes, where there are some or the file that they are of had the field.
+    /// Adds the field of attributes, if there are any, or if the file from which they are had this field.
     pub(super) fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
         if !attributes.is_stated() {
             return Ok(());
@@ -175,13 +177,13 @@ impl Fields {
     }
 }
 
-/// What a map has under a key.
+/// Returns the value of a key in a map.
 pub(super) fn member<'a>(pairs: &'a [(Value, Value)], name: &str) -> Option<&'a Value> {
     let mut pairs = pairs.iter();
     pairs.find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
-/// A value that was found fit, its maps in order.
+/// Encodes a value that has been checked, with its maps in order.
 pub(super) fn deterministic(value: &Value) -> Result<Vec<u8>> {
     let mut w = Writer::new();
     match value {

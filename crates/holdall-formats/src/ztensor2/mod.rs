@@ -1,16 +1,16 @@
 //! zTensor 2.
 //!
 //! # What
-//! Parts of tensors as blobs on pages of their own, and at the end a manifest in deterministic CBOR that says what they are. It shares
-//! nothing with the generations before but its name and extension.
+//! Parts of tensors as page-aligned blobs and, at the end, a manifest in deterministic CBOR that describes them. It has
+//! only the name and the extension in common with the earlier generations.
 //!
 //! # Layout
 //! ```text
 //! 0            8    magic
 //! 4096 · n     …    blobs; the manifest is one
 //! len - 40     8    offset of the manifest
-//! len - 32     8    its length
-//! len - 24     8    its XXH3
+//! len - 32     8    length of the manifest
+//! len - 24     8    XXH3 of the manifest
 //! len - 16     4    2, the version
 //! len - 12     4    not used
 //! len - 8      8    the magic again
@@ -20,15 +20,18 @@
 //! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor2.md`. By [`RULES`].
 //!
 //! # Support
-//! Reads dense tensors, both sparse layouts, quantized groups, MX and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
-//! zstd; digests over decoded bytes, and of whole shards. Writes the same, a model in shards too; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
+//! Reads dense tensors, both sparse layouts, quantized groups, MX and GGUF blocks with their meaning, and all other
+//! layouts as parts; raw parts and parts in seekable zstd; digests over decoded bytes, and of whole shards. Writes the
+//! same, also a model in shards. At an alignment of 65536, with raw parts and equal parts shared, the file is in the
+//! canonical form.
 //!
 //! # Deviations
-//! Parts in shards that are not at hand are the fault of their tensors. The canonical form is not told from others.
+//! Parts in unavailable shards are a fault of their tensors. Files in the canonical form are not distinguished from
+//! others.
 //!
 //! # Untrusted input
-//! The manifest's place and length are checked against the file and [`Limits::manifest_len`], its digest before it is parsed. Names are at
-//! most 1024 bytes, dimensions at most 64.
+//! The location and length of the manifest are checked against the length of the file and [`Limits::manifest_len`], and
+//! its digest is verified before it is parsed. Names have at most 1024 bytes, tensors at most 64 dimensions.
 //!
 //! [`Limits::manifest_len`]: holdall_core::Limits::manifest_len
 
@@ -80,22 +83,22 @@ pub static FORMAT: Format = Format {
 };
 
 const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
-/// Bytes of the footer.
+/// The length of the footer, in bytes.
 const FOOTER: u64 = 40;
-/// What offsets are multiples of.
+/// The alignment of blobs, in bytes.
 const PAGE: u64 = 4096;
-/// The specification's own cap of a manifest.
+/// The maximum length of a manifest in the specification.
 const MOST_MANIFEST: u64 = 1 << 30;
 const SEEKABLE: &str = "zt.zstd-seekable/1";
 const SPARSE_CSR: &str = "zt.sparse_csr/1";
 const SPARSE_COO: &str = "zt.sparse_coo/1";
-/// The type here of a dense tensor of `f4_e2m1` whose last byte has one element: bytes of a type that is not known.
+/// The type of a dense tensor of `f4_e2m1` whose last byte has one element: bytes of an unknown logical type.
 const ODD_F4: &str = "zt.f4_e2m1";
 /// Attributes of blocks.
 const BLOCK_ELEMENTS: &str = "elems_per_block";
 const BLOCK_BYTES: &str = "block_bytes";
 
-/// The layout of a name; those that are not known here keep theirs.
+/// Returns the layout with this name. Unknown layouts keep their name.
 fn layout_of(text: &str) -> Layout {
     match text {
         "dense" => Layout::Dense,
@@ -108,18 +111,18 @@ fn layout_of(text: &str) -> Layout {
     }
 }
 
-/// Whether `len` bytes are a tensor of two elements a byte but for the last.
+/// Returns `true` if `len` bytes are a tensor with two elements in each byte except the last.
 fn is_odd(shape: &[u64], layout: &Layout, len: u64) -> bool {
     let count = element_count(shape).filter(|count| !count.is_multiple_of(2));
     *layout == Layout::Dense && count.is_some_and(|count| count.div_ceil(2) == len)
 }
 
-/// Whether a tensor, a part or an attribute may have this name.
+/// Returns `true` if a tensor, a part or an attribute may have this name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 1024 && !name.contains('\0')
 }
 
-/// The file of a shard: `model-NAME.zt` beside `model.zt`.
+/// Returns the path of a shard: `model-NAME.zt` for `model.zt`.
 fn shard_path(file: &str, name: &str) -> String {
     let stem = match file.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
@@ -128,7 +131,7 @@ fn shard_path(file: &str, name: &str) -> String {
     format!("{stem}-{name}.zt")
 }
 
-/// The digest of a manifest.
+/// Returns the digest of a manifest.
 fn xxh3(bytes: &[u8]) -> u64 {
     let mut hasher = Hasher::new(Algorithm::Xxh3);
     hasher.update(bytes);

@@ -1,4 +1,4 @@
-//! The file of a model in shards: a manifest of what all of them hold, and no blobs of its own.
+//! The root file of a model in shards: a manifest with the contents of all shards, and no blobs.
 
 use super::decode::{each_field, each_object};
 use super::encode::ending;
@@ -13,19 +13,19 @@ use holdall_core::window::{Stop, Window};
 /// The manifest of a model in shards, each of which is a file of zTensor 2.
 #[derive(Default)]
 pub struct Root {
-    /// The names of objects, what the manifest says of each, and the shard that each is in.
+    /// The names of objects, their values in the manifest, and the shard that contains each.
     objects: Vec<(String, Vec<u8>, String)>,
-    /// The names of shards, their lengths, and their digests as the manifest states them.
+    /// The names of shards, their lengths, and their digests in the manifest.
     shards: Vec<(String, u64, String)>,
 }
 
-/// What the file of a shard holds, as the model says it.
+/// The objects in a shard, as the root's manifest has them.
 pub struct Objects(Vec<(String, Vec<u8>)>);
 
-/// What the file in `window` holds, where it is the shard of that name.
+/// Returns the objects in the file in `window`, as those of the shard `shard`.
 ///
 /// # Errors
-/// What is wrong with the manifest.
+/// Returns the errors in the manifest.
 pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objects, Stop> {
     let mut all = Vec::new();
     each_object(window, limits, |name, mut object| {
@@ -36,7 +36,7 @@ pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objec
     Ok(Objects(all))
 }
 
-/// Says of every part of an object that it is in that shard.
+/// Marks every part of an object as contained in a shard.
 fn set_shard(object: &mut Value, shard: &str) {
     let Value::Map(fields) = object else { return };
     let parts = fields.iter_mut().find(|(key, _)| key.as_text() == Some("parts"));
@@ -49,11 +49,11 @@ fn set_shard(object: &mut Value, shard: &str) {
 }
 
 impl Root {
-    /// Reads the manifest in `window`, or returns `None` if the file has bytes of tensors itself, or an object that is in several
+    /// Reads the manifest in `window`. Returns `None` if the file itself has bytes of tensors, or an object in several
     /// shards: such a file is not written by this module.
     ///
     /// # Errors
-    /// What is wrong with the manifest.
+    /// Returns the errors in the manifest.
     pub fn read(window: &Window, limits: &Limits) -> Result<Option<Root>, Stop> {
         let (mut root, mut is_plain) = (Root::default(), true);
         each_object(window, limits, |name, object| {
@@ -106,17 +106,17 @@ impl Root {
         self.shards.retain(|(name, ..)| name != shard);
     }
 
-    /// Adds a shard: its name, its length in bytes, the digest of the whole file, and what it holds.
+    /// Adds a shard: its name, its length in bytes, the digest of the whole file, and its objects.
     pub fn add(&mut self, shard: &str, len: u64, digest: &Digest, objects: Objects) {
         self.shards.push((shard.to_owned(), len, digest.to_string()));
         let of_shard = |(name, object)| (name, object, shard.to_owned());
         self.objects.extend(objects.0.into_iter().map(of_shard));
     }
 
-    /// The file.
+    /// Returns the bytes of the root file.
     ///
     /// # Errors
-    /// Where the manifest is longer than readers take.
+    /// Returns [`MANIFEST_LEN`](super::MANIFEST_LEN) if the manifest is too long for readers.
     pub fn finish(self, attributes: &Attributes) -> Result<Bytes> {
         let (mut objects, mut shards) = (Fields::default(), Fields::default());
         self.objects.into_iter().for_each(|(name, object, _)| objects.raw(&name, object));
@@ -131,14 +131,14 @@ impl Root {
         fields.raw("shards", shards.finish());
         fields.attributes(attributes)?;
         let mut out = MAGIC.to_vec();
-        // A page, which is small.
+        // One page, which is small.
         out.resize(usize::try_from(PAGE).unwrap_or_default(), 0);
         out.extend(ending(&fields.finish(), PAGE)?);
         Ok(out.into())
     }
 }
 
-/// Returns the shard that all parts of an object are in, or `None` if there is no such.
+/// Returns the shard that contains all parts of an object; `None` if there is no such shard.
 fn only_shard(object: &Value) -> Option<String> {
     let Value::Map(fields) = object else { return None };
     let parts = fields.iter().find(|(key, _)| key.as_text() == Some("parts"));

@@ -1,38 +1,41 @@
-//! What models of scikit-learn, frames of pandas and random generators of NumPy are made of.
+//! The safe names of scikit-learn models, pandas frames and NumPy random generators.
 //!
-//! Each is here because neither a call with arguments that a pickle can make, nor BUILD with any state, imports, opens or runs something that the
-//! pickle does not name itself. What a pickle names is judged by its own name, so that calling it, as some of these do, does no more.
-//! How a model behaves when it is used, and whether compiled code checks all that it is given, is not part of that.
+//! A name is in the list if neither a call with arguments that a pickle can create, nor BUILD with any state, imports,
+//! opens or runs anything that the pickle does not name itself. Anything that a pickle names has its own verdict, so
+//! calling it, as some of these names do, adds no risk. The behaviour of a model when it is used is not considered, and
+//! neither are bugs in the argument checks of compiled code.
 //!
-//! Most functions and methods `__setstate__` were read, in NumPy 2.4, pandas 3.1, SciPy 1.17 and scikit-learn 1.9. Constructors were not read but
-//! tried: `interop/scan/audit.py` calls every name that there is with objects that pretend to be arrays, classes and functions.
-//! Names of older releases that it does not find were left only where they are another place of the same class.
+//! Most functions and `__setstate__` methods were reviewed in NumPy 2.4, pandas 3.1, SciPy 1.17 and scikit-learn 1.9.
+//! Constructors were not reviewed but tested: `interop/scan/audit.py` calls every name that exists with objects that
+//! pretend to be arrays, classes and functions. Names of older releases that it does not find are listed only if they
+//! are another location of the same class.
 //!
-//! - `numpy.random`: the constructors look a name up in a dict of four classes, or call the class that they are given with
-//!   nothing; a second function may be given, whose result is used only if it is a generator. States are numbers.
-//! - `pandas`: the functions `_new_…` call a class that they are given with names and values, and `__pyx_unpickle_NDArrayBacked` does
-//!   without: these have to be pandas' own ([`Arguments::FirstIsOf`](super::Arguments)). Constructors of what holds arrays make
-//!   arrays of their arguments, and are called with nothing ([`Use::CallWithNothing`]). BUILD sets attributes, or calls `__setstate__`, which takes
-//!   blocks and axes from a dict or a tuple. Types and offsets take numbers and short texts.
-//! - `scipy.sparse`, `BSpline`: BUILD sets attributes; constructors make arrays, and are called with nothing. `asarray` is
-//!   an attribute of `BSpline`, and makes an array of anything, so that it is not called.
-//! - scikit-learn's estimators, kernels and vectorizers: constructors set attributes of the same names as their
-//!   arguments, and nothing else. BUILD takes `_sklearn_version` out of the state, warns if it is another, and sets attributes;
-//!   that of `IsotonicRegression` makes an interpolation of two arrays, that of `Bunch` does nothing. Attributes that are
-//!   functions (`FunctionTransformer.func`, `FeatureAgglomeration.pooling_func`) are called when a model is used.
-//! - scikit-learn's losses and links: constructors take numbers.
-//! - Importing any module of scikit-learn runs what is at its top, which is its own: names are accepted wherever in it they are.
-//! - scikit-learn's trees (`Tree`, `KDTree`, `BallTree`, `TreePredictor`, distances), in C: `newObj(class)` is `class.__new__(class)`, and has to be given
-//!   a class of scikit-learn; `__setstate__` takes arrays whose types and shapes it compares. `BallTree` calls a function that it is
-//!   given as `metric`; distances take numbers and arrays.
-//! - Functions of numbers are attributes of models, and are not called ([`Use::Refer`]).
+//! - `numpy.random`: the constructors look up a name in a dict of four classes, or call the class that is given without
+//!   arguments; a second function may be given, whose result is used only if it is a generator. States are numbers.
+//! - `pandas`: the functions `_new_…` call a given class with names and values, and `__pyx_unpickle_NDArrayBacked`
+//!   calls it without arguments: the class must be from pandas ([`Arguments::FirstIsOf`](super::Arguments)).
+//!   Constructors of containers convert their arguments to arrays, so they are called without arguments
+//!   ([`Use::CallWithNothing`]). BUILD sets attributes, or calls `__setstate__`, which takes blocks and axes from a
+//!   dict or a tuple. Types and offsets accept numbers and short strings.
+//! - `scipy.sparse`, `BSpline`: BUILD sets attributes; constructors create arrays, and are called without arguments.
+//!   `asarray` is an attribute of `BSpline`, and converts anything to an array, so it must not be called.
+//! - scikit-learn's estimators, kernels and vectorizers: constructors only set attributes with the names of their
+//!   arguments. BUILD removes `_sklearn_version` from the state, warns if it is another version, and sets attributes;
+//!   that of `IsotonicRegression` creates an interpolation of two arrays, that of `Bunch` does nothing. Attributes that
+//!   are functions (`FunctionTransformer.func`, `FeatureAgglomeration.pooling_func`) are called when a model is used.
+//! - scikit-learn's losses and links: constructors accept numbers.
+//! - Importing any module of scikit-learn runs only its own top-level code: names are accepted in any of its modules.
+//! - scikit-learn's trees (`Tree`, `KDTree`, `BallTree`, `TreePredictor`, distances), in C: `newObj(class)` is
+//!   `class.__new__(class)`, and requires a class of scikit-learn; `__setstate__` takes arrays, and checks their types
+//!   and shapes. `BallTree` calls a function that is given as `metric`; distances take numbers and arrays.
+//! - Functions of numbers are attributes of models, and must not be called ([`Use::Refer`]).
 
 use super::Use;
 
-/// Whether `name` in `module` is in the lists below.
+/// Returns `true` if `name` in `module` is in the lists below.
 pub(super) fn is_safe(module: &str, name: &str) -> bool {
-    // Where a class is within scikit-learn differs between versions. Only `Interval` and `Tree` are names of two classes, of which
-    // the others hold numbers and labels; copies of other packages are not its own.
+    // The module of a class in scikit-learn differs between versions. Only `Interval` and `Tree` are names of two
+    // classes, of which the others contain numbers and labels. Bundled copies of other packages are excluded.
     if let Some(inside) = module.strip_prefix("sklearn.") {
         let is_own = !inside.split('.').any(|part| part == "externals");
         let is_new = name == "newObj"
@@ -49,7 +52,7 @@ pub(super) fn is_safe(module: &str, name: &str) -> bool {
     LISTED.iter().any(|(modules, names)| modules.contains(&module) && names.contains(&name))
 }
 
-/// What the names of these packages are made for.
+/// Returns the allowed use of a name of these packages.
 pub(super) fn use_of(module: &str, name: &str) -> Use {
     match module.split('.').next() {
         Some("sklearn") if FUNCTIONS.contains(&name) || name == "ndarray" => Use::Refer,
@@ -60,7 +63,7 @@ pub(super) fn use_of(module: &str, name: &str) -> Use {
     }
 }
 
-/// Whether a name is one of a class whose calls give objects of that class.
+/// Returns `true` if a name is that of a class whose calls return objects of the class.
 pub(super) fn is_class(module: &str, name: &str) -> bool {
     match module.split('.').next() {
         Some("sklearn") => SKLEARN.contains(&name),
@@ -69,13 +72,13 @@ pub(super) fn is_class(module: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a class of pandas holds arrays, which it makes of what it is given.
+/// Returns `true` if a pandas class contains arrays, which it creates from its arguments.
 fn is_container(name: &str) -> bool {
     matches!(name, "DataFrame" | "Series" | "Categorical")
         || !name.starts_with('_') && (name.ends_with("Index") || name.ends_with("Array"))
 }
 
-/// Modules, and the names in them, that only make values of what they are given.
+/// Modules, and names in them, that only create values from their arguments.
 const LISTED: &[(&[&str], &[&str])] = &[
     (
         &["numpy.random._pickle"],
@@ -196,7 +199,7 @@ const LISTED: &[(&[&str], &[&str])] = &[
     (&["scipy._lib.array_api_compat.numpy._aliases"], &["asarray"]),
 ];
 
-/// Classes of scikit-learn, and functions of numbers that its models refer to.
+/// Classes of scikit-learn, and functions of numbers to which its models refer.
 const SKLEARN: &[&str] = &[
     "ARDRegression",
     "AdaBoostClassifier",
@@ -451,9 +454,9 @@ const SKLEARN: &[&str] = &[
     "_SigmoidCalibration",
 ];
 
-/// Functions that models of scikit-learn refer to.
+/// Functions to which models of scikit-learn refer.
 const FUNCTIONS: &[&str] = &["_kmeans_single_lloyd", "chi2", "f_classif", "f_regression"];
 
-/// Names of NumPy, which no module of scikit-learn has: where joblib has an array of objects, `pickle.load` takes a
-/// text of the model for the module that these are in.
+/// NumPy names that no module of scikit-learn has. Where joblib has an array of objects, `pickle.load` takes a string
+/// of the model for their module.
 const OF_NUMPY: &[&str] = &["_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"];

@@ -1,30 +1,30 @@
-//! Arrays that joblib writes in the middle of a pickle, behind the object that describes each:
+//! Arrays that joblib writes in the middle of a pickle, after the object that describes each:
 //!
 //! ```text
 //! …          opcodes up to the BUILD of a `NumpyArrayWrapper`
-//! [padding   one byte with how many follow, where the description has an alignment]
-//! elements   or a pickle, where the elements are objects
+//! [padding   one byte with its length, if the description has an alignment]
+//! elements   or a pickle, if the elements are objects
 //! …          the next opcodes
 //! ```
 
 use super::value::{TrackedContainers, Value};
 
-/// What follows the description of an array.
+/// The contents after the description of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Array {
-    /// Elements of `len` bytes in all.
+    /// Elements with this total length in bytes.
     Numbers { is_aligned: bool, len: u64 },
     /// A pickle.
     Objects,
 }
 
-/// Whether the class describes an array whose bytes follow it.
+/// Returns `true` for the class that describes an array whose bytes follow it.
 pub(super) fn is_wrapper(module: &str, name: &str) -> bool {
     name == "NumpyArrayWrapper"
         && (module == "joblib.numpy_pickle" || module.ends_with(".joblib.numpy_pickle"))
 }
 
-/// What follows the description whose attributes are `state`; `None` where that is described in an unusual way.
+/// Returns what follows the description with the attributes `state`; `None` if the description is unusual.
 pub(super) fn read(
     state: Value,
     kept: &TrackedContainers,
@@ -32,7 +32,7 @@ pub(super) fn read(
 ) -> Option<Array> {
     let Value::Dict(state) = state else { return None };
     let state = kept.dicts.get(state as usize)?.as_ref()?;
-    // Of a key that is there twice, the last counts.
+    // If a key occurs twice, the last value counts.
     let get = |key: &str| state.iter().rev().find(|(k, _)| text(*k).as_deref() == Some(key));
     let value = |key: &str| get(key).map(|(_, value)| *value);
     let Value::Tuple { kept: shape, .. } = value("shape")? else { return None };
@@ -57,12 +57,13 @@ pub(super) fn read(
     let size = match kind {
         'O' => return Some(Array::Objects),
         'b' | 'i' | 'u' | 'f' | 'c' | 'M' | 'm' | '?' => digits,
-        // Version, byte order, subarray, names, fields, size, alignment, flags: of texts and records the size is told there.
+        // Version, byte order, subarray, names, fields, size, alignment, flags. For strings and records, the size is
+        // given there.
         'S' | 'U' | 'V' => match dtype_state {
             Some([_, _, Value::Plain, names, _, Value::Int(size), Value::Int(_), flags, ..])
                 if *size >= 0 =>
             {
-                // A record may have objects in it, which its flags tell.
+                // The flags of a record say whether it contains objects.
                 if *names != Value::Plain && !matches!(flags, Value::Int(n) if n & 1 == 0) {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! CPython's machine of opcodes, of which every rule is held that all unpicklers have: one that is broken ends the pickle.
+//! CPython's pickle machine. It checks every rule that all unpicklers check: breaking one ends the pickle.
 
 mod calls;
 
@@ -12,32 +12,32 @@ use holdall_core::wire::pickle::line;
 use holdall_core::wire::pickle::opcode::{Argument, Missing, argument, declared_len};
 use holdall_core::wire::pickle::{BROKEN, OPCODE, TOO_MANY};
 
-/// What an opcode leads to: the end of the pickle, or on.
+/// The result of an opcode: continue, or the end of the pickle.
 type Step<T = ()> = Result<T, End>;
 
 pub(super) struct Machine<'a> {
     input: Input<'a>,
     out: Trace,
     stack: Vec<Value>,
-    /// How many marks are on the stack.
+    /// The number of marks on the stack.
     marks: u64,
     memo: HashMap<u64, Value>,
     known: HashMap<(String, String), u32>,
     kept: TrackedContainers,
-    /// Whether arrays of joblib are read: then containers are kept, of which something may describe one.
+    /// Whether arrays of joblib are read. If so, containers are tracked, because they may describe an array.
     has_arrays: bool,
     keeps: bool,
     /// The array whose bytes follow.
     array: Option<Array>,
     depth: u32,
-    /// Where the frame ends that unpicklers have read as a whole.
+    /// The end of the frame that unpicklers have read as a whole.
     frame_end: u64,
-    /// Where the opcode is.
+    /// The offset of the opcode.
     at: u64,
 }
 
 impl<'a> Machine<'a> {
-    /// Follows the pickle at the start of `input`; as joblib does where `has_arrays` says so.
+    /// Analyzes the pickle at the start of `input`; as joblib reads it if `has_arrays`.
     pub(super) fn follow(input: Input<'a>, has_arrays: bool, depth: u32) -> Trace {
         let out = Trace {
             imports: Vec::new(),
@@ -79,13 +79,13 @@ impl<'a> Machine<'a> {
         machine.out
     }
 
-    /// Carries out the next opcode. `false` after STOP.
+    /// Executes the next opcode. Returns `false` after STOP.
     fn next(&mut self, cursor: &mut Cursor<'a>) -> Step<bool> {
         self.at = cursor.position();
         let Some(opcode) = cursor.u8() else { return Err(self.ends("without STOP")) };
         if opcode == b'.' {
             self.pop()?;
-            // What comes next in the file is what follows the frame.
+            // Unpicklers continue in the file after the frame.
             return if cursor.position() < self.frame_end {
                 Err(self.in_frame())
             } else {
@@ -94,13 +94,13 @@ impl<'a> Machine<'a> {
         }
         let left = self.input.total.saturating_sub(cursor.position());
         if declared_len(opcode, cursor.rest()).is_some_and(|len| len > left) {
-            return Err(self.raises("it ends inside of an opcode"));
+            return Err(self.raises("it ends inside an opcode"));
         }
         let rest = cursor.rest();
         let argument = match argument(opcode, cursor) {
             Ok(argument) => argument,
             Err(Missing::Opcode) => {
-                let e = OPCODE.broken(format!("there is no opcode {opcode:#04x}"));
+                let e = OPCODE.broken(format!("unknown opcode {opcode:#04x}"));
                 return Err(End::Raised(self.here(e)));
             }
             Err(Missing::End) => {
@@ -108,7 +108,7 @@ impl<'a> Machine<'a> {
                 if matches!(opcode, b'c' | b'i') && !is_cut {
                     self.unended_lines(rest)?;
                 }
-                return Err(self.ends("inside of an opcode"));
+                return Err(self.ends("inside an opcode"));
             }
         };
         let end = cursor.position();
@@ -145,23 +145,24 @@ impl<'a> Machine<'a> {
         match (opcode, argument) {
             (0x80, Argument::Number(protocol)) => {
                 if protocol > 5 {
-                    let e = OPCODE.broken(format!("the protocol is {protocol}, at most 5"));
+                    let e =
+                        OPCODE.broken(format!("the protocol is {protocol}, expected at most 5"));
                     return Err(End::Raised(self.here(e)));
                 }
                 self.out.says_protocol |= self.at == 0;
                 self.out.protocol = self.out.protocol.max(protocol);
             }
-            // FRAME. One that is longer than what is left is none to the unpickler in Python.
+            // FRAME. The unpickler in Python ignores a frame that is longer than the rest of the file.
             (0x95, _) => {}
             (b'(', _) => {
                 self.stack.push(Value::Mark);
                 self.marks = self.marks.saturating_add(1);
             }
-            // POP takes a mark, too.
+            // POP also removes a mark.
             (b'0', _) => match self.stack.pop() {
                 Some(Value::Mark) => self.marks = self.marks.saturating_sub(1),
                 Some(_) => {}
-                None => return Err(self.raises("an opcode finds nothing on the stack")),
+                None => return Err(self.raises("an opcode needs a value, but the stack is empty")),
             },
             (b'1', _) => drop(self.pop_mark()?),
             (b'2', _) => {
@@ -233,17 +234,17 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Carries out the opcodes that make values, keep them, import and call.
+    /// Executes the opcodes that create, store and recall values, import, and call.
     fn step_value(&mut self, opcode: u8, argument: Argument<'_>) -> Step {
         match (opcode, argument) {
             (b'I' | b'L', Argument::Line(line)) if !line::may_be_integer(line) => {
-                return Err(self.raises("a line is no integer"));
+                return Err(self.raises("a line is not an integer"));
             }
             (b'F', Argument::Line(line)) if !line::may_be_float(line) => {
-                return Err(self.raises("a line is no number"));
+                return Err(self.raises("a line is not a number"));
             }
             (b'S', Argument::Line(line)) if !is_quoted(line) => {
-                return Err(self.raises("a text is not in quotes"));
+                return Err(self.raises("a string is not in quotes"));
             }
             (b'K' | b'M', Argument::Number(n)) => {
                 self.stack.push(Value::Int(i32::try_from(n).unwrap_or_default()));
@@ -293,7 +294,7 @@ impl<'a> Machine<'a> {
                 self.call(of, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (0x93, _) => self.stack_global()?,
-            // An extension, by a number that a program registers.
+            // An extension, by its number in the registry of the program.
             (0x82 | 0x83, Argument::Number(code)) => {
                 self.extension(i64::try_from(code).unwrap_or_default())?;
             }
@@ -301,7 +302,7 @@ impl<'a> Machine<'a> {
             (b'o', _) => {
                 let items = self.pop_mark()?;
                 let Some(class) = items.first() else {
-                    return Err(self.raises("an opcode finds nothing on the stack"));
+                    return Err(self.raises("an opcode needs a value, but the stack is empty"));
                 };
                 let items = self.items(items.get(1..).unwrap_or_default());
                 self.call(*class, Value::Tuple { kept: NOT_KEPT, items })?;
@@ -312,7 +313,7 @@ impl<'a> Machine<'a> {
             }
             (0x92, _) => {
                 let (_, _, of) = (self.pop()?, self.pop()?, self.pop()?);
-                // What is given by name may be anything.
+                // An object that the program returns for a persistent id can be anything.
                 self.call(of, Value::Tuple { kept: NOT_KEPT, items: Items::UNKNOWN })?;
             }
             (b'b', _) => self.build()?,
@@ -326,7 +327,7 @@ impl<'a> Machine<'a> {
                 self.pop()?;
                 self.stack.push(Value::Unknown);
             }
-            // A buffer that the program has; made read-only by 0x98.
+            // A buffer that the program provides; 0x98 makes it read-only.
             (0x97, _) => self.stack.push(Value::Unknown),
             (0x98, _) => drop(self.top()?),
             // None, Booleans, numbers, bytes.
@@ -344,14 +345,14 @@ impl<'a> Machine<'a> {
         End::Raised(self.here(BROKEN.broken(what)))
     }
 
-    /// Something does not end where its frame does: the unpickler in C goes on behind the frame, and loses the rest of it; others
-    /// raise, or read on.
+    /// A value extends past the end of its frame: the unpickler in C continues after the frame, and loses the rest of
+    /// it; others raise an exception, or continue reading.
     #[cold]
     fn in_frame(&self) -> End {
-        End::Unfollowed(self.here(BROKEN.broken("a frame does not end where an opcode does")))
+        End::Unfollowed(self.here(BROKEN.broken("a frame ends inside an opcode")))
     }
 
-    /// The end of the bytes.
+    /// Returns the end for a pickle whose bytes end.
     #[cold]
     fn ends(&self, how: &str) -> End {
         match self.input.total > self.input.bytes.len() as u64 {
@@ -368,14 +369,16 @@ impl<'a> Machine<'a> {
 
     fn top(&self) -> Step<Value> {
         match self.stack.last() {
-            Some(Value::Mark) | None => Err(self.raises("an opcode finds nothing on the stack")),
+            Some(Value::Mark) | None => {
+                Err(self.raises("an opcode needs a value, but the stack is empty"))
+            }
             Some(value) => Ok(*value),
         }
     }
 
-    /// Takes what is above the last mark, and that.
+    /// Removes the values above the last mark, and the mark.
     fn pop_mark(&mut self) -> Step<Vec<Value>> {
-        // The search goes no further than what is taken: without a mark there is none.
+        // The search is limited to the removed values: without a mark there is no search.
         let mark = (self.marks > 0).then(|| self.stack.iter().rposition(|v| *v == Value::Mark));
         let Some(mark) = mark.flatten() else {
             return Err(self.raises("there is no mark on the stack"));
@@ -413,7 +416,8 @@ impl<'a> Machine<'a> {
         if self.keeps { self.kept.dict() } else { NOT_KEPT }
     }
 
-    /// The number under which a value is kept. Any integer is one; those that do not fit are not followed.
+    /// Parses the number under which a value is stored in the memo. Any integer is allowed; those beyond 64 bits are
+    /// not analyzed.
     fn memo_key(&self, line: &[u8]) -> Step<u64> {
         let line = line::until_nul(line);
         if let Some(key) = line::memo_index(line) {
@@ -424,10 +428,10 @@ impl<'a> Machine<'a> {
         let digits = digits.strip_prefix(b"+").unwrap_or(digits);
         match !digits.is_empty() && digits.iter().all(is_digit) {
             true => {
-                let e = BROKEN.broken("a value is remembered under a number beyond 64 bits");
+                let e = BROKEN.broken("a memo number exceeds 64 bits");
                 Err(End::Unfollowed(self.here(e)))
             }
-            false => Err(self.raises("what is remembered has no number")),
+            false => Err(self.raises("a memo number is missing")),
         }
     }
 
@@ -440,17 +444,17 @@ impl<'a> Machine<'a> {
     fn recall(&mut self, at: u64) -> Step {
         match self.memo.get(&at) {
             Some(value) => self.stack.push(*value),
-            None => return Err(self.raises("what is recalled was not remembered")),
+            None => return Err(self.raises("a value is recalled that is not in the memo")),
         }
         Ok(())
     }
 
-    /// Items are added to a value, or none are.
+    /// Adds items, or no items, to a value.
     fn change(&mut self, to: Value, is_nothing: bool) -> Step {
         match to {
             Value::Import(id) | Value::Shared(id) => self.suspect(id),
             Value::Plain | Value::Int(_) | Value::Tuple { .. } | Value::Text(_) if !is_nothing => {
-                return Err(self.raises("items are added to what has none"));
+                return Err(self.raises("items are added to a value that cannot have items"));
             }
             _ => {}
         }
@@ -458,7 +462,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Whether a line is a text in quotes, perhaps with spaces around it, which Python 2 passes over.
+/// Returns `true` for a string in quotes, possibly with spaces around it, which Python 2 ignores.
 fn is_quoted(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     matches!(line, [b'\'', .., b'\''] | [b'"', .., b'"'])

@@ -1,4 +1,4 @@
-//! What a pickle imports, calls and sets the state of, and what is in its texts and bytes.
+//! The imports and calls of a pickle, the states that it sets, and the pickles in its strings and bytes.
 
 use super::{Machine, Step};
 use crate::scan::names::{Arguments, Danger, Use, arguments_of, gives_no_text};
@@ -17,7 +17,7 @@ impl<'a> Machine<'a> {
     pub(super) fn build(&mut self) -> Step {
         let state = self.pop()?;
         match self.top()? {
-            // It sets attributes of what others have, too, or calls what that has for the purpose.
+            // It sets attributes of a shared object, or calls a method of it.
             Value::Import(id) | Value::Shared(id) => {
                 self.suspect(id);
                 self.mark_called(id);
@@ -31,9 +31,8 @@ impl<'a> Machine<'a> {
                 if self.has_arrays && is_wrapper {
                     let array = arrays::read(state, &self.kept, &|value| self.text(value));
                     let Some(array) = array else {
-                        let e = BROKEN.broken(
-                            "how many bytes an array of joblib has is described in a way that is not read",
-                        );
+                        let e = BROKEN
+                            .broken("the length of a joblib array is described in an unknown way");
                         return Err(End::Unfollowed(self.here(e)));
                     };
                     self.array = Some(array);
@@ -44,7 +43,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Passes over the bytes of an array of joblib, or follows the pickle that is there instead.
+    /// Skips the bytes of a joblib array, or analyzes the pickle in its place.
     pub(super) fn pass_over(&mut self, array: &Array, cursor: &mut Cursor<'a>) -> Step {
         if let Array::Numbers { is_aligned, len } = *array {
             let padding = match is_aligned {
@@ -53,7 +52,7 @@ impl<'a> Machine<'a> {
             };
             return match padding.and_then(|_| cursor.take(len)) {
                 Some(_) => Ok(()),
-                None => Err(self.ends("inside of an array")),
+                None => Err(self.ends("inside an array")),
             };
         }
         let at = cursor.position();
@@ -78,14 +77,14 @@ impl<'a> Machine<'a> {
         end
     }
 
-    /// The text of a value, where all readers take it for the same and it is short.
+    /// Returns the string of a value, if all readers decode it in the same way and it is short.
     pub(super) fn text(&self, value: Value) -> Option<String> {
         let Value::Text(at) = value else { return None };
         let rest = self.input.bytes.get(usize::try_from(at).ok()?..)?;
         let mut cursor = Cursor::new(rest);
         let opcode = cursor.u8()?;
         let text = match argument(opcode, &mut cursor).ok()? {
-            // How the texts of Python 2 are decoded, the program decides.
+            // The program decides how strings of Python 2 are decoded.
             Argument::Bytes(bytes) if matches!(opcode, b'U' | b'T') && !bytes.is_ascii() => {
                 return None;
             }
@@ -131,7 +130,7 @@ impl<'a> Machine<'a> {
         self.import(short(module), short(name), certainty)
     }
 
-    /// The last line of the bytes has no end. The unpickler in Python takes all but its last byte for it.
+    /// Handles a last line without a line end. The unpickler in Python takes all of it except the last byte.
     pub(super) fn unended_lines(&mut self, rest: &'a [u8]) -> Step {
         let without_last = |line: &'a [u8]| line.split_last().map_or(line, |(_, line)| line);
         let line_end = memchr::memchr(b'\n', rest).and_then(|at| rest.split_at_checked(at));
@@ -151,7 +150,7 @@ impl<'a> Machine<'a> {
 
     pub(super) fn import(&mut self, module: String, name: String, certainty: Certainty) -> Step {
         if module != "?" && !may_be_module(&module) {
-            return Err(self.raises("nothing that can be imported has such a name"));
+            return Err(self.raises("the name cannot be imported"));
         }
         let id = match self.known.get(&(module.clone(), name.clone())) {
             Some(id) => *id,
@@ -189,19 +188,19 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What was imported is changed itself.
+    /// Marks an import that is itself changed.
     pub(super) fn suspect(&mut self, id: u32) {
         if let Some(import) = self.out.imports.get_mut(id as usize) {
             import.danger = import.danger.max(Danger::Suspicious);
         }
     }
 
-    /// What an import is made for.
+    /// Returns the allowed use of an import.
     pub(super) fn use_of(&self, id: u32) -> Option<Use> {
         self.out.imports.get(id as usize).map(|i| use_of(&i.module, &i.name))
     }
 
-    /// Whether an import that is harmless may be called with this.
+    /// Returns `true` if a safe import may be called with these arguments.
     fn may_call(&self, id: u32, items: Items) -> bool {
         let Some(import) = self.out.imports.get(id as usize) else { return false };
         let first = self.out.imports.get(items.first as usize);
@@ -226,10 +225,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Calls a value, and leaves what that gives.
+    /// Calls a value, and pushes the result.
     pub(super) fn call(&mut self, of: Value, arguments: Value) -> Step {
         if of.is_plain() || matches!(of, Value::Text(_)) {
-            return Err(self.raises("what is called is no function"));
+            return Err(self.raises("a value that is not a function is called"));
         }
         let id = match of {
             Value::Import(id) => id,
@@ -269,7 +268,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The number of an import that is only called.
+    /// Returns the number of an import that is only called.
     pub(super) fn imported(&mut self, module: String, name: String) -> Step<Option<u32>> {
         self.import(module, name, Certainty::All)?;
         Ok(match self.stack.pop() {
@@ -278,11 +277,11 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Follows the pickle in a text or in bytes, if one is there.
+    /// Analyzes the pickle in a string or bytes, if there is one.
     pub(super) fn look_into(&mut self, opcode: u8, inside: &[u8]) {
         let latin: Vec<u8>;
         let bytes = match (opcode, inside) {
-            // Bytes as the text that protocol 2 writes for them.
+            // Bytes in the form of a string, as protocol 2 writes them.
             (b'X' | 0x8c | 0x8d, [0xc2, 0x80, 0..=5, ..]) => {
                 let text = String::from_utf8_lossy(inside);
                 latin = text.chars().map_while(|c| u8::try_from(u32::from(c)).ok()).collect();
@@ -312,5 +311,5 @@ impl<'a> Machine<'a> {
 
 #[cold]
 fn too_deep() -> holdall_core::error::Error {
-    TOO_MANY.broken(format!("it is inside of {MAX_NESTED} pickles, and not followed"))
+    TOO_MANY.broken(format!("it is nested in {MAX_NESTED} pickles, and was not analyzed"))
 }
