@@ -1,4 +1,5 @@
-"""Objects of other packages as sources: files of fsspec, stores of obstore, whatever is read by position."""
+"""Objects of other packages as sources: files of fsspec, stores of obstore, and other objects that can be read by
+position."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, Callable, NamedTuple
 
 __all__ = ["Reader", "in_store", "local", "reader"]
 
-#: Starts and ends of what is asked for, and the bytes of each.
+#: A function that takes the starts and ends of ranges and returns the bytes of each.
 Read = Callable[[Sequence[tuple[int, int]]], Iterable[Any]]
 
 
