@@ -88,7 +88,7 @@ class Batch {
 
   constructor(readonly out: (string | undefined)[]) {}
 
-  /** Adds a string if it is pure ASCII. A batch has either only such strings or none. */
+  /** Adds a string if it is pure ASCII; otherwise returns `false`. */
   addAscii(n: number, heap: Uint8Array, at: number, length: number): boolean {
     this.#makeRoom(length)
     const bytes = this.#bytes
