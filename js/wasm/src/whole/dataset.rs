@@ -12,7 +12,7 @@ use holdall_schema::{
     Content, Document, Encoder, Entry, Heap, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
 };
 
-/// What a file gets besides flat tensors.
+/// A part of the written file other than a flat tensor.
 pub(crate) enum Part {
     Dataset(Box<Dataset>),
     Blob(Blob),
