@@ -99,7 +99,7 @@ export async function sourceOf(from: Openable, options: OpenOptions): Promise<So
     if ('size' in from && typeof from.size === 'number') return from
     if ('stat' in from && typeof from.stat === 'function') return fromFile(from)
   }
-  throw broken('js/source', `nothing opens ${from === null ? 'null' : `a value of type ${typeof from}`}`)
+  throw broken('js/source', `cannot open ${from === null ? 'null' : `a value of type ${typeof from}`}; expected a path, URL, File, Blob or bytes`)
 }
 
 const isFileUrl = (text: string): boolean => /^file:/i.test(text)

@@ -399,7 +399,7 @@ export class Records<T = any> implements Iterable<T> {
     for (const name of segments(path)) {
       const member = types[type]!.members?.find((member) => member.name === name)
       if (member === undefined) {
-        throw broken('schema/unknown-path', `\`${path}\` goes to \`${name}\`, which there is not`)
+        throw broken('schema/unknown-path', `\`${path}\` has no member \`${name}\``)
       }
       if (member.bit !== null) bits.push([offset + (member.bit >> 3), member.bit & 7])
       offset += member.offset

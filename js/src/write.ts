@@ -257,7 +257,7 @@ export async function formatOf(to: Target): Promise<string> {
   const extension = /\.([^./\\]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''
   const found = formats.find((format) => format.extensions.includes(extension))
   if (found === undefined) {
-    throw broken('write/extension', `the name \`${name}\` says no format`, { source: name })
+    throw broken('write/extension', `the extension of \`${name}\` is not that of a writable format`, { source: name })
   }
   return found.id
 }
@@ -274,7 +274,7 @@ function inputOf(name: string, given: TypedArray | TensorInput): Spec & { compon
   // A Node `Buffer` is a subclass of `Uint8Array`.
   const kind = data[Symbol.toStringTag]
   const dtype = input.dtype ?? DTYPES[kind]
-  if (dtype === undefined) throw broken('js/source', `nothing is written of a ${kind}`, { tensor: name })
+  if (dtype === undefined) throw broken('js/source', `cannot write a ${kind}`, { tensor: name })
   return { name, dtype, shape, attributes, components: [new Uint8Array(data.buffer, data.byteOffset, data.byteLength)] }
 }
 

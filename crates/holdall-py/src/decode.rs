@@ -177,7 +177,7 @@ impl<'py> Decode<'_, 'py> {
 /// Returns the error for values that refer to more bytes than one call may return.
 #[cold]
 pub(crate) fn too_large(tensor: &Tensor) -> holdall::Error {
-    let e = TOO_LARGE.broken("the values asked for stand for more bytes than the limit");
+    let e = TOO_LARGE.broken("the requested values have more bytes than the limit");
     let e = e.in_tensor(tensor.name()).in_source(tensor.file().name());
     let raise = Remedy::RaiseLimit { limit: "decoded_len", at_least: None };
     e.with_hint("ask for fewer records at a time").with_remedy(raise)

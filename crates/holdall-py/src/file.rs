@@ -23,8 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Returns the formats of this build: id, name, extensions, writable versions, whether it can be
-/// written.
+/// Returns the formats of this build: id, name, extensions, writable versions, whether it can be written.
 #[pyfunction]
 pub(crate) fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let out = PyList::empty(py);
@@ -47,8 +46,7 @@ impl NativeFile {
         NativeFile { name: file.name().to_owned(), file: Mutex::new(Some(file)) }
     }
 
-    /// Returns the file, unless it is closed. The lock is only held briefly, and no Python code
-    /// runs under it.
+    /// Returns the file, unless it is closed. The lock is only held briefly, and no Python code runs under it.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<File> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         file.ok_or_else(|| {
@@ -146,8 +144,7 @@ impl NativeFile {
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
     }
 
-    /// Opens a file whose bytes a function returns: it takes a list of ranges and returns a list
-    /// of their bytes.
+    /// Opens a file whose bytes a function returns: it takes a list of ranges and returns a list of their bytes.
     #[staticmethod]
     #[pyo3(signature = (read, len, name, is_far, check, limits, strict, layouts))]
     #[allow(clippy::too_many_arguments)]
@@ -235,8 +232,8 @@ impl NativeFile {
         Ok(self.get(py)?.index().unkept().to_vec())
     }
 
-    /// Returns names and NumPy types of the tensors whose elements are stored as numbers but are
-    /// strings, bytes or times in NumPy.
+    /// Returns names and NumPy types of the tensors whose elements are stored as numbers but are strings, bytes or
+    /// times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
         let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
@@ -272,8 +269,8 @@ impl NativeFile {
         py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
     }
 
-    /// Returns name, shape, layout, element type and stored bytes of a tensor, and the NumPy type
-    /// if its elements are stored as numbers but are strings, bytes or times in NumPy.
+    /// Returns name, shape, layout, element type and stored bytes of a tensor, and the NumPy type if its elements are
+    /// stored as numbers but are strings, bytes or times in NumPy.
     fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
         let t = self.tensor(py, at)?;
         let shape = PyTuple::new(py, t.shape())?;
@@ -286,8 +283,8 @@ impl NativeFile {
         (t.name(), shape, layout, dtype, t.stored_len(), descr).into_pyobject(py)
     }
 
-    /// Returns role, element type, storage element type, encoding, byte order, start, end,
-    /// decoded length and digest of each component.
+    /// Returns role, element type, storage element type, encoding, byte order, start, end, decoded length and digest
+    /// of each component.
     fn components<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
         for c in self.tensor(py, at)?.components() {
@@ -380,8 +377,8 @@ impl NativeFile {
         run(py, len, |_| tensor.read_into(&role, out))
     }
 
-    /// Returns a dense tensor as a read-only array over the map or the memory that holds its
-    /// bytes; `None` if they must be decoded, or if arrays have another memory layout than files.
+    /// Returns a dense tensor as a read-only array over the map or the memory that holds its bytes; `None` if they
+    /// must be decoded, or if arrays have another memory layout than files.
     fn view<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let tensor = self.tensor(py, at)?;
         if *tensor.layout() != Layout::Dense || !is_view(&tensor, &Role::Data) {
@@ -398,8 +395,8 @@ impl NativeFile {
         Ok(element_type.array(&buffer, 0, tensor.shape()))
     }
 
-    /// Returns the rows `start..end` of a dense tensor as a read-only array; `None` if the Python
-    /// half must create it, or raise an error.
+    /// Returns the rows `start..end` of a dense tensor as a read-only array; `None` if the Python half must create
+    /// it, or raise an error.
     fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -454,11 +451,10 @@ impl NativeFile {
         Ok(found.iter().map(|(dtype, logical)| dtype::name(*dtype, logical.as_ref())).collect())
     }
 
-    /// Loads dense tensors (all, or those at these indices) and returns them by name, in separate
-    /// memory: as NumPy arrays if `arrays` is true and the type of the elements is known. Other
-    /// values in the dict are the arguments with which the Python half creates the tensor (shape,
-    /// element type, buffer, start in it, and whether to copy), or, if `share`, the name of the
-    /// first tensor with the same bytes; their names are returned too, in order.
+    /// Loads dense tensors (all, or those at these indices) and returns them by name, in separate memory: as NumPy
+    /// arrays if `arrays` is true and the type of the elements is known. Other values in the dict are the arguments
+    /// with which the Python half creates the tensor (shape, element type, buffer, start in it, and whether to copy),
+    /// or, if `share`, the name of the first tensor with the same bytes; their names are returned too, in order.
     #[pyo3(signature = (positions, threads, check, progress, arrays, share))]
     #[allow(clippy::too_many_arguments)] // As Python calls it.
     fn load<'py>(
@@ -527,9 +523,8 @@ impl NativeFile {
         Ok((out, rest))
     }
 
-    /// Returns the tensors at these indices in the order of their bytes, for copying them
-    /// elsewhere: index, element type, shape, decoded bytes, and the index of the first one with
-    /// the same bytes and elements.
+    /// Returns the tensors at these indices in the order of their bytes, for copying them elsewhere: index, element
+    /// type, shape, decoded bytes, and the index of the first one with the same bytes and elements.
     fn places<'py>(&self, py: Python<'py>, positions: Vec<usize>) -> PyResult<Bound<'py, PyList>> {
         let mut all = Vec::with_capacity(positions.len());
         for at in positions {
@@ -600,16 +595,14 @@ impl NativeFile {
         run_apart(py, u64::MAX, move || tensor.to_dense()).map(dense)
     }
 
-    /// Returns a checked sparse tensor in compressed rows: `indptr` and `indices` (uint64) and
-    /// values.
+    /// Returns a checked sparse tensor in compressed rows: `indptr` and `indices` (uint64) and values.
     fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
         let tensor = self.tensor(py, at)?;
         let csr = run_apart(py, u64::MAX, move || tensor.csr())?;
         Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
     }
 
-    /// Returns a checked sparse tensor as coordinates: a buffer of uint64 for each dimension, and
-    /// values.
+    /// Returns a checked sparse tensor as coordinates: a buffer of uint64 for each dimension, and values.
     fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
         let tensor = self.tensor(py, at)?;
         let coo = run_apart(py, u64::MAX, move || tensor.coo())?;
@@ -739,8 +732,7 @@ pub(crate) fn salvage<'py>(
     plain::shown(py, &report)
 }
 
-/// Describes the other files in a model's folder besides its tensors; `None` if the path is not
-/// such a folder.
+/// Describes the other files in a model's folder besides its tensors; `None` if the path is not such a folder.
 #[pyfunction]
 pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     match ModelFolder::detect(path, &Limits::default()).raise(py)? {

@@ -452,7 +452,7 @@ pub(crate) struct NativeColumn(Mutex<Option<Gathered>>);
 impl NativeColumn {
     pub(crate) fn take(&self) -> PyResult<Gathered> {
         let column = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        column.ok_or_else(|| PyValueError::new_err("a column that was given away already"))
+        column.ok_or_else(|| PyValueError::new_err("the column was taken already"))
     }
 }
 

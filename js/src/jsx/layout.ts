@@ -155,7 +155,7 @@ export function render(tree: AnyNode): Layout {
     tensors,
     outline: () => outlineSchema(schema, { of: 'file' }),
     place: async () => {
-      if (open.length > 0) throw new TypeError(`it is not said how long \`${open[0]}\` is`)
+      if (open.length > 0) throw new TypeError(`the length of \`${open[0]}\` is not known`)
       return placeTensors(schema, tensors)
     },
   }

@@ -108,7 +108,7 @@ impl State {
     }
 
     fn pass(&mut self) -> Result<&mut Pass, Error> {
-        self.pass.as_mut().ok_or_else(|| json::CALL.broken("no values are gone through"))
+        self.pass.as_mut().ok_or_else(|| json::CALL.broken("no statistics were begun"))
     }
 
     fn file_mut(&mut self) -> Result<&mut File, Error> {
@@ -369,7 +369,7 @@ pub extern "C" fn stats_turn(zeros: u64) -> u32 {
 pub extern "C" fn stats_finish() -> u32 {
     call(|state| match state.pass.take() {
         Some(pass) => Ok(pass.finish()),
-        None => Err(json::CALL.broken("no values are gone through")),
+        None => Err(json::CALL.broken("no statistics were begun")),
     })
 }
 

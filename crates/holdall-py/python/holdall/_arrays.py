@@ -81,7 +81,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise MissingPackageError(
-                f"NumPy has no {name} of its own",
+                f"NumPy has no {name}",
                 code="python/extra",
                 kind="unsupported",
                 hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
@@ -96,7 +96,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             hint="pip install --upgrade ml_dtypes",
         )
     raise UnsupportedError(
-        f"the element type {name!r} means nothing here",
+        f"the element type {name!r} is unknown",
         code="python/dtype",
         kind="unsupported",
         hint='its storage elements: t.components["data"].numpy()',

@@ -82,7 +82,7 @@ class Arrow:
         self, of: Records | Selection, paths: Sequence[str], batch: int | None = None, as_views: bool = False
     ) -> None:
         if batch is not None and batch < 1:
-            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("batch must be at least 1", code="python/option", kind="misuse")
         all = of if not hasattr(of, "_records") else of._records
         types = all._types
         if types.count(types.root) > MOST:
@@ -165,7 +165,7 @@ def _written(target: str | os.PathLike[str], overwrite: bool) -> Iterator[str]:
     """Yields a temporary path next to the target, which is renamed to the target at the end; an error removes it."""
     target = os.fspath(target)
     if not overwrite and os.path.lexists(target):
-        message = f"{target}: there is something already"
+        message = f"{target}: the file exists"
         hint = "pass overwrite=True to replace it"
         raise TargetExistsError(message, code="write/exists", kind="misuse", source=target, hint=hint)
     import tempfile

@@ -35,7 +35,7 @@ class Gather:
         one = isinstance(sources, (str, os.PathLike, File, Records, Selection))
         self._sources: list[Any] = [sources] if one else list(sources)  # type: ignore[arg-type]
         if not self._sources:
-            raise UsageError("there is no file to read batches from", code="python/option", kind="misuse")
+            raise UsageError("no source to read batches from", code="python/option", kind="misuse")
         self._path = path
         self._columns = None if columns is None else list(columns)
         self._open: list[tuple[Records, Any]] | None = None
@@ -66,7 +66,7 @@ class Gather:
         if len(datasets) != 1:
             names = ", ".join(f"`{t.name}`" for t in datasets[:4]) or "none"
             raise MissingNameError(
-                f"{file.name}: nothing says which dataset; there are {names}",
+                f"{file.name}: expected one dataset, found {names}",
                 code="records/which-dataset",
                 kind="not_found",
                 hint="path= names it",
@@ -265,9 +265,9 @@ class Batches:
         drop_last: bool = False,
     ) -> None:
         if batch < 1:
-            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("batch must be at least 1", code="python/option", kind="misuse")
         if not 0 <= rank < ranks:
-            raise UsageError(f"rank {rank} is none of {ranks}", code="python/option", kind="misuse")
+            raise UsageError(f"rank {rank} is out of range for {ranks} ranks", code="python/option", kind="misuse")
         self._gather = Gather(sources, columns, path)
         self._batch, self._shuffle, self._drop_last = batch, shuffle, bool(drop_last)
         self._epoch, self._rank, self._ranks = int(epoch), rank, ranks

@@ -152,7 +152,7 @@ def place(places: range, key: Any, what: str, hint: str | None) -> int:
         index = operator.index(key)
     except TypeError:
         more = f"; {hint}" if hint else ""
-        raise TypeError(f"{what} are asked for by an integer or a slice, not {type(key).__name__}{more}") from None
+        raise TypeError(f"{what} must be selected by an integer or a slice, not {type(key).__name__}{more}") from None
     if not -len(places) <= index < len(places):
         raise IndexError(f"index {index} of {len(places)} {what}")
     return places[index]

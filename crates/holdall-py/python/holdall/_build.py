@@ -95,13 +95,13 @@ def build(
         TypeError: an argument has a wrong type, or a value cannot be written as JSON.
     """
     if records is None and blob is None:
-        raise TypeError("nothing to put into the file: give records, or blob and files")
+        raise TypeError("nothing to write: pass records, or blob with runs or files")
     if records is not None:
         schema = kind_of(records, schema)
     if blob is not None and files is None and runs is None:
-        raise TypeError("nothing says what is in the blob: give runs, or the folder `files`")
+        raise TypeError("the blob has no source: pass runs, or the folder `files`")
     if runs is not None and (blob is None or content is None):
-        raise TypeError("runs need the name of their blob, and content, which says what they hold")
+        raise TypeError("runs requires blob, the name of the blob, and content")
     how = filling(ignore_unknown, null_absent, check, files, file_members)
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
     with listening(progress) as listener:

@@ -78,7 +78,7 @@ def _of_list(items: Any, what: str, dtype: str | None) -> Any:
         if not level:
             break
     else:
-        raise _no_array(what, f"it has lists in lists deeper than {DEPTH}")
+        raise _no_array(what, f"its lists are nested deeper than {DEPTH} levels")
     others = sorted(kind.__name__ for kind in kinds if not issubclass(kind, str))
     if len(others) < len(kinds):
         if others:
@@ -102,7 +102,7 @@ def _texts(items: Any, what: str) -> tuple[list[int], list[str]]:
         if not lists:
             return shape, [str.__str__(text) for text in items]
         if len(lists) < len(items) or len({len(part) for part in lists}) > 1:
-            raise _no_array(what, f"its lists differ in length in dimension {len(shape)}")
+            raise _no_array(what, f"its lists have different lengths in dimension {len(shape)}")
 
 
 def _plain(items: Any) -> Any:
@@ -131,7 +131,7 @@ def _of_numbers(numbers: Any, what: str, dtype: str | None) -> np.ndarray[Any, A
 
 
 def _no_array(what: str, why: str) -> UsageError:
-    return UsageError(f"{what} makes no array: {why}", code="python/shape", kind="misuse")
+    return UsageError(f"{what} does not form an array: {why}", code="python/shape", kind="misuse")
 
 
 def _native(of: Any, what: str) -> tuple[str, list[int], Any]:

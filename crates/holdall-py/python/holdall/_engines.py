@@ -41,7 +41,7 @@ def files(paths: Paths) -> list[str]:
         is_pattern = "://" not in one and not os.path.exists(one) and glob.has_magic(one)
         found.update(dict.fromkeys(sorted(glob.glob(one, recursive=True)) if is_pattern else [one]))
     if not found:
-        raise UsageError(f"no file is named by {given}", code="python/option", kind="misuse")
+        raise UsageError(f"no file matches {given}", code="python/option", kind="misuse")
     return list(found)
 
 
@@ -50,7 +50,7 @@ def records(file: File, dataset: str | None, where: Sequence[str]) -> Records | 
     if dataset is None:
         all = [t.name for t in file.values() if t.layout == "records"]
         if len(all) != 1:
-            raise UsageError(f"{file.name}: there are {len(all)} datasets; name one", code="python/option", kind="misuse")
+            raise UsageError(f"{file.name}: the file has {len(all)} datasets; pass the name of one", code="python/option", kind="misuse")
         dataset = all[0]
     r = file[dataset].records()
     return r.where(*where) if where else r

@@ -106,7 +106,7 @@ def open(
     found = None
     if store is not None:
         if not isinstance(source, (str, os.PathLike)):
-            raise TypeError(f"in a store there are paths, not {type(source).__name__}")
+            raise TypeError(f"with store=, source must be a path, not {type(source).__name__}")
         found = in_store(store, os.fsdecode(source))
     elif not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview, list)):
         source = local(source)
@@ -126,7 +126,7 @@ def open(
         file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
     if schema is None:
         if dataset is not None or rename or converters:
-            raise TypeError("dataset, rename and converters are said about a schema, which is not given")
+            raise TypeError("dataset, rename and converters require schema")
         return file
     from ._evolution import evolution
     from ._rows import schema as given
@@ -142,10 +142,10 @@ def in_memory(source: Source, name: str | None) -> tuple[bytes, str]:
     elif hasattr(source, "read"):
         data = source.read()
         if not isinstance(data, bytes):
-            raise TypeError("a file object is opened in binary mode: read() gives bytes")
+            raise TypeError("a file object must be opened in binary mode: read() must return bytes")
         name = name or getattr(source, "name", None)
     else:
-        raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
+        raise TypeError(f"source must be a path, bytes or an object with read(), not {type(source).__name__}")
     return data, name if isinstance(name, str) else "<bytes>"
 
 
@@ -340,7 +340,7 @@ class File(Mapping[str, "Tensor"]):
         positions = None if names is None else [self[name]._at for name in _names(names)]
         if include is not None or exclude is not None:
             if names is not None:
-                raise TypeError("names, or patterns in include and exclude: not both")
+                raise TypeError("pass either names or include and exclude, not both")
             positions = native.select(_globs(include), _globs(exclude))
         apart = set(native.not_dense())
         others = sorted(apart) if positions is None else [at for at in positions if at in apart]
@@ -499,7 +499,7 @@ class File(Mapping[str, "Tensor"]):
     def __reduce__(self) -> Any:
         len(self._native)  # Raises if the file is closed.
         if self._how is None:
-            raise TypeError(f"{self.name}: a file without a path of its own cannot be pickled")
+            raise TypeError(f"{self.name}: a file without a path cannot be pickled")
         # An absolute path, since the other process may have another working directory.
         paths = [path if "://" in path else os.path.abspath(path) for path in self._paths]
         return _again, (paths, {key: self._how[key] for key in _HOW})
@@ -546,7 +546,7 @@ def _is_text(name: str) -> bool:
 
 def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, (str, bytes)):
-        raise TypeError("names is a list of names, not one name")
+        raise TypeError("names must be a list of names, not a single name")
     return list(names)
 
 
@@ -554,5 +554,5 @@ def _globs(patterns: Iterable[str] | None) -> list[str] | None:
     if patterns is None:
         return None
     if isinstance(patterns, Mapping):
-        raise TypeError("patterns are a list, and so are rules of rename: ['OLD=NEW']")
+        raise TypeError("patterns, and rules of rename, must be lists: ['OLD=NEW']")
     return [patterns] if isinstance(patterns, str) else list(patterns)

@@ -26,7 +26,7 @@ __all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", 
 def _opened(source: Source | File, limits: Limits | None = None, **options: Any) -> Iterator[File]:
     if isinstance(source, File):
         if limits is not None:
-            raise UsageError("limits are those with which a file is opened, and this one is open", code="python/option", kind="misuse")
+            raise UsageError("limits apply when a file is opened, and this file is already open", code="python/option", kind="misuse")
         yield source
     else:
         with open(source, limits=limits, **options) as file:

@@ -38,7 +38,7 @@ def open_package(
         opened = _holdall.Package.open(source, io, check, caps, words, stores(storage_options), cached(cache), offline, said)
         return Package(opened, os.fsdecode(source))
     if said is not None:
-        raise TypeError("what runs a model is said of a folder without carton.toml")
+        raise TypeError("runner, framework_version, inputs and outputs require a folder without carton.toml")
     data, name = in_memory(source, name)
     return Package(_holdall.Package.open_bytes(data, name, check, caps, words, stores(storage_options), cached(cache), offline), name)
 

@@ -76,7 +76,7 @@ def kind_of(records: Any, given: Schema | None) -> Schema:
     if given is not None:
         return given
     if not says_its_types(records):
-        raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
+        raise TypeError("records require a schema: holdall.schema.infer(records) creates one")
     return schema_of(table(records))
 
 
@@ -90,7 +90,7 @@ def filling(
     """Returns options of how rows become records, for the native half."""
     members = [file_members] if isinstance(file_members, str) else list(file_members)
     if members and files is None:
-        raise TypeError("file_members are read from the folder `files`, which is not given")
+        raise TypeError("file_members requires files, the folder of the files")
     return {
         "ignore_unknown": bool(ignore_unknown),
         "null_absent": bool(null_absent),

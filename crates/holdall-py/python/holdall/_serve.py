@@ -93,9 +93,9 @@ def serve(
             or a token is not valid (``net/identity``, ``net/token``), or an option has no effect.
     """
     if (certificate is None) != (key is None):
-        raise TypeError("certificate and key go together")
+        raise TypeError("certificate and key must be passed together")
     if identity is not None and certificate is not None:
-        raise TypeError("a certificate from an authority, or one that is made of identity: not both")
+        raise TypeError("pass either certificate and key, or identity, not both")
     if isinstance(tokens, str):
         raise TypeError("tokens is a list of texts, or a pathlib.Path of a file with one a line")
     is_file = isinstance(tokens, os.PathLike)
@@ -176,7 +176,7 @@ class Server:
         url = self._native.url(name, scheme)
         if url is None:
             over = {"holdall": "QUIC", "http": "HTTP in plain text", "https": "HTTP over TLS"}[scheme]
-            raise UsageError(f"nothing is served over {over}", code="python/option", kind="misuse")
+            raise UsageError(f"no files are served over {over}", code="python/option", kind="misuse")
         if token is None:
             return url
         if scheme != "holdall":

@@ -35,7 +35,7 @@ def reader(source: Any) -> Reader | None:
         TypeError: the object returns strings.
     """
     if isinstance(source, io.TextIOBase):
-        raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        raise TypeError("a file object must be opened in binary mode: read() must return bytes")
     found = _of_fsspec(source)
     if found is not None or isinstance(source, io.BytesIO):
         return found
@@ -137,7 +137,7 @@ def _all(read: Callable[[int, int], Any], count: int) -> bytes:
 
 def _bytes(data: Any) -> bytes:
     if isinstance(data, str) or data is None:
-        raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        raise TypeError("a file object must be opened in binary mode: read() must return bytes")
     return data if type(data) is bytes else bytes(data)
 
 

@@ -205,7 +205,7 @@ class Tensor:
             out = self._array(buffer, start, self.shape)
             return out if out.flags.aligned else out.copy()
         if copy is False and (self.dtype in PACKED or not native.is_view(self._at, "data")):
-            raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
+            raise self._misuse("its bytes in memory do not have the layout of an array", "leave copy=False out")
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def torch(self, device: Any = None) -> torch.Tensor:
@@ -406,14 +406,14 @@ class Tensor:
         """Returns a DLPack capsule. Consumers of DLPack 1.0 get a read-only view; older ones, which cannot mark
         memory as read-only, get a copy."""
         if stream is not None:
-            raise BufferError("the memory is the host's: there is no stream to wait for")
+            raise BufferError("the memory is the host's: stream must be None")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError("the memory is the host's")
         from ._torch import warn_of_view
 
         code = DLPACK.get(self.dtype)
         if code is None:
-            raise BufferError(f"DLPack has no {self.dtype} that lies as this one does")
+            raise BufferError(f"DLPack does not support {self.dtype} in this memory layout")
         self._dense("__dlpack__")
         native = self._native()
         versioned = max_version is not None and max_version[0] >= 1
@@ -430,7 +430,7 @@ class Tensor:
                         warn_of_view()
                     return buffer.dlpack(0, shape, *code, versioned=True, copied=not is_view)
         if copy is False:
-            raise BufferError("a copy is needed: the bytes are not there as DLPack wants them")
+            raise BufferError("a copy is needed: the bytes in memory do not have the layout of DLPack")
         buffer, start = native.read_owned(self._at, "data")
         if (buffer.address + start) % width:
             return self._dlpack_moved(shape, code, versioned)

@@ -132,7 +132,7 @@ def _opened(
 ) -> Iterator[Package]:
     if isinstance(source, Package):
         if runner is not None or framework_version is not None:
-            raise TypeError("what runs the model of an open package is known")
+            raise TypeError("runner and framework_version must not be passed for an open package")
         yield source
     else:
         opened = open(

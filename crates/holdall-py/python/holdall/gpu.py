@@ -182,7 +182,7 @@ def load_model(
         wgpu.GPUError: the device raised an error; a note has the tensor's name. No buffer stays allocated.
     """
     if not usage & 0x08:
-        raise UsageError("usage lacks COPY_DST: nothing could be copied into the buffers", code="python/option")
+        raise UsageError("usage must include COPY_DST, with which data is copied into the buffers", code="python/option")
     with _opened(source) as file:
         native = file._native
         positions = list(native.select(_globs(include), _globs(exclude)))
