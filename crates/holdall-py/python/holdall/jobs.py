@@ -100,7 +100,7 @@ def run(
     if work == "convert":
         work, how = _conversion(found, into, extension, how), {}
     elif into is not None:
-        raise UsageError("into requires the work "convert"", code="python/option", kind="misuse")
+        raise UsageError("into requires work='convert'", code="python/option", kind="misuse")
     before = {p for p in found if p in known and _is_done(known[p]) and _state(p) == _of(known[p])}
     left = [p for p in found if p not in before]
     with open(path, "ab") as file:
