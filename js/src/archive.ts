@@ -1,6 +1,6 @@
 /**
  * The files in a package, or in any other zip.
- *
+ * Access to the files in a package, or in any other zip.
  * @module
  */
 import { Core, decode, type Answer } from './core.js'
@@ -10,13 +10,13 @@ import type { ReadOptions, Source } from './source.js'
 
 /** A file in a zip. */
 export interface ArchiveEntry {
-  /** Its path in the zip: `misc/picture.png`. */
+  /** The path in the zip: `misc/picture.png`. */
   readonly name: string
-  /** Bytes of it. */
+  /** The size in bytes. */
   readonly size: number
 }
 
-/** Opens a zip, such as a package is one: reads its directory, and nothing else. */
+/** Opens a zip, such as a package. Only its directory is read. */
 export async function openArchive(from: Openable, options: OpenOptions = {}): Promise<Archive> {
   const source = await sourceOf(from, options)
   try {
@@ -28,7 +28,7 @@ export async function openArchive(from: Openable, options: OpenOptions = {}): Pr
   }
 }
 
-/** What a file is that does not end as a zip does, where it is something else. */
+/** Returns the error for a file that is not a zip, which says what the file is if that is known. */
 async function noZip(e: unknown, source: Source, options: OpenOptions): Promise<unknown> {
   if (!(e instanceof HoldallError) || e.code !== 'zip/end') return e
   try {
@@ -44,7 +44,7 @@ interface Numbered extends ArchiveEntry {
   at: number
 }
 
-/** An instance of the module that has the directory of a zip, and its files. */
+/** Returns an instance of the module that has read the directory of a zip, and the files in it. */
 async function listed(source: Source, options: OpenOptions): Promise<[Core, Numbered[]]> {
   const core = await begun(source, options, await Core.create('whole'))
   core.call('archive_begin', [BigInt(source.size)])
@@ -58,10 +58,10 @@ export class Archive {
   readonly #options: OpenOptions
   #core: Core
   readonly #numbers: ReadonlyMap<string, number>
-  /** The read before: one comes after the other. */
+  /** The previous read; reads run one after the other. */
   #last: Promise<unknown> = Promise.resolve()
 
-  /** Its files, in the order of its directory. */
+  /** The files, in the order of the directory. */
   readonly entries: readonly ArchiveEntry[]
 
   /** @internal */
@@ -73,7 +73,7 @@ export class Archive {
     this.entries = entries.map(({ name, size }) => ({ name, size }))
   }
 
-  /** The decoded bytes of a file, checked against the sum that the zip has of it; at most the limit `decodedLen`. */
+  /** Returns the decoded bytes of a file, checked against its checksum in the zip; at most the limit `decodedLen`. */
   async read(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
     const number = this.#numbers.get(name)
     const own = this.#options.name ?? this.#source.name ?? null
@@ -92,7 +92,7 @@ export class Archive {
     }
   }
 
-  /** Lets go of the zip. */
+  /** Closes the zip. */
   async close(): Promise<void> {
     await this.#source.close?.()
   }

@@ -11,7 +11,10 @@ Makes a schema of Metatensor of a type in a file of TypeScript, and prints it.
   -o OUT.json  writes a file in place of printing
 `
 
-/** Runs the command, and gives its exit status: 1 where the types are no Metatensor, 2 for wrong use, 3 for the system. */
+/**
+ * Runs the command and returns its exit status: 1 if the types are not valid Metatensor, 2 for wrong usage, 3 for
+ * system errors.
+ */
 async function run(args: string[]): Promise<number> {
   const { parseArgs } = await nodeModule('node:util')
   const { writeFile, access } = await nodeModule('node:fs/promises')

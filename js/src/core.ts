@@ -1,6 +1,6 @@
 import { HoldallError, broken, type Told } from './errors.js'
 
-/** What the module exports: see `js/wasm/src/lib.rs`. */
+/** The exports of the module: see `js/wasm/src/lib.rs`. */
 interface Exports {
   memory: WebAssembly.Memory
   seed(a: bigint, b: bigint): void
@@ -9,24 +9,28 @@ interface Exports {
   output_len(): number
 }
 
-/** What is wanted of the module: to read the formats that most files are of, or whatever there is. */
+/** The variant of the module: `basic` reads the most common formats, `whole` all of them. */
 type Part = 'basic' | 'whole'
 
-/** A call of the module by its name. */
+/** An exported function of the module. */
 type Call = (...args: (number | bigint)[]) => number
 
-/** Where the module comes from: an address, an answer to a request, its bytes, or itself. */
+/** The source of the module: an address, a response, its bytes, or a compiled module. */
 export type WasmSource = string | URL | Response | ArrayBuffer | Uint8Array | WebAssembly.Module
 
-/** The module that is asked first; the whole one, where that is another; where `init` said that this one comes from. */
+/**
+ * The module that is used first; the whole module, if that is another; the source that `init` set for the whole
+ * module.
+ */
 let first: Promise<WebAssembly.Module> | undefined
 let whole: Promise<WebAssembly.Module> | undefined
 let rest: WasmSource | Promise<WasmSource> | undefined
 
 /**
- * Says where the modules of WebAssembly come from. Nobody needs to call it where they lie beside this file, as they do
- * unless a bundler moved one of them. `holdall.wasm` does everything alone. `holdall-basic.wasm`, a third of it, reads safetensors,
- * GGUF, zTensor and Metatensor; with it, `all` is `holdall.wasm`, which is fetched when something else is asked for.
+ * Sets where the WebAssembly modules are loaded from. Not needed if they are next to this file, unless a bundler has
+ * moved them. `holdall.wasm` supports all formats. `holdall-basic.wasm`, a third of its size, reads safetensors,
+ * GGUF, zTensor and Metatensor; with it, pass `holdall.wasm` as `all`, which is fetched when another format or
+ * function is needed.
  */
 export async function init(source: WasmSource | Promise<WasmSource>, all?: WasmSource | Promise<WasmSource>): Promise<void> {
   first = Promise.resolve(source).then(compile)
@@ -35,7 +39,7 @@ export async function init(source: WasmSource | Promise<WasmSource>, all?: WasmS
   await first
 }
 
-/** Whether a module is the whole one. */
+/** Returns whether a module is the whole one. */
 const isWhole = (module: WebAssembly.Module): boolean =>
   WebAssembly.Module.exports(module).some(({ name }) => name === 'write_begin')
 
@@ -56,7 +60,7 @@ async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   if (typeof Response !== 'undefined' && source instanceof Response) {
     return WebAssembly.compile(await source.arrayBuffer())
   }
-  // Apart, so that no bundler takes this for a file beside it.
+  // On a separate line, so that bundlers do not take the URL for an asset next to this file.
   const base = import.meta.url
   const url = new URL(String(source), base)
   if (url.protocol === 'file:') {
@@ -70,30 +74,30 @@ async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   return WebAssembly.compile(await answer.arrayBuffer())
 }
 
-/** A module of Node, which bundlers for browsers do not look for. */
+/** Loads a Node module in a way that bundlers for browsers do not follow. */
 export function nodeModule(name: string): Promise<any> {
   return import(/* @vite-ignore */ /* webpackIgnore: true */ name)
 }
 
 /**
- * One object of each class of which files have many, or that stands between a caller and those. Engines forget what they compiled for objects of a class when
- * the last of them is gone, and to list the next file would take them twice as long.
+ * Keeps one object of each class of which files have many alive. Engines drop compiled code for a class when its last
+ * object is collected, and listing the next file would then take twice as long.
  */
 export const kept: object[] = []
 
-/** What a call came to. */
+/** The result of a call. */
 export interface Answer {
-  /** Whether it is done, or needs ranges of the file first. */
+  /** Whether the call is complete; otherwise it first needs ranges of the file. */
   done: boolean
-  /** The answer. It lies in the module's memory, until the next call. */
+  /** The answer, in the module's memory; valid until the next call. */
   bytes: Uint8Array
 }
 
 const encoder = new TextEncoder()
-// A mark at the start is a character as others are.
+// With `ignoreBOM`, a byte order mark at the start is kept as a character.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** The bytes of a text, which has no half of a pair of UTF-16 alone: UTF-8 has no bytes for one. */
+/** Encodes a string as UTF-8; throws if it contains a lone surrogate, which UTF-8 cannot represent. */
 export function encode(text: string): Uint8Array {
   const at = text.search(/\p{Surrogate}/u)
   if (at >= 0) {
@@ -101,10 +105,10 @@ export function encode(text: string): Uint8Array {
   }
   return encoder.encode(text)
 }
-/** The text of bytes. */
+/** Decodes UTF-8 bytes. */
 export const decode = (bytes: Uint8Array): string => decoder.decode(bytes)
 
-/** An instance of the module: one for each open file, so that what one file does to it is no other's concern. */
+/** An instance of the module. Each open file has one, so that files cannot affect each other. */
 export class Core {
   readonly #exports: Exports & Record<string, Call>
   #isDead = false
@@ -124,20 +128,20 @@ export class Core {
     }
   }
 
-  /** Whether it does whatever there is. */
+  /** Whether the module supports all formats. */
   get isWhole(): boolean {
     return 'write_begin' in this.#exports
   }
 
-  /** Whether a call ended in a trap: then nothing more can be asked of it. */
+  /** Whether a call ended in a trap, after which the instance cannot be used any more. */
   get isDead(): boolean {
     return this.#isDead
   }
 
   /**
-   * Calls the module, with bytes that it is to look at.
+   * Calls an exported function, with optional input bytes.
    *
-   * @throws HoldallError what the module says; `wasm/trap` where it ended, which makes it dead.
+   * @throws HoldallError an error of the module; `wasm/trap` if it trapped, after which the instance is dead.
    */
   call(name: string, args: (number | bigint)[] = [], input?: Uint8Array): Answer {
     if (this.#isDead) throw broken('wasm/trap', 'the module ended in a call before')
@@ -150,7 +154,7 @@ export class Core {
       }
       status = exports[name]!(...args)
     } catch (cause) {
-      // It cannot go on: whatever it was about to change may be half changed.
+      // A trap may leave the instance's state inconsistent.
       this.#isDead = true
       throw broken('wasm/trap', `the module ended in \`${name}\``, { cause })
     }
@@ -160,18 +164,18 @@ export class Core {
     return { done: status === 0, bytes }
   }
 
-  /** Calls the module for JSON. */
+  /** Calls the module and parses the answer as JSON. */
   json<T>(name: string, args: (number | bigint)[] = [], input?: Uint8Array): T {
     return JSON.parse(decode(this.call(name, args, input).bytes)) as T
   }
 
-  /** Calls the module for numbers. */
+  /** Calls the module and returns the answer as numbers. */
   numbers(name: string, args: (number | bigint)[] = [], input?: Uint8Array): number[] {
     return numbersOf(this.call(name, args, input).bytes)
   }
 }
 
-/** Numbers as the module writes them. */
+/** Parses numbers in the module's binary form. */
 export function numbersOf(bytes: Uint8Array): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const out = new Array<number>(bytes.length / 8)

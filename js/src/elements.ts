@@ -1,24 +1,24 @@
 import { encode, type Core } from './core.js'
 import { broken } from './errors.js'
 
-/** Elements as JavaScript has them. */
+/** A typed array of elements. */
 export type TypedArray =
   | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array
   | BigInt64Array | BigUint64Array | Float32Array | Float64Array
 
-/** How elements are given. */
+/** How elements are converted. */
 export interface ElementOptions {
   /**
-   * As numbers of this type: rounded to nearest where they do not fit. Without it elements are as they are stored, where
-   * there is an array of them: bf16 and f16 as `Uint16Array`, 8-bit floats as `Uint8Array`, complex ones as pairs,
-   * elements below 8 bits packed into bytes.
+   * Converts elements to numbers of this type, rounded to nearest. By default elements keep their stored type as far
+   * as JavaScript has an array for it: bf16 and f16 are `Uint16Array`, 8-bit floats are `Uint8Array`, complex numbers
+   * are pairs, and elements below 8 bits are packed into bytes.
    */
   as?: 'f32' | 'f64' | undefined
-  /** 64-bit integers as a `Float64Array`, which fails where one is beyond 2^53. Without it they are bigints. */
+  /** Returns 64-bit integers as a `Float64Array`, and throws if one is beyond 2^53. By default they are bigints. */
   int64?: 'number' | undefined
 }
 
-/** The array that `options` ask for. */
+/** The array type for `options`. */
 export type ArrayOf<O> =
   O extends { as: 'f32' } ? Float32Array : O extends { as: 'f64' } ? Float64Array : TypedArray
 
@@ -30,10 +30,10 @@ const ARRAYS: Record<string, ArrayType> = {
   u64: BigUint64Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array, bool: Uint8Array,
 }
 
-/** Bytes that are given to the module at a time: whole elements of every type, packed ones too. */
+/** Bytes that are passed to the module at a time: a whole number of elements of every type, including packed ones. */
 const CHUNK = 3 << 20
 
-/** Elements of the type `name` (`f32`, `u8 f8_e5m2`) that lie in `bytes`, little-endian. */
+/** Returns the elements of type `name` (`f32`, `u8 f8_e5m2`) in little-endian `bytes`. */
 export function elementsOf(
   core: Core, name: string, bytes: Uint8Array, options: ElementOptions,
 ): TypedArray {
@@ -49,14 +49,14 @@ export function elementsOf(
   return array
 }
 
-/** An array in the memory of bytes, or in a copy where they are not aligned for it. */
+/** Returns an array over the bytes, or over a copy if they are not aligned. */
 function view(type: ArrayType, bytes: Uint8Array): TypedArray {
   const width = (type as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT
   const whole = bytes.byteOffset % width === 0 ? bytes : bytes.slice()
   return new type(whole.buffer, whole.byteOffset, Math.floor(whole.length / width))
 }
 
-/** Elements as numbers, which the core makes of them. */
+/** Converts elements to numbers, by the core. */
 function converted(core: Core, name: string, bytes: Uint8Array, wide: boolean): TypedArray {
   const head = encode(name)
   const made: Uint8Array[] = []

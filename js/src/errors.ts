@@ -1,14 +1,17 @@
-/** Whose fault an error is. */
+/** The kind of an error. */
 export type ErrorKind =
   | 'malformed' | 'integrity' | 'unsupported' | 'limit' | 'not_found' | 'misuse' | 'io'
 
-/** What can be done about an error, as a value: `do` is the name of a remedy of the library, `limit` a key of `limits`. */
+/**
+ * A suggestion of what to do about an error: `do` is the name of one of the library's remedies, `limit` a key of
+ * `limits`.
+ */
 export interface Remedy {
   do: string
   [detail: string]: string | number
 }
 
-/** What the core says of an error. */
+/** The description of an error by the core. */
 export interface Told {
   kind: ErrorKind
   code: string
@@ -21,7 +24,7 @@ export interface Told {
   remedies: Remedy[]
 }
 
-/** A rule that the package itself finds broken, because the library does so above its core. */
+/** A rule that this package checks itself, because in the library the check is not part of the core. */
 interface Rule {
   kind: ErrorKind
   hint?: string
@@ -29,8 +32,8 @@ interface Rule {
 }
 
 /**
- * Rules that JavaScript finds broken. Codes, kinds and hints are those of the library, which a test holds them
- * against; `wasm/…` and `js/…` are the package's own.
+ * The rules that JavaScript checks. Codes, kinds and hints are those of the library, and a test compares them;
+ * `wasm/…` and `js/…` are specific to this package.
  */
 export const RULES: Record<string, Rule> = {
   'io/failed': { kind: 'io' },
@@ -88,7 +91,7 @@ export const RULES: Record<string, Rule> = {
   'js/gpu-limit': { kind: 'limit', hint: 'ask the adapter for a device with larger limits (`requiredLimits`)' },
 }
 
-/** Remedies in words of this package; `null` for what it has no words for. */
+/** Texts for remedies; `null` for a remedy that has no text in this package. */
 const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   raise_limit: ({ limit, atLeast }) =>
     `if you trust the file, raise the limit: \`{ limits: { ${limit}: ${atLeast ?? 'N'} } }\``,
@@ -109,7 +112,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   name_files: 'the command `holdall convert FILE OUT --also FILE…` takes the files without their index',
   fetch_links: 'open it with `{ fetchLinks: true }`, or have the command `holdall fetch -o` write a package with everything in it',
   fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
-  // What only those can do who write files, run models, or have files and a network of their own.
+  // Only for programs that write files, run models, or have a file system and a network stack.
   raise_timeout: null, allow_http: null, allow_private_hosts: null, write_format: null, store_raw: null, default_encoding: null,
   default_digest: null, make_dense: null, leave_out: null, drop_logical_types: null,
   drop_attributes: null, rename_tensor: null, copy_shared: null, infer_schema: null,
@@ -118,37 +121,37 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   give_schema: null,
 }
 
-/** A remedy in words of this package, if it has words for it. */
+/** Returns the text of a remedy, if this package has one. */
 export function spelled(remedy: Remedy): string | null {
   const words = Object.hasOwn(WORDS, remedy.do) ? WORDS[remedy.do]! : null
   return typeof words === 'function' ? words(remedy) : words
 }
 
-/** Whether this package knows of a remedy, with words for it or without. */
+/** Returns whether this package knows a remedy, with or without a text. */
 export const knowsRemedy = (name: string): boolean => Object.hasOwn(WORDS, name)
 
-/** What went wrong. Look at `kind` and `code`, which never change; the text may. */
+/** An error of this package. Check `kind` and `code`, which are stable; the text may change. */
 export class HoldallError extends Error {
   override readonly name = 'HoldallError'
-  /** Whose fault it is. */
+  /** The kind of the error. */
   readonly kind: ErrorKind
   /** The stable code of the broken rule: `ztensor/manifest-bounds`. */
   readonly code: string
-  /** What was found, without the place. */
+  /** The problem that was found, without its location. */
   readonly found: string
   /** The file, as the caller named it. */
   readonly source: string | null
-  /** The tensor it is about. */
+  /** The tensor, if the error is about one. */
   readonly tensor: string | null
-  /** The role of the component it is about. */
+  /** The role of the component, if the error is about one. */
   readonly component: string | null
-  /** The bytes of the file it is about, half-open. */
+  /** The bytes in the file, half-open, if the error is about some. */
   readonly range: readonly [number, number] | null
-  /** What can be done about it, as values. */
+  /** Suggestions of what to do, as values. */
   readonly remedies: readonly Remedy[]
-  /** Advice that reads the same everywhere. */
+  /** A general hint, the same in all packages. */
   readonly hint: string | null
-  /** What can be done about it, in words. */
+  /** A suggestion of what to do, as text. */
   readonly advice: string | null
 
   constructor(told: Told, source: string | null = null, cause?: unknown) {
@@ -168,7 +171,7 @@ export class HoldallError extends Error {
   }
 }
 
-/** An error for a rule of `RULES`; `found` says what was found. */
+/** Returns an error for a rule of `RULES`; `found` describes the problem. */
 export function broken(
   code: string,
   found: string,

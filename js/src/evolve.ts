@@ -4,27 +4,30 @@ import { lineOf, schemasOf, type Schema } from './rows.js'
 import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 
-/** What makes a member of the new schema: a converter by its name, or a function of the value in the file. */
+/**
+ * A converter for a member of the new schema: the name of a built-in converter, or a function of the value in the
+ * file.
+ */
 export type Converter = string | ((value: any) => unknown)
 
-/** How records are read under another schema than that of the file. */
+/** Options for reading records with another schema than the file's. */
 export interface EvolveOptions {
-  /** The schema to read them under: that of a record, or of a file that has the dataset. Members match by name. */
+  /** The schema to read the records with: that of a record, or of a file that has the dataset. Members match by name. */
   schema?: object | string | undefined
-  /** What members were called, by their paths in the new schema. */
+  /** The old names of members, by their paths in the new schema. */
   renames?: Readonly<Record<string, string>> | undefined
   /**
-   * What makes members, by their paths in the new schema: a name as `cast` or `map(cat=0, dog=1)`, or a function. That is given
-   * the value of the same path, or of the rename; the struct around it where the file has no such member. `[]` stands for each
-   * element of an array: `items[].price`.
+   * Converters for members, by their paths in the new schema: a name such as `cast` or `map(cat=0, dog=1)`, or a
+   * function. A function is passed the value at the same path (or the renamed one), or the surrounding struct if the
+   * file has no such member. `[]` matches every element of an array: `items[].price`.
    */
   converters?: Readonly<Record<string, Converter>> | undefined
 }
 
-/** Records of a file: what they are there, and their bytes. */
+/** Records of a file, with their schema and their bytes. */
 export interface Parts<T = any> {
   records: Records<T>
-  /** The schema of a record, as text. */
+  /** The schema of a record, as JSON text. */
   kind: string
   layout: RecordLayout
   data: Uint8Array
@@ -36,21 +39,21 @@ export interface Evolved {
   layout: RecordLayout
   data: Uint8Array
   heap: Uint8Array
-  /** Whether they have a heap, which may be empty. */
+  /** Whether the records have a heap, which may be empty. */
   hasHeap: boolean
-  /** The module that made them. */
+  /** The module instance that converted them. */
   core: Core
 }
 
-/** What schemas do not say of how records of one become those of another, by their paths in a record. */
+/** The changes that cannot be derived from the two schemas, by paths in a record. */
 export interface Changes {
   renames: [string, string][]
   converters: [string, Converter][]
-  /** Whether what the new schema does not have may be left out. */
+  /** Whether members that the new schema lacks may be left out. */
   drop: boolean
 }
 
-/** Records that were read, under another schema. */
+/** Converts records to another schema. */
 export async function evolved<T>(name: string, parts: Parts, options: EvolveOptions): Promise<Records<T>> {
   const { renames = {}, converters = {}, schema } = options
   const how = { renames: Object.entries(renames), converters: Object.entries(converters), drop: true }
@@ -58,7 +61,7 @@ export async function evolved<T>(name: string, parts: Parts, options: EvolveOpti
   return new Records<T>(made.core, made.layout, made.data, made.heap)
 }
 
-/** The same, as bytes. */
+/** Converts records to another schema and returns their bytes. */
 export async function evolvedBytes(
   name: string, text: string, { records: old, kind, layout, data, heap }: Parts, { renames, converters, drop }: Changes,
 ): Promise<Evolved> {
@@ -70,7 +73,7 @@ export async function evolvedBytes(
     if (typeof by === 'string') return [path, by]
     const find = finder(layout, path, renames)
     const own = schemasOf(root, steps(path)).at(-1)
-    // The value at each place of a record, in their order.
+    // The values for each path, in the order of the records.
     const values: string[] = []
     for (const record of old) for (const value of find(record)) values.push(lineOf(own, by(value), root))
     made.push(`[${values.join()}]`)
@@ -91,8 +94,9 @@ export async function evolvedBytes(
 const isSame = (a: readonly unknown[], b: readonly unknown[]): boolean => a.length === b.length && a.every((one, at) => one === b[at])
 
 /**
- * Finds the values at a path of the new schema in a record of a file, under the names that they have there: as many as the arrays on the way
- * have elements. Where the file has no such member it is the struct around; what is absent is not among them.
+ * Returns a function that finds the values at a path of the new schema in a record of the file, under their old
+ * names: one for each element of the arrays along the path. If the file has no such member, the value is the
+ * surrounding struct; absent values are skipped.
  */
 function finder({ types, root }: RecordLayout, path: string, renames: readonly [string, string][]): (record: any) => Iterable<unknown> {
   const olds = renames.map(([now, old]) => [steps(now), steps(old)] as const)
@@ -122,7 +126,7 @@ function finder({ types, root }: RecordLayout, path: string, renames: readonly [
   return (record) => valuesAt(record, found, 0)
 }
 
-/** A step into a member, into each element of an array, or into a variant of a union, if it is that one. */
+/** A step into a member, into each element of an array, or into a variant of a union if the value has that variant. */
 type Step = string | null | { of: string; key: string }
 
 function* valuesAt(value: any, path: readonly Step[], at: number): Generator<unknown> {

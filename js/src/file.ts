@@ -10,41 +10,43 @@ import { Tensor } from './tensor.js'
 import { attributesOf, type Value, type Written } from './values.js'
 import type { VerifyOptions, VerifyReport } from './verify.js'
 
-/** What can be opened. A text is an address on the web, or a path where there is a file system. */
+/** A source for `open`. A string is a web address, or a path if there is a file system. */
 export type Openable = string | URL | Blob | Uint8Array | ArrayBuffer | FileHandle | Source
 
 /**
- * The files of a model, or of its folder: `File`s that somebody chose or dropped, or what has the bytes of each by its path in the folder.
+ * The files of a model, or of its folder: `File`s that a user selected or dropped, or a map from paths in the folder
+ * to sources.
  */
 export type ModelFiles = readonly File[] | ReadonlyMap<string, Openable>
 
-/** How a file is opened. */
+/** Options for opening a file. */
 export interface OpenOptions extends UrlOptions {
-  /** What the file may ask of this process. */
+  /** Upper bounds on what the file may demand. */
   limits?: Limits | undefined
-  /** What errors say of the file. */
+  /** The name of the file in error messages. */
   name?: string | undefined
   /**
-   * Whether tensors that a package only links to are fetched, from servers that whoever made the package has chosen: over https, each file whole
-   * when it is read first, and held to its SHA-256. Without it they are listed, and reading them is refused.
+   * Whether tensors that a package only links to are fetched, from servers that the author of the package chose: over
+   * https, each file as a whole at the first read, and checked against its SHA-256. By default they are listed, but
+   * reading them throws.
    */
   fetchLinks?: boolean | undefined
 }
 
-/** What is odd about a file, and harmless. */
+/** An unusual property of a file that is not an error. */
 export interface Warning {
   code: string
   message: string
   tensor: string | null
   component: string | null
-  /** How often. */
+  /** The number of occurrences. */
   count: number
 }
 
-/** What has a checksum, and the algorithm, which is `null` where it cannot be computed. */
+/** The name of a checksum, and its algorithm, or `null` if the algorithm is not supported. */
 export type Checksum = [name: string, algorithm: string | null]
 
-/** @internal What the core says of a file as a whole. */
+/** @internal The core's description of a file. */
 export interface Facts {
   format: string
   formatName: string
@@ -53,15 +55,15 @@ export interface Facts {
   attributes: [string, Written][]
   warnings: Warning[]
   passedOver: string[]
-  /** Whether more files belong to it. */
+  /** Whether further files belong to the file. */
   hasMore: boolean
-  /** The checksums that are not those of one component alone. */
+  /** The checksums that cover more than one component. */
   checksums?: Checksum[]
 }
 
 /**
- * Opens a file, or a model in several: reads tables of contents, and nothing else. Of a path or an address that is an index, a folder, or
- * the first of several files the others come along.
+ * Opens a file, or a model in several files; only tables of contents are read. If a path or an address is an index, a
+ * folder, or the first of several files, the other files are opened too.
  */
 export async function open(from: Openable | ModelFiles, options: OpenOptions = {}): Promise<TensorFile> {
   if (Array.isArray(from) || from instanceof Map) return (await import('./shards.js')).openFiles(from, options)
@@ -83,11 +85,11 @@ export async function open(from: Openable | ModelFiles, options: OpenOptions = {
   }
 }
 
-/** @internal What was given, as a source. */
+/** @internal Returns a source for a value passed to `open`. */
 export async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const text = String(from)
-    // One letter is a drive; pages have other addresses, too.
+    // A single letter is a drive; browsers have other schemes, such as `blob:`.
     if (hasFiles() && /^(?!file|http)\w[\w+.-]+:\/\//i.test(text)) throw broken('http/scheme', 'the scheme is not http, https or file', { source: text })
     return isWeb(text) ? fromUrl(from, options) : fromFile(isFileUrl(text) ? new URL(text) : from)
   }
@@ -97,15 +99,15 @@ export async function sourceOf(from: Openable, options: OpenOptions): Promise<So
     if ('size' in from && typeof from.size === 'number') return from
     if ('stat' in from && typeof from.stat === 'function') return fromFile(from)
   }
-  throw broken('js/source', `nothing opens ${from === null ? 'null' : `a value of type ${typeof from}`}`)
+  throw broken('js/source', `cannot open ${from === null ? 'null' : `a value of type ${typeof from}`}; expected a path, URL, File, Blob or bytes`)
 }
 
 const isFileUrl = (text: string): boolean => /^file:/i.test(text)
 const hasFiles = (): boolean => typeof (globalThis as { process?: unknown }).process === 'object'
-/** @internal Whether a text is an address on the web. */
+/** @internal Returns whether a string is a web address. */
 export const isWeb = (text: string): boolean => /^https?:/i.test(text) || !hasFiles()
 
-/** @internal Opens a file, in an instance of the module that is given or in a fresh one. */
+/** @internal Opens a file, in the given instance of the module or in a new one. */
 export type Load = (own?: Core) => Promise<[Core, Facts]>
 
 /** An open file. */
@@ -128,7 +130,7 @@ export class TensorFile {
 
   /** @internal */
   constructor(
-    /** Where its bytes come from: one source, or one for each file of a model in several, which components name by their numbers. */
+    /** The sources of its bytes: one, or one for each file of a model. Components refer to them by index. */
     readonly sources: readonly Source[],
     options: OpenOptions,
     load: Load,
@@ -155,32 +157,32 @@ export class TensorFile {
     }
   }
 
-  /** What errors say of it: its path or address. */
+  /** The path or address, for error messages. */
   get name(): string | null {
     return this.#options.name ?? this.source.name ?? null
   }
 
-  /** Where its bytes come from; of a model in several files, those of the first. */
+  /** The source of its bytes; for a model in several files, the first one. */
   get source(): Source {
     return this.sources[0]!
   }
 
-  /** Bytes in it; of a model in several files, in all of them. */
+  /** The size in bytes; for a model in several files, the total. */
   get size(): number {
     return this.sources.reduce((sum, { size }) => sum + size, 0)
   }
 
-  /** Its format, in short: `safetensors`. */
+  /** The id of the format: `safetensors`. */
   get format(): string {
     return this.#facts.format
   }
 
-  /** Its format, for people: `zTensor`. */
+  /** The name of the format: `zTensor`. */
   get formatName(): string {
     return this.#facts.formatName
   }
 
-  /** The version of the format as the file states it; empty where the format has none. */
+  /** The version of the format as stated in the file; empty if the format has no versions. */
   get version(): string {
     return this.#facts.version
   }
@@ -191,53 +193,56 @@ export class TensorFile {
   }
 
   /**
-   * The plain values of the header of a file of Metatensor, by their paths beside those of the tensors: integers beyond 2^53 are bigints.
-   * They can be written as they are, as the option `values`.
+   * Returns the plain values in the header of a Metatensor file, by their paths; integers beyond 2^53 are bigints.
+   * They can be passed as the option `values` for writing.
    */
   async values(): Promise<Map<string, unknown>> {
     const { valuesOf } = await import('./plain.js')
     return valuesOf(this.#attributes)
   }
 
-  /** What is odd about it. */
+  /** Unusual properties of the file that are not errors. */
   get warnings(): readonly Warning[] {
     return this.#facts.warnings
   }
 
   /**
-   * What the file says besides that this version does not know, in words: fields of its manifest or header, a newer version. Who writes the
-   * file again would lose it. The first 8 things of a file are kept.
+   * Parts of the file that this version does not know, as messages: fields of its manifest or header, a newer
+   * version. Rewriting the file would drop them. At most 8 are listed.
    */
   get passedOver(): readonly string[] {
     return this.#facts.passedOver
   }
 
-  /** How many tensors it has. */
+  /** The number of tensors. */
   get length(): number {
     return this.#facts.tensors
   }
 
-  /** The names of its tensors, in its own order. */
+  /** The names of the tensors, in the file's own order. */
   get names(): readonly string[] {
     return (this.#names ??= made(this.length, (at) => this.list.name(at)))
   }
 
-  /** Its tensors, in its own order. */
+  /** The tensors, in the file's own order. */
   get tensors(): readonly Tensor[] {
     return (this.#tensors ??= made(this.length, (at) => new Tensor(this, at)))
   }
 
-  /** Tensors alike in all but the numbers in their names, put together: `layers.{0..31}.w`, and the positions of its members. */
+  /**
+   * Groups tensors that differ only in the numbers in their names: `layers.{0..31}.w`, with the positions of the
+   * members.
+   */
   groups(): { name: string; members: number[] }[] {
     return this.peek().json('groups')
   }
 
-  /** Whether it has a tensor of that name. */
+  /** Returns whether the file has a tensor of that name. */
   has(name: string): boolean {
     return this.#position(name) !== undefined
   }
 
-  /** The tensor of that name. */
+  /** Returns the tensor of that name. Throws if the file has no such tensor. */
   tensor(name: string): Tensor {
     const at = this.#position(name)
     if (at === undefined) {
@@ -248,14 +253,14 @@ export class TensorFile {
     return this.#tensors?.[at] ?? new Tensor(this, at)
   }
 
-  /** Checks everything that can be checked: digests, compressed data, how components fit, records, gaps. */
+  /** Checks everything that can be checked: digests, compressed data, shapes of components, records, gaps. */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
-    // Who only reads does not load what verifies.
+    // Loaded on demand, since most users only read.
     const { verify } = await import('./verify.js')
     return verify(this, options)
   }
 
-  /** Lets go of the file. */
+  /** Closes the file. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
@@ -266,27 +271,27 @@ export class TensorFile {
     return this.close()
   }
 
-  /** @internal Whether more files belong to it. */
+  /** @internal Whether further files belong to the file. */
   get hasMore(): boolean {
     return this.#facts.hasMore
   }
 
-  /** @internal The checksums that are not those of one component alone. */
+  /** @internal The checksums that cover more than one component. */
   get checksums(): Checksum[] {
     return this.#facts.checksums ?? []
   }
 
-  /** @internal Its tensors in a few arrays. */
+  /** @internal The tensors, as a few arrays. */
   get list(): List {
     return (this.#list ??= new List(this.peek().call('list').bytes))
   }
 
-  /** @internal The instance of the module that has the file, for what is answered at once. */
+  /** @internal The instance of the module that has the file open, for calls without I/O. */
   peek(): Core {
     return this.#core
   }
 
-  /** @internal The instance of the module that has the file: a fresh one where the last one ended. */
+  /** @internal Returns the instance of the module that has the file open, or a new one if the previous one trapped. */
   async core(): Promise<Core> {
     if (this.#isClosed) throw broken('js/closed', 'the file was closed', { source: this.name })
     if (this.#core.isDead) {
@@ -301,17 +306,20 @@ export class TensorFile {
     return this.#core
   }
 
-  /** @internal An instance of the module that was told of the file, and does not have it open: for what else is to be read of it. */
+  /**
+   * @internal Returns an instance of the module that knows the source but has not opened the file, for other reads of
+   * it.
+   */
   async told(): Promise<Core> {
     return begun(this.source, this.#options, await Core.create('whole'))
   }
 
-  /** @internal Opens it in another instance of the module. */
+  /** @internal Opens the file in another instance of the module. */
   async openIn(core: Core): Promise<void> {
     await this.run(() => this.#load(core))
   }
 
-  /** @internal Does something with the module; errors say which file they are about. */
+  /** @internal Runs `work` with the module; errors get the name of the file. */
   async run<T>(work: (core: Core) => Promise<T>): Promise<T> {
     try {
       return await work(await this.core())
@@ -320,7 +328,7 @@ export class TensorFile {
     }
   }
 
-  /** @internal An error with the name of the file. */
+  /** @internal Adds the name of the file to an error. */
   named(e: unknown): unknown {
     return named(e, this.name)
   }
@@ -330,14 +338,14 @@ export class TensorFile {
   }
 }
 
-/** A list of what is made of each position. */
+/** Creates a list with one item for each position. */
 function made<T>(length: number, make: (at: number) => T): T[] {
   const out = new Array<T>(length)
   for (let at = 0; at < length; at++) out[at] = make(at)
   return out
 }
 
-/** @internal An error with the name of the file that it is about. */
+/** @internal Adds the name of a file to an error. */
 export function named(e: unknown, name: string | null): unknown {
   if (!(e instanceof HoldallError) || e.source !== null || name === null) return e
   const { kind, code, found, tensor, component, range, remedies, hint } = e
@@ -348,7 +356,7 @@ export function named(e: unknown, name: string | null): unknown {
   return new HoldallError(told, name, e.cause)
 }
 
-/** Opens a source in a fresh instance of the module. */
+/** Opens a source in a new instance of the module. */
 async function opened(
   source: Source, options: OpenOptions, own?: Core,
 ): Promise<[Core, Facts]> {
@@ -374,21 +382,24 @@ async function opened(
     const isOfAnother = e instanceof HoldallError && (e.code === 'format/not-built' || e.code === 'format/unknown')
     if (core.isWhole || !isOfAnother) throw e
   }
-  // Of a format that the basic module does not know, or of none: the whole one says which. What was read is not read again.
+  // The basic module does not know the format; the whole module may. Ranges that were read are not read again.
   return facts(await begun(source, options, await Core.create('whole')), [])
 }
 
-/** @internal An instance of the module that was told of a source. */
+/** @internal Returns an instance of the module that knows the size and limits of a source. */
 export async function begun(source: { size: number }, { limits }: OpenOptions, own?: Core): Promise<Core> {
   const core = own ?? (await Core.create())
   core.call('begin', [BigInt(source.size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
   return core
 }
 
-/** @internal Ranges of a source that are so far apart, or less, are read as one. */
+/** @internal The maximum gap, in bytes, between two ranges of a source that are read as one. */
 export const gapOf = (source: Source): bigint => BigInt((source.terms ?? DISK).gap)
 
-/** @internal Asks the module until it needs no more of a source: `add` is what takes bytes that it asked for. */
+/**
+ * @internal Repeats a call until it needs no more ranges of the source; `add` passes the requested bytes to the
+ * module.
+ */
 export async function answered(
   core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
   read: [number, Uint8Array][] = [],
@@ -416,12 +427,13 @@ export async function answered(
 }
 
 /**
- * Bytes of the end of what is far away that come with the last ones, at least: the table of contents that is found by those is among them, of most files. Of a large
- * file they are more, one for so many of it, because it has more tensors.
+ * Minimum length of the end of a remote file that is read together with its last bytes: for most files it contains
+ * the table of contents. For large files it is a fraction of the size (one byte for every `PART`), since they have
+ * more tensors.
  */
 export const [TAIL, PART] = [256 << 10, 50_000]
 
-/** Ranges as the module asks for them: starts and ends. */
+/** Returns the ranges that the module requests, as pairs of start and end. */
 function rangesOf({ bytes }: Answer): [number, number][] {
   const numbers = numbersOf(bytes)
   return Array.from({ length: numbers.length / 2 }, (_, n) => [numbers[n * 2]!, numbers[n * 2 + 1]!])

@@ -2,28 +2,31 @@ import { broken } from './errors.js'
 import { DEFAULTS, type Limits } from './limits.js'
 import { REMOTE, fromBytes, joined, messageOf, type Source } from './source.js'
 
-/** How a file on a server is read. */
+/** Options for reading a file on a server. */
 export interface UrlOptions {
-  /** Ends opening early; each read has a signal of its own. */
+  /** Cancels opening; reads have separate signals. */
   signal?: AbortSignal | undefined
-  /** `fetchedLen` is the most that is fetched of a file whose server has no ranges. */
+  /**
+   * `fetchedLen` limits the size of a file that must be fetched as a whole because the server does not support
+   * ranges.
+   */
   limits?: Limits | undefined
-  /** Headers of every request: who asks, say. */
+  /** Headers of every request, for example for authorization. */
   headers?: HeadersInit | undefined
-  /** In place of the global `fetch`. */
+  /** A replacement for the global `fetch`. */
   fetch?: typeof fetch | undefined
-  /** Milliseconds without a byte after which a request has failed: half a minute where it is not said. */
+  /** Milliseconds without a byte after which a request fails: 30 s by default. */
   timeout?: number | undefined
 }
 
-/** Bytes of the start of the file, which the first request brings along. */
+/** Bytes of the start of the file that the first request fetches. */
 const FIRST = 256 << 10
-/** A request that failed for a moment's reason is tried so many times. */
+/** The number of attempts for requests that fail with a temporary error. */
 const TRIES = 3
 
 /**
- * A file on a server. What tells its length, and whether it is the same file as before, may be hidden from a page of
- * another site; then other requests tell, or nothing does.
+ * Opens a file on a server. Headers with the length and version of the file may be hidden from pages of another
+ * origin; then further requests determine the length, and changes may go unnoticed.
  */
 export async function fromUrl(url: string | URL, options: UrlOptions = {}): Promise<Source> {
   let href: string
@@ -42,7 +45,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   if (said !== null && (said.start !== 0 || said.end !== head.length)) {
     throw server.broken('http/answer', `${head.length} bytes came as ${said.start}..${said.end} for 0..${FIRST}`)
   }
-  // The file ended there, or it has the stated length.
+  // The response ends at the end of the file, or states its length.
   const size = said?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
   server.pin(answer, size)
   return {
@@ -77,13 +80,13 @@ class Server {
     return broken(code, found, { source: this.#url, ...(cause === undefined ? {} : { cause }) })
   }
 
-  /** Notes which file it is that the server has. */
+  /** Records the version of the file on the server. */
   pin(answer: Response, size: number): void {
     this.#size = size
     this.#version = versionOf(answer)
   }
 
-  /** Asks, as often as that may help. */
+  /** Sends a request, and retries it after temporary errors. */
   async ask({ range, method = 'GET', signal }: Request): Promise<Response> {
     const { fetch: ask = fetch, timeout = 30_000 } = this.#options
     const headers = new Headers(this.#options.headers)
@@ -95,7 +98,7 @@ class Server {
       const timer = setTimeout(() => late.abort(), timeout)
       const either = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal])
       try {
-        // Chrome lets requests for ranges of one address wait for each other, unless nothing is kept.
+        // Chrome serializes range requests for one address unless caching is off.
         const answer = await ask(this.#url, { method, headers, signal: either, cache: 'no-store' })
         const isSeveral = answer.status === 206 && /^multipart\//i.test(answer.headers.get('Content-Type') ?? '')
         if (!isSeveral && (answer.status === 206 || answer.status === 200)) return answer
@@ -120,7 +123,7 @@ class Server {
     }
   }
 
-  /** The body of an answer as far as byte `most`, in pieces as they came; the rest is not fetched. */
+  /** Reads a response body up to byte `most`, in the chunks in which it arrives; the rest is not fetched. */
   async body(answer: Response, most: number, signal: AbortSignal | undefined): Promise<Uint8Array[]> {
     const { timeout = 30_000 } = this.#options
     const reader = answer.body?.getReader()
@@ -144,10 +147,10 @@ class Server {
     return pieces
   }
 
-  /** A file that the server sends whole, whatever was asked for: small ones are kept. */
+  /** Handles a server that sends the whole file instead of a range: small files are kept in memory. */
   async whole(answer: Response, signal: AbortSignal | undefined): Promise<Source> {
     const most = this.#options.limits?.fetchedLen ?? DEFAULTS.fetchedLen
-    // Some servers send the part that was asked for, and call it the whole file.
+    // Some servers send the requested range with the status for a whole file.
     const part = contentRange(answer)
     if (part !== null && (part.start !== 0 || part.end !== part.size)) {
       await answer.body?.cancel()
@@ -172,7 +175,7 @@ class Server {
     return fromBytes(bytes, this.#url)
   }
 
-  /** How long the file is, where the answer to a request for a range does not tell. */
+  /** Determines the length of the file if the response to a range request does not state it. */
   async length(signal: AbortSignal | undefined): Promise<number> {
     for (const method of ['HEAD', 'GET']) {
       try {
@@ -182,14 +185,17 @@ class Server {
         if (answer.status === 200 && len !== null) return len
       } catch (e) {
         signal?.throwIfAborted()
-        // Some servers refuse HEAD alone.
+        // Some servers only refuse HEAD.
         if (method === 'GET') throw e
       }
     }
     throw this.broken('http/ranges', 'the server does not say how long the file is')
   }
 
-  /** A range of the file that was opened, behind what there is of it `before`. All is copied once: a table of contents may be long. */
+  /**
+   * Reads a range of the file and appends it to the bytes `before`, with a single copy, since a table of contents may
+   * be long.
+   */
   async range(start: number, end: number, signal: AbortSignal | undefined, before: Uint8Array): Promise<Uint8Array> {
     for (let tried = 1; ; tried++) {
       const answer = await this.ask({ range: [start, end], signal })
@@ -222,7 +228,7 @@ class Server {
     }
   }
 
-  /** Whether the answer is one of the file that was opened, as far as it tells. */
+  /** Checks that the response is from the version of the file that was opened, as far as the headers tell. */
   #check(answer: Response): void {
     const size = contentRange(answer)?.size ?? (answer.status === 200 ? lengthOf(answer) : null)
     const now = versionOf(answer)
@@ -241,12 +247,12 @@ class Server {
   }
 }
 
-/** What tells versions of a file apart. */
+/** Returns the headers that identify a version of a file. */
 const versionOf = (answer: Response): [string | null, string | null] => [
   answer.headers.get('ETag'), answer.headers.get('Last-Modified'),
 ]
 
-/** `Content-Range: bytes 0-9/100`, half-open; nothing where it is not there, or hidden. */
+/** Parses `Content-Range: bytes 0-9/100` as a half-open range; `null` if the header is missing or hidden. */
 function contentRange(answer: Response): { start: number; end: number; size: number | null } | null {
   const found = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(answer.headers.get('Content-Range') ?? '')
   if (found === null) return null
@@ -254,7 +260,7 @@ function contentRange(answer: Response): { start: number; end: number; size: num
   return { start: Number(found[1]), end: Number(found[2]) + 1, size }
 }
 
-/** The length of the file that an answer brings, unless it comes encoded. */
+/** Returns the length of the file in a response, unless the response has a content encoding. */
 function lengthOf(answer: Response): number | null {
   const text = answer.headers.get('Content-Length')
   const encoding = answer.headers.get('Content-Encoding') ?? 'identity'
@@ -263,7 +269,7 @@ function lengthOf(answer: Response): number | null {
 
 const LATE = Symbol('late')
 
-/** What a promise gives, unless that takes too long or is not wanted any more. */
+/** Returns the result of a promise, unless it times out or is aborted. */
 function within<T>(
   promise: Promise<T>, timeout: number, signal: AbortSignal | undefined,
 ): Promise<T> {

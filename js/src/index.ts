@@ -1,5 +1,5 @@
 /**
- * Tensor and model files: what is in them, and their elements, read where they lie.
+ * Reads tensor and model files: their contents and elements, in place.
  *
  * @module
  */
@@ -37,11 +37,11 @@ export interface Format {
   name: string
   /** Extensions of file names, without the dot. */
   extensions: string[]
-  /** Versions that can be read, newest first; empty where the format has none. */
+  /** Versions that can be read, newest first; empty if the format has no versions. */
   reads: string[]
 }
 
-/** The formats that this build reads, in the order in which they are tried. */
+/** Returns the formats that this build reads, in the order in which they are tried. */
 export async function formats(): Promise<Format[]> {
   return (await Core.create('whole')).json<Format[]>('format_list')
 }

@@ -5,24 +5,24 @@ import { fromUrl } from './http.js'
 import { DEFAULTS } from './limits.js'
 import { DISK, messageOf, type Source } from './source.js'
 
-/** A file of a tensor that a package only links to. */
+/** The file of a tensor that a package only links to. */
 interface Linked {
   tensor: string
   path: string
   sha256: string | null
-  /** Bytes that type and shape of the tensor come to; `null` of texts. */
+  /** The length in bytes that follows from the tensor's type and shape; `null` for strings. */
   len: number | null
   urls: string[]
 }
 
-/** Reads which files of tensors a package links to. */
+/** Reads the links of a package to files of tensors. */
 async function linkedOf(core: Core, source: Source, options: OpenOptions): Promise<Linked[]> {
   core.call('package_begin', [BigInt(source.size)])
   const ask = () => core.call('package_linked', [gapOf(source)])
   return JSON.parse(decode(await answered(core, source, 'package_add', ask, options))) as Linked[]
 }
 
-/** @internal The error for a tensor whose file is only linked to, with its addresses. */
+/** @internal Returns the error for a tensor whose file is only linked to, with its addresses. */
 export async function notHere(file: TensorFile, tensor: string): Promise<Error> {
   const place = { source: file.name, tensor }
   try {
@@ -35,8 +35,8 @@ export async function notHere(file: TensorFile, tensor: string): Promise<Error> 
 }
 
 /**
- * @internal A package with the tensors that it links to: each file is fetched whole when it is read first, and must have the SHA-256 that the
- * package says.
+ * @internal Opens a package together with the tensors that it links to: each file is fetched as a whole at the first
+ * read, and must have the SHA-256 that the package states.
  */
 export async function withLinks(file: TensorFile, options: OpenOptions): Promise<TensorFile> {
   const { source } = file
@@ -58,11 +58,14 @@ export async function withLinks(file: TensorFile, options: OpenOptions): Promise
   }
 }
 
-/** The bytes of a linked file. Of one of numbers the length is declared, so that it is fetched when it is read; of texts nothing says it before. */
+/**
+ * Returns the source of a linked file. Files of numbers have a known length and are fetched when read; files of
+ * strings are fetched now.
+ */
 async function linkedSource(of: Linked, options: OpenOptions, name: string | null): Promise<Source> {
   let known: Promise<Uint8Array> | undefined
   const whole = () => (known ??= fetched(of, options, name).catch((e) => {
-    // Another try may find it.
+    // A later attempt may find it.
     known = undefined
     throw e
   }))
@@ -85,7 +88,7 @@ async function fetched({ tensor, path, sha256, len, urls }: Linked, options: Ope
       continue
     }
     try {
-      // What the caller says to the server of the package is no other server's business.
+      // Headers for the package's server must not be sent to other servers.
       const { fetch, timeout, signal, limits } = options
       const source = await fromUrl(url, { fetch, timeout, signal, limits })
       if (len !== null && source.size !== len) throw broken('links/declared-len', `it has ${source.size} bytes, type and shape take ${len}`, place)
@@ -100,7 +103,7 @@ async function fetched({ tensor, path, sha256, len, urls }: Linked, options: Ope
       failed.push(`${url}: ${messageOf(e)}`)
     }
   }
-  // What was served, and is another file, says more than that it is not here.
+  // If a server returned a different file, that error is more specific.
   if (urls.length === 1 && (cause as { code?: string } | undefined)?.code?.startsWith('links/')) throw cause
   const found = urls.length === 0 ? `\`${path}\` is only linked to, and has no address` : `\`${path}\` is only linked to: ${failed.join('; ')}`
   throw broken('package/not-here', found, { ...place, cause })

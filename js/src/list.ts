@@ -1,19 +1,19 @@
 import { decode, encode, kept } from './core.js'
 
-/** What tensors of a file have in common, so that it is written once. */
+/** Properties that tensors of a file have in common, stored once. */
 export interface Kind {
   layout: string
   dtype: string | null
   logicalType: string | null
   dense: string | null
-  /** Whether it cannot be read. */
+  /** Whether the tensor cannot be read. */
   isFaulty: boolean
 }
 
-/** All tensors of a file as the module lists them, by their positions: see `js/wasm/src/list.rs`. */
+/** All tensors of a file as listed by the module, by index: see `js/wasm/src/list.rs`. */
 export class List {
   readonly length: number
-  /** Numbers of elements, and bytes in the file. */
+  /** Numbers of elements, and lengths in the file in bytes. */
   readonly counts: Float64Array
   readonly storedLens: Float64Array
   readonly #dims: Float64Array
@@ -29,7 +29,7 @@ export class List {
   }
 
   constructor(answer: Uint8Array) {
-    // Numbers are copied to where they are aligned; texts are decoded where they lie.
+    // Numbers are copied to an aligned buffer; strings are decoded in place.
     const [length, rank, names] = new Uint32Array(answer.slice(0, 16).buffer) as unknown as [number, number, number]
     const texts = 16 + 28 * length + 8 * rank
     const bytes = answer.slice(16, texts)

@@ -6,32 +6,36 @@ import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 import { collected, encoded, formatOf, publish, type Encodable, type Target } from './write.js'
 
-/** How a file is written anew under another schema: as the command's `schema migrate` does it. */
+/** Options for rewriting a file under another schema, like the command `schema migrate`. */
 export interface MigrateOptions {
-  /** The dataset that the schema of a record is for; otherwise it is the only one of the file. */
+  /** The dataset that a record's schema is for; by default the only one in the file. */
   dataset?: string | undefined
-  /** What members and tensors were called, by their paths in the new schema. Members of one of several datasets have its path before theirs: `points[].x`. */
+  /**
+   * The old names of members and tensors, by their paths in the new schema. If there are several datasets, paths of
+   * members begin with that of the dataset: `points[].x`.
+   */
   renames?: Readonly<Record<string, string>> | undefined
   /**
-   * What makes members and tensors, by their paths in the new schema: a name as `cast` or `map(cat=0, dog=1)`, or a function. That is given the value
-   * of a member, and gives that of the new one; of a tensor it is given the array, and gives one of the new element type.
+   * Converters for members and tensors, by their paths in the new schema: a name such as `cast` or `map(cat=0,
+   * dog=1)`, or a function. For a member it takes the old value and returns the new one; for a tensor it takes the
+   * array and returns one of the new element type.
    */
   converters?: Readonly<Record<string, Converter>> | undefined
-  /** Whether what the new schema does not have may be left out. */
+  /** Whether members and tensors that the new schema lacks may be left out. */
   drop?: boolean | undefined
-  /** The format that is written; that of the file where neither this nor the name of `to` says it. */
+  /** The format to write; by default that of the name of `to`, or else that of the file. */
   format?: string | undefined
-  /** Where the new file goes: a path or a stream. Without it the call gives its bytes. */
+  /** The target: a path or a stream. By default the bytes are returned. */
   to?: Target | undefined
-  /** Whether a file that is there may be replaced. */
+  /** Whether an existing file may be replaced. */
   overwrite?: boolean | undefined
-  /** How the file is opened, if it is not open yet. */
+  /** Options for opening the file, if it is not open yet. */
   open?: OpenOptions | undefined
-  /** Ends it early. */
+  /** Cancels the migration. */
   signal?: AbortSignal | undefined
 }
 
-/** What becomes of one tensor: see `js/wasm/src/whole/migrate.rs`. */
+/** The operation for one tensor: see `js/wasm/src/whole/migrate.rs`. */
 type Work = { name: string } & (
   | { how: 'same'; at: number }
   | { how: 'elements'; at: number; width: number }
@@ -40,14 +44,15 @@ type Work = { name: string } & (
   | { how: 'records'; at: number; kind: string; renames: [string, string][]; converters: [string, string][] }
 )
 
-/** Bytes of elements that are converted at a time: whole ones of every type. */
+/** Bytes of elements that are converted at a time: a whole number of elements of every type. */
 const PIECE = 4 << 20
 
 /**
- * Writes a file anew under another schema, that of a record or of a whole file. Members and tensors match by name, numbers widen, and what is
- * new takes its default or is absent; converters make what does not follow by itself. The tensors of the new file are held in memory.
+ * Rewrites a file under another schema, that of a record or of a whole file. Members and tensors match by name,
+ * numbers are widened, and new members take their default or are absent; converters create members that do not follow
+ * from the old ones. The tensors of the new file are held in memory.
  *
- * @throws HoldallError `evolve/…`, what stands in the way of it.
+ * @throws HoldallError `evolve/…` if the migration is not possible.
  */
 export async function migrate(
   from: TensorFile | Openable | ModelFiles, schema: object | string, options: MigrateOptions & { to: Target },
@@ -105,12 +110,13 @@ async function* migrating(
   } catch (e) {
     throw file.named(e)
   }
-  // The core keeps attributes as they are, which JavaScript cannot: 1 and 1.0 are one there. Plain values are held to the new schema.
+  // The core keeps attributes exactly; JavaScript cannot distinguish 1 and 1.0. Plain values are checked against the
+  // new schema.
   const attributes = new Map([...file.attributes].filter(([name]) => name === 'metatensor.values'))
   yield* encoded(core, inputs, { attributes, schema: own ?? undefined, format, signal }, true)
 }
 
-/** The bytes of a tensor of the new file. */
+/** Returns the bytes of a tensor of the new file. */
 async function componentsOf(
   core: Core, file: TensorFile, number: number, work: Work, by: (name: string) => Converter, drop: boolean, signal: AbortSignal | undefined,
 ): Promise<Uint8Array[]> {

@@ -5,30 +5,30 @@ import { lineOf, type Schema } from './rows.js'
 import { violation } from './schema/standard.js'
 import { joined } from './source.js'
 
-/** Plain values of a header, by their paths beside those of the tensors: `{ config: { layers: 3 }, name: 'small' }`. */
+/** Plain values of a header, by their paths: `{ config: { layers: 3 }, name: 'small' }`. */
 export type ValuesInput = ReadonlyMap<string, unknown> | Readonly<Record<string, unknown>>
 
-/** The attribute of a file of Metatensor that its header's plain values are. */
+/** The attribute of a Metatensor file that holds the plain values of its header. */
 export const VALUES = 'metatensor.values'
 
-/** The plain values that the attributes of a file have. */
+/** Returns the plain values in the attributes of a file. */
 export function valuesOf(attributes: { get(name: string): unknown }): Map<string, unknown> {
   const text = attributes.get(VALUES)
   return new Map(typeof text === 'string' ? Object.entries(parsedExactly(text) as object) : [])
 }
 
 /**
- * The text of plain values that are to be written, with those that attributes have, which were checked against the schema: its kinds, and its
- * standard keywords.
+ * Returns the JSON text of the plain values to write, including those in the attributes. They are checked against the
+ * kinds and standard keywords of the schema.
  *
- * @throws HoldallError `metatensor/schema-fit` for a value that is not as the schema says.
+ * @throws HoldallError `metatensor/schema-fit` if a value does not fit the schema.
  */
 export function checkedValues(core: Core, schema: string | undefined, attributes: Map<string, unknown>, values: ValuesInput | undefined): string | undefined {
   const given = attributes.get(VALUES)
   if (given === undefined && values === undefined) return undefined
   const own = values instanceof Map ? [...values] : Object.entries(values ?? {})
   const kept = [...valuesOf(attributes)].filter(([path]) => !own.some(([other]) => other === path))
-  // As files have them: by their paths.
+  // Files store them by path.
   const all = [...own, ...kept].sort(([a], [b]) => (a < b ? -1 : 1))
   const paths = all.map(([path]) => path)
   const { parts, $defs: defs } = schema === undefined ? { parts: [], $defs: {} } : schemasOf(core, schema, paths)
@@ -39,12 +39,12 @@ export function checkedValues(core: Core, schema: string | undefined, attributes
     if (wrong !== null) throw broken('metatensor/schema-fit', `the value \`${path}\` is not as the schema says: ${wrong}`)
     return [path, text] as const
   })
-  // The text that is there stays as it is, digit by digit.
+  // An existing text is kept digit by digit.
   if (own.length === 0 && typeof given === 'string') return given
   return `{${texts.map(([path, text]) => `${JSON.stringify(path)}:${text}`).join()}}`
 }
 
-/** What a file's schema has at the paths of plain values. */
+/** Returns the subschemas at the paths of plain values. */
 function schemasOf(core: Core, schema: string, paths: string[]): { parts: (Schema | boolean | null)[]; $defs: Record<string, Schema> } {
   const told = encode(JSON.stringify(paths))
   const { bytes } = core.call('value_schemas', [told.length], joined([told, encode(schema)]))

@@ -1,43 +1,43 @@
 import { numbersOf, type Core } from './core.js'
 import { joined, readRange, DISK, type ReadOptions, type Source, type Terms } from './source.js'
 
-/** What is wanted of a component. */
+/** A request for bytes of a component. */
 export interface Want {
-  /** The number of the tensor, or of a checksum of the file. */
+  /** The index of the tensor, or of a checksum of the file. */
   tensor: number
-  /** The number of the component. */
+  /** The index of the component. */
   component: number
-  /** Only these of its decoded bytes. */
+  /** The requested range of its decoded bytes; by default all. */
   range?: [number, number] | undefined
-  /** Whether its digest is compared. */
+  /** Whether its digest is checked. */
   digest?: boolean
-  /** Whether its stored bytes are wanted as they are. */
+  /** Whether its stored bytes are returned without decoding. */
   asStored?: boolean
-  /** Whether it is no component, but the bytes of that checksum. */
+  /** Whether the request is for the bytes of a checksum instead of a component. */
   isChecksum?: boolean
 }
 
-/** Decoded bytes of a want; `bytes` are valid until the next call, unless they are `kept`. */
+/** Decoded bytes for a request; `bytes` are valid until the next call, unless they are `kept`. */
 export interface Piece {
   want: number
-  /** Where they are among the decoded bytes of the component. */
+  /** The offset in the decoded bytes of the component. */
   offset: number
   bytes: Uint8Array
 }
 
 /** Modes of `plan`: see `js/wasm/src/read.rs`. */
 const [GIVE, BOOLS, BARE] = [1, 2, 4]
-/** Flags of wants. */
+/** Flags of requests. */
 const [RANGE, DIGEST, AS_STORED, CHECKSUM] = [1, 2, 4, 8]
-/** The number of the source that the index itself is. */
+/** The source number of bytes that are in the index itself. */
 const STATED = 2 ** 32 - 1
-/** Bytes of the longest fetch that goes into the module. */
+/** The maximum length of a fetch that is decoded by the module, in bytes. */
 export const DECODED_PIECE = 8 << 20
 
 interface Fetch { source: number; start: number; end: number; parts: Part[] }
 interface Part {
   want: number
-  /** Only for the digest. */
+  /** Whether the bytes are only needed for the digest. */
   isDigest: boolean
   stored: [number, number]
   decoded: [number, number]
@@ -77,7 +77,7 @@ function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
   return { read, fetches }
 }
 
-/** Gets the bytes of fetches, some at a time, and hands them on in order, so that few wait. */
+/** Fetches ranges with bounded concurrency, and yields them in order. */
 async function* fetched(
   core: Core, sources: readonly Source[], fetches: Fetch[], atOnce: number, options: ReadOptions,
 ): AsyncGenerator<[number, Uint8Array]> {
@@ -91,7 +91,7 @@ async function* fetched(
     const own = (number: number, start: number, end: number) => readRange(sources[number]!, start, end, { signal: stop.signal })
     if (number < sources.length) return own(number, start, end)
     if (number === STATED) return core.call('stated', range).bytes.slice()
-    // An array that is put together of chunks.
+    // An array that is assembled from chunks.
     const places = core.numbers('chunks', [number, ...range])
     const stored: Uint8Array[] = []
     for (let at = 0; at < places.length; at += 3) {
@@ -105,7 +105,7 @@ async function* fetched(
     for (let at = 0; at < fetches.length; at++) {
       while (next < fetches.length && next < at + atOnce) {
         const one = get(fetches[next++]!)
-        // Whoever waits for it sees what is wrong; one that nobody waits for any more must not be an error of nobody's.
+        // The consumer handles the error; a promise that is no longer awaited must not cause an unhandled rejection.
         one.catch(() => {})
         waiting.push(one)
       }
@@ -119,8 +119,8 @@ async function* fetched(
 }
 
 /**
- * Reads what is wanted and hands it on piece by piece. Components that are `bare`, stored as they are, are taken where
- * they lie and enter the module only where a digest is to be compared.
+ * Reads the requested bytes and yields them piece by piece. Components that are `bare` (stored without encoding) are
+ * yielded without copying, and enter the module only if a digest must be checked.
  */
 export async function* pieces(
   core: Core, sources: readonly Source[], wants: Want[], isBare: boolean, terms: Terms, options: ReadOptions,
@@ -157,12 +157,13 @@ function* arrivals(answer: Uint8Array): Generator<Piece> {
   }
 }
 
-/** Reads what is wanted only to check it: digests, that it decodes, and that bools are bools. */
+/** Reads components only to check them: digests, decoding, and that bools are 0 or 1. */
 export async function check(
   core: Core, sources: readonly Source[], wants: Want[], options: ReadOptions & { read?: (len: number) => void },
 ): Promise<void> {
   const own = decoding(termsOf(sources))
-  // As from afar: what has a seek table is decoded from its start then, and its frames are compared with it.
+  // As for remote files: a component with a seek table is then decoded from its start, and its frames are compared
+  // with the table.
   const terms = { ...own, atOnce: Math.max(own.atOnce, 2) }
   const { read, fetches } = plan(core, wants, BOOLS, terms)
   try {
@@ -176,10 +177,10 @@ export async function check(
   }
 }
 
-/** What reading from the sources of a file costs. */
+/** Returns the I/O costs of the sources of a file. */
 export const termsOf = ([source]: readonly Source[]): Terms => source?.terms ?? DISK
 
-/** The terms of reads whose bytes go into the module: not too many at a time. */
+/** Returns the terms for reads that are decoded by the module, with bounded memory. */
 export const decoding = (terms: Terms): Terms => ({
   ...terms, piece: Math.min(terms.piece, DECODED_PIECE),
 })

@@ -2,7 +2,7 @@ import type { Core } from './core.js'
 import { elementsOf, type TypedArray } from './elements.js'
 import { broken } from './errors.js'
 
-/** A type of the layout table: see `js/wasm/src/records.rs`. */
+/** A type in the layout table: see `js/wasm/src/records.rs`. */
 interface Type {
   kind: string
   width?: number
@@ -18,7 +18,7 @@ interface Type {
   size?: number
 }
 
-/** What the core says of where records lie. */
+/** The core's description of the layout of records. */
 export interface RecordLayout {
   count: number
   stride: number
@@ -26,13 +26,13 @@ export interface RecordLayout {
   types: Type[]
 }
 
-/** Bytes of records, or of elements in their heap. */
+/** The bytes of records, or of elements in their heap. */
 type Bytes = DataView
 
-/** Reads a value that starts at a place. */
+/** Reads a value at an offset. */
 type Read = (bytes: Bytes, at: number) => unknown
 
-/** How a number of a kind is read, and of which bytes. */
+/** How numbers of each kind are read, with their width in bytes. */
 const SCALARS: Record<string, [width: number, read: Read]> = {
   Int8: [1, (b, at) => b.getInt8(at)],
   Int16: [2, (b, at) => b.getInt16(at, true)],
@@ -50,7 +50,7 @@ const SCALARS: Record<string, [width: number, read: Read]> = {
   Timestamp: [8, (b, at) => b.getBigInt64(at, true)],
 }
 
-/** Arrays of numbers that JavaScript has. */
+/** Typed arrays by kind. */
 const ARRAYS: Record<string, new (count: number) => TypedArray> = {
   Int8: Int8Array, Int16: Int16Array, Int32: Int32Array, Int64: BigInt64Array,
   Uint8: Uint8Array, Uint16: Uint16Array, Uint32: Uint32Array, Uint64: BigUint64Array,
@@ -58,28 +58,28 @@ const ARRAYS: Record<string, new (count: number) => TypedArray> = {
   Float32: Float32Array, Float64: Float64Array, Boolean: Uint8Array, Timestamp: BigInt64Array,
 }
 
-/** Floats that are looked up: their width, and what the core calls them. */
+/** Floats that are converted by a lookup table: their width, and their name in the core. */
 const SMALL: Record<string, [width: 1 | 2, name: string]> = {
   Float16: [2, 'f16'], BFloat16: [2, 'bf16'],
   Float8E4M3: [1, 'u8 f8_e4m3fn'], Float8E5M2: [1, 'u8 f8_e5m2'],
 }
 
-// A mark at the start is a character as others are.
+// With `ignoreBOM`, a byte order mark at the start is kept as a character.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
-/** Bytes of texts, and texts, that are decoded at a time. */
+/** Bytes of strings, and number of strings, that are decoded at a time. */
 const TEXTS = 1 << 18
 const MANY = 1 << 14
 const COUNTS = { 1: 'getUint8', 2: 'getUint16', 4: 'getUint32' } as const
 
-/** A number of a place: of an enum's value, or of a variant. */
+/** Reads the index of an enum's value, or of a variant. */
 const placeAt = (bytes: Bytes, at: number, width: number): number =>
   bytes[COUNTS[width as 1 | 2 | 4]](at, true)
 
-/** Texts that are decoded together, and where they go then. */
+/** Strings that are decoded together, and their destinations. */
 class Batch {
   readonly #bytes = new Uint8Array(TEXTS)
-  /** Of each text its place in `out`, and where it ends in the decoded text, in units of UTF-16. */
+  /** The index in `out` of each string, and its end in the decoded text, in UTF-16 units. */
   readonly #places = new Int32Array(MANY)
   readonly #ends = new Int32Array(MANY)
   #count = 0
@@ -88,7 +88,7 @@ class Batch {
 
   constructor(readonly out: (string | undefined)[]) {}
 
-  /** Adds a text if it is ASCII alone: then nothing else is added here. */
+  /** Adds a string if it is pure ASCII; otherwise returns `false`. */
   addAscii(n: number, heap: Uint8Array, at: number, length: number): boolean {
     this.#makeRoom(length)
     const bytes = this.#bytes
@@ -107,7 +107,7 @@ class Batch {
     let units = 0
     for (let i = 0; i < length; i++) {
       const byte = (bytes[to + i] = heap[at + i]!)
-      // A character beyond 16 bits is two units, and starts so.
+      // A character beyond 16 bits takes two units; its first byte is 0xf0 or above.
       units += (byte & 0xc0) === 0x80 ? 0 : byte >= 0xf0 ? 2 : 1
     }
     this.#added(n, length, units)
@@ -136,7 +136,7 @@ class Batch {
   }
 }
 
-/** Readers of all types of a layout. They trust bytes that the core has checked. */
+/** Readers of all types of a layout. They rely on the core's checks of the bytes. */
 class Readers {
   readonly #heap: Uint8Array
   readonly #heapView: Bytes
@@ -148,7 +148,7 @@ class Readers {
     this.#types = types
     this.#heap = heap
     this.#heapView = viewOf(heap)
-    // Those that a type is made of come before it.
+    // The parts of a type come before it.
     types.forEach((type) => this.#made.push(this.#make(type)))
   }
 
@@ -156,15 +156,18 @@ class Readers {
     return this.#made[type]!
   }
 
-  /** Texts of the heap, many decoded at once: those that are there, whose entries are `step` bytes apart. */
+  /**
+   * Returns the strings of the heap whose entries are `step` bytes apart, decoded in batches; absent ones are
+   * undefined.
+   */
   texts(count: number, b: Bytes, place: number, step: number, isThere: ((n: number) => boolean) | null): (string | undefined)[] {
     const out = new Array<string | undefined>(count).fill(undefined)
     const heap = this.#heap
-    // Apart, because what is ASCII alone is decoded far quicker.
+    // Separate batches, because pure ASCII is decoded far faster.
     const [ascii, other] = [new Batch(out), new Batch(out)]
     for (let n = 0; n < count; n++, place += step) {
       if (isThere !== null && !isThere(n)) continue
-      // The core held all of the heap, which is below 4 GiB.
+      // The core holds the whole heap, which is below 4 GiB.
       const at = b.getUint32(place, true)
       const length = b.getUint32(place + 8, true)
       if (length > TEXTS) out[n] = decoder.decode(heap.subarray(at, at + length))
@@ -210,7 +213,7 @@ class Readers {
         }
       }
       default: {
-        // A tensor: its elements, as the array that there is for them.
+        // A tensor: its elements as a typed array.
         const { dtype = 'U8', size = 0 } = type
         const float = FLOATS[dtype]
         const name = float ?? TENSORS[dtype] ?? 'u8'
@@ -238,7 +241,10 @@ class Readers {
     }
   }
 
-  /** Plain objects: what a spread, `structuredClone` and validators look at is there. An optional member that is absent is not. */
+  /**
+   * Reads a struct as a plain object, for spread, `structuredClone` and validators. Absent optional members are left
+   * out.
+   */
   #struct({ members = [] }: Type): Read {
     const all = members.map(({ name, type, offset, bit }) => ({ name, read: this.of(type), offset, bit }))
     return (b, at) => {
@@ -267,10 +273,10 @@ class Readers {
   }
 }
 
-/** @internal JSON whose integers beyond 2^53 are bigints. */
+/** @internal Parses JSON; integers beyond 2^53 become bigints. */
 export function parsedExactly(text: string): unknown {
   if (!/\d{16}/.test(text)) return JSON.parse(text)
-  // No member has such a name: a text of JSON escapes that character.
+  // No member can have this name: JSON text escapes the character.
   const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => {
     const isExact = token.startsWith('"') || /[.eE]/.test(token) || Number.isSafeInteger(Number(token))
     return isExact ? token : `{"\\u0000int":"${token}"}`
@@ -283,14 +289,14 @@ export function parsedExactly(text: string): unknown {
 
 type Plain = { [name: string]: unknown }
 
-/** Gives an object a member, whatever its name: of `__proto__` an object has a setter. */
+/** Sets a member of an object, whatever its name: assigning `__proto__` would call a setter. */
 function put(row: Plain, name: string, value: unknown): Plain {
   if (name !== '__proto__') row[name] = value
   else Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true })
   return row
 }
 
-/** A run of a blob of that kind, which is JSON text: its bytes as what they hold. */
+/** Decodes the bytes of a run of a blob; `kind` is the blob's schema as JSON text. */
 export function runOf(core: Core, kind: string, bytes: Uint8Array): unknown {
   const { content } = JSON.parse(kind)['TypeDef:Blob'] as { content: string }
   if (content === 'bytes') return bytes
@@ -307,12 +313,12 @@ export function runOf(core: Core, kind: string, bytes: Uint8Array): unknown {
   return content === 'json' ? JSON.parse(text) : text
 }
 
-/** Element types of tensors in records, as the core calls them. */
+/** Element types of tensors in records, by their names in the core. */
 const TENSORS: Record<string, string> = {
   F64: 'f64', F32: 'f32', I64: 'i64', I32: 'i32', I16: 'i16', I8: 'i8',
   U64: 'u64', U32: 'u32', U16: 'u16', U8: 'u8', BOOL: 'bool', C64: 'f32 complex64',
 }
-/** Those that JavaScript has no array for: they become `f32`. */
+/** Element types without a typed array in JavaScript, which become `f32`. */
 const FLOATS: Record<string, string> = {
   F16: 'f16', BF16: 'bf16', F8_E4M3: 'u8 f8_e4m3fn', F8_E5M2: 'u8 f8_e5m2', F8_E8M0: 'u8 f8_e8m0',
   F8_E4M3FNUZ: 'u8 f8_e4m3fnuz', F8_E5M2FNUZ: 'u8 f8_e5m2fnuz', F6_E2M3: 'u8 f6_e2m3',
@@ -324,7 +330,10 @@ const bytesOf = (b: Bytes, at: number, len: number): Uint8Array => new Uint8Arra
 const placeOf = (b: Bytes, at: number): number => b.getUint32(at, true) + b.getUint32(at + 4, true) * 2 ** 32
 const entryAt = (b: Bytes, at: number): [number, number] => [placeOf(b, at), placeOf(b, at + 8)]
 
-/** Fills an array with a number of every record. Each loop is one of its own, so that it is compiled for its type alone. */
+/**
+ * Fills an array with a number of every record. Each loop is a separate function, so that it is compiled for its
+ * type.
+ */
 type Fill = (out: any, b: Bytes, at: number, stride: number) => void
 const FILLS: Record<string, Fill> = {
   Int8: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getInt8(at) },
@@ -343,14 +352,14 @@ FILLS['Timestamp'] = FILLS['Int64']!
 
 
 /**
- * Records of a dataset that are in memory. The core has checked each of them; `T` is what they are, as
- * `Static` of their schema says.
+ * Records of a dataset, in memory. The core has checked each of them; `T` is the type of a record, `Static` of the
+ * schema.
  */
 export class Records<T = any> implements Iterable<T> {
   readonly #layout: RecordLayout
   readonly #bytes: Bytes
   readonly #readers: Readers
-  /** How many there are. */
+  /** The number of records. */
   readonly length: number
 
   /** @internal */
@@ -362,8 +371,9 @@ export class Records<T = any> implements Iterable<T> {
   }
 
   /**
-   * A record as a plain object: numbers and booleans as such, 64-bit integers and times (nanoseconds since 1970) as bigints, texts,
-   * bytes as a `Uint8Array` where they lie, arrays of numbers as typed arrays. An optional member that is absent is not there.
+   * Returns a record as a plain object: numbers and booleans, 64-bit integers and times (nanoseconds since 1970) as
+   * bigints, strings, bytes as a `Uint8Array` view, arrays of numbers as typed arrays. Absent optional members are
+   * left out.
    */
   at(index: number): T {
     const at = index < 0 ? this.length + index : index
@@ -379,7 +389,8 @@ export class Records<T = any> implements Iterable<T> {
   }
 
   /**
-   * A member of all records, by its path (`at.lat`): a typed array where it is a number that is always there, else an array.
+   * Returns a member of all records, by its path (`at.lat`): a typed array for numbers that are not optional,
+   * otherwise an array.
    */
   column(path: string): TypedArray | unknown[] {
     const { types, root, stride } = this.#layout
@@ -396,7 +407,7 @@ export class Records<T = any> implements Iterable<T> {
     }
     const read = this.#readers.of(type)
     const b = this.#bytes
-    // Booleans are stored as bytes, and are no numbers.
+    // Booleans are stored as bytes, but are not numbers.
     const array = types[type]!.kind === 'Boolean' ? undefined : ARRAYS[types[type]!.kind]
     if (bits.length === 0 && array !== undefined) {
       const out = new array(this.length)
@@ -416,13 +427,13 @@ export class Records<T = any> implements Iterable<T> {
   }
 }
 
-/** The names in a path, in which `\` stands before a `.`, a `[` and itself. */
+/** Splits a path into names; `\` escapes `.`, `[` and itself. */
 export function segments(path: string): string[] {
   const names = path.match(/(?:\\.|[^.\\])+/gs) ?? []
   return names.map((name) => (name === '\\_' ? '' : name.replace(/\\(.)/gs, '$1')))
 }
 
-/** The steps of a path: a name into a member, or `null`, where the path has `[]`, into each element of an array. */
+/** Splits a path into steps: a name for a member, or `null` for `[]`, each element of an array. */
 export function steps(path: string): (string | null)[] {
   const found = path.match(/\[\]|(?:\\.|[^.\\[])+/gs) ?? []
   return found.map((step) => (step === '[]' ? null : segments(step)[0]!))

@@ -4,42 +4,45 @@ import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 import { written } from './values.js'
 
-/** Records to be written: as objects, or a column of each member. */
+/** Records to be written: as objects, or as a column for each member. */
 export interface RecordsInput {
-  /** The records, in order: objects as `at` of records gives them, or texts of JSON. */
+  /** The records, in order: objects as `Records.at` returns them, or JSON texts. */
   records?: Iterable<object | string> | AsyncIterable<object | string> | undefined
-  /** The values of each member in place of that: by the paths of members that stand in structs, `at.lat`. */
+  /** Instead of `records`: the values of each member, by path; paths of members in structs have dots, `at.lat`. */
   columns?: Readonly<Record<string, ArrayLike<unknown> | undefined>> | undefined
-  /** The schema of a record, as an object or as the text of its JSON, which may be left out where the file's schema has the dataset. */
+  /** The schema of a record, as an object or JSON text; optional if the file's schema has the dataset. */
   schema?: object | string | undefined
 }
 
-/** Many runs of bytes to be written: a blob. */
+/** A blob to be written, as runs of bytes. */
 export interface BlobInput {
-  /** The runs, in order: texts, bytes, typed arrays; any value where `content` is `json`. */
+  /** The runs, in order: strings, bytes, typed arrays; any value if `content` is `json`. */
   runs: Iterable<unknown> | AsyncIterable<unknown>
-  /** What they hold: `utf-8`, `bytes`, `json`, or an element type as `F32`. Without it, what the first is. */
+  /**
+   * The content of the runs: `utf-8`, `bytes`, `json`, or an element type such as `F32`. By default it follows from
+   * the first run.
+   */
   content?: string | undefined
 }
 
 /** A dataset or a blob as bytes. */
 export interface Encoded {
-  /** The number that the core has given it. */
+  /** The number that the core assigned to it. */
   part: number
-  /** Its records, or entries; what they point into, where they do. */
+  /** The records or entries, and their heap if they have one. */
   components: Uint8Array[]
 }
 
-/** Characters of lines that the core is given at a time. */
+/** Characters of lines that are passed to the core at a time. */
 const BATCH = 1 << 20
 
-/** Makes bytes of records, by the core. */
+/** Encodes records, by the core. */
 export async function encodeRecords(
   core: Core, part: number, name: string, input: RecordsInput, ofFile: object | string | undefined,
 ): Promise<Encoded> {
   const schema = input.schema ?? ofFile
   if (schema === undefined) throw broken('js/source', 'nothing says what a record is: give its schema', { tensor: name })
-  // The path matters where the schema is that of a file.
+  // The path matters if the schema is that of a file.
   const path = encode(name)
   const kind = core.json<Schema>('dataset_begin', [path.length], joined([path, encode(schemaText(schema))]))
   let [lines, len]: [string[], number] = [[], 0]
@@ -49,7 +52,7 @@ export async function encodeRecords(
   }
   const given = input.records ?? rowsOf(name, input.columns ?? {}, kind)
   for await (const record of given as AsyncIterable<object | string>) {
-    // A line ends where one does: in JSON that is a space.
+    // A line break would end the record; in JSON it can be replaced by a space.
     const line = typeof record === 'string' ? record.replace(/[\r\n]/g, ' ') : lineOf(kind, record, kind)
     lines.push(line)
     len += line.length
@@ -59,40 +62,40 @@ export async function encodeRecords(
   return { part, components: taken(core) }
 }
 
-/** The bytes of what was just made. */
+/** Returns the bytes that the core has just encoded. */
 const taken = (core: Core): Uint8Array[] => [0, 1].flatMap((heap) => {
   const { bytes } = core.call('part_take', [heap])
   return bytes[0] === 1 ? [bytes.slice(8)] : []
 })
 
-/** Element types of arrays that runs may be. */
+/** Element types of the arrays that runs may be. */
 const CONTENTS: Record<string, string> = {
   Float64Array: 'F64', Float32Array: 'F32', Float16Array: 'F16', BigInt64Array: 'I64', Int32Array: 'I32', Int16Array: 'I16',
   Int8Array: 'I8', BigUint64Array: 'U64', Uint32Array: 'U32', Uint16Array: 'U16',
 }
 
-/** Arrays of numbers for those. */
+/** Typed arrays for these element types. */
 const NUMBERS: Record<string, { from(items: ArrayLike<unknown>): ArrayBufferView }> = {
   F64: Float64Array, F32: Float32Array, I64: BigInt64Array as never, I32: Int32Array, I16: Int16Array, I8: Int8Array,
   U64: BigUint64Array as never, U32: Uint32Array, U16: Uint16Array, U8: Uint8Array,
 }
-/** Element types that JavaScript has no array for, and what they lie in as they are stored. */
+/** Element types without a typed array in JavaScript, and the array that holds their stored form. */
 const STORED: Record<string, string> = {
   F16: 'Uint16Array', BF16: 'Uint16Array', C64: 'Float32Array', I8: 'Int8Array', U8: 'Uint8Array', BOOL: 'Uint8Array',
   F8_E4M3: 'Uint8Array', F8_E5M2: 'Uint8Array', F8_E8M0: 'Uint8Array', F8_E4M3FNUZ: 'Uint8Array', F8_E5M2FNUZ: 'Uint8Array',
 }
 
-/** What an array is: a `Buffer` of Node is a `Uint8Array` under another name. */
+/** Returns the class name of an array; a Node `Buffer` is a subclass of `Uint8Array`. */
 const nameOf = (array: ArrayBufferView): string => (array as unknown as { [Symbol.toStringTag]: string })[Symbol.toStringTag]
 
-/** What a run holds, where nobody says it. */
+/** Returns the content of a run, if the caller has not specified it. */
 function contentOf(run: unknown): string {
   if (typeof run === 'string') return 'utf-8'
   if (ArrayBuffer.isView(run)) return CONTENTS[nameOf(run)] ?? 'bytes'
   return 'json'
 }
 
-/** The bytes of a run, which stay as they are though its array is filled anew. */
+/** Returns the bytes of a run, copied if its array may be reused. */
 function bytesOf(run: unknown, content: string, name: string, at: number): Uint8Array {
   if (content === 'json') return encode(lineOf(undefined, run, {}))
   if (typeof run === 'string' && (content === 'utf-8' || content === 'bytes')) return encode(run)
@@ -102,7 +105,10 @@ function bytesOf(run: unknown, content: string, name: string, at: number): Uint8
   throw broken('js/source', `run ${at} is ${run === null ? 'null' : own}, in a blob of ${content}`, { tensor: name })
 }
 
-/** The bytes of an array, or a list of numbers, of that element type: numbers are of it, bytes are elements as they are stored; `undefined` of another. */
+/**
+ * Returns the bytes of an array or a list of numbers as that element type; bytes are taken as stored elements.
+ * Returns `undefined` for other types.
+ */
 export function elementBytes(run: unknown, content: string): Uint8Array | undefined {
   const array = Array.isArray(run) ? numbersOf(run, content) : run
   if (!ArrayBuffer.isView(array)) return undefined
@@ -111,7 +117,7 @@ export function elementBytes(run: unknown, content: string): Uint8Array | undefi
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 }
 
-/** A list of numbers as an array of the element type, where none of them would change. */
+/** Converts a list of numbers to an array of the element type, if that changes none of them. */
 function numbersOf(list: readonly unknown[], content: string): ArrayBufferView | undefined {
   const array = NUMBERS[content]
   const isBig = content === 'I64' || content === 'U64'
@@ -122,7 +128,7 @@ function numbersOf(list: readonly unknown[], content: string): ArrayBufferView |
   return same ? made : undefined
 }
 
-/** Makes bytes of runs, by the core. */
+/** Encodes runs, by the core. */
 export async function encodeBlob(core: Core, part: number, name: string, input: BlobInput): Promise<Encoded> {
   let { content } = input
   const begin = (of: string) => {
@@ -147,7 +153,7 @@ export async function encodeBlob(core: Core, part: number, name: string, input: 
   return { part, components: taken(core) }
 }
 
-/** Records of their columns; the schema says which structs are there though all their members are absent. */
+/** Yields records from columns; the schema decides which structs are present if all of their members are absent. */
 function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, root: Schema): Generator<object> {
   const all = Object.entries(columns).filter(([, values]) => values !== undefined) as [string, ArrayLike<unknown>][]
   const count = all[0]?.[1].length ?? 0
@@ -155,10 +161,10 @@ function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, ro
   if (odd !== undefined) {
     throw broken('write/length', `column \`${odd[0]}\` has ${odd[1].length} values, \`${all[0]![0]}\` has ${count}`, { tensor: name })
   }
-  // A dot with a backslash before it is one of a name.
+  // A dot after a backslash belongs to the name.
   const paths = all.map(([path]) => (path.match(/(\\.|[^.\\])+/gs) ?? ['']).map((part) => part.replace(/\\(.)/gs, '$1')))
   const schemas = paths.map((path) => schemasOf(root, path))
-  // Booleans come in bytes.
+  // Booleans are given as bytes.
   const isBoolean = all.map(([, values], n) => ArrayBuffer.isView(values) && 'TypeDef:Boolean' in (schemas[n]!.at(-1) ?? {}))
   for (let at = 0; at < count; at++) {
     const row: Map<string, unknown> = new Map()
@@ -177,10 +183,13 @@ function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, ro
   }
 }
 
-/** A byte as the boolean that it is stored for; another stays what it is, and is refused. */
+/** Converts a byte 0 or 1 to a boolean; other values stay as they are and are refused later. */
 const bit = (value: unknown): unknown => (value === 1 ? true : value === 0 ? false : value)
 
-/** The schemas along a path: of the record, of each struct on the way, of the member. A step of `null` is into the elements of an array. */
+/**
+ * Returns the schemas along a path: of the record, of each struct, and of the member. A step of `null` goes into the
+ * elements of an array.
+ */
 export function schemasOf(root: Schema, path: readonly (string | null)[]): (Schema | undefined)[] {
   const all: (Schema | undefined)[] = [followed(root, root)]
   for (const part of path) {
@@ -192,7 +201,7 @@ export function schemasOf(root: Schema, path: readonly (string | null)[]): (Sche
   return all
 }
 
-/** What a schema's `$ref` leads to. */
+/** Returns the target of a schema's `$ref`. */
 function followed(schema: Schema, root: Schema): Schema {
   for (let n = 0; n < 64 && typeof schema['$ref'] === 'string'; n++) schema = root['$defs']?.[pointed(schema['$ref'])] ?? {}
   return schema
@@ -200,7 +209,7 @@ function followed(schema: Schema, root: Schema): Schema {
 
 export type Schema = { readonly [keyword: string]: any }
 
-/** A value as JSON in which nothing is lost, as its schema has it. */
+/** Returns a value as lossless JSON for its schema. */
 export function lineOf(given: Schema | undefined, value: unknown, root: Schema): string {
   const schema = followed(given ?? {}, root)
   if (typeof value === 'bigint') return 'TypeDef:Timestamp' in schema ? JSON.stringify(timeOf(value)) : String(value)
@@ -208,7 +217,7 @@ export function lineOf(given: Schema | undefined, value: unknown, root: Schema):
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
   const bytes = value instanceof ArrayBuffer ? new Uint8Array(value) : value
   if (bytes instanceof Uint8Array && 'TypeDef:Bytes' in schema) return `"${base64(bytes)}"`
-  // Dates, say. A member of that name is one.
+  // For example dates. A member of that name is not called.
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON === 'function' && !ArrayBuffer.isView(value)) return lineOf(schema, toJSON.call(value), root)
   if (ArrayBuffer.isView(value) || Array.isArray(value)) {
@@ -231,7 +240,7 @@ export function lineOf(given: Schema | undefined, value: unknown, root: Schema):
   }).join()}}`
 }
 
-/** Elements of a tensor as their JSON has them: booleans lie in bytes, complex numbers as two floats each. */
+/** Returns elements of a tensor in their JSON form: booleans are bytes, complex numbers are pairs of floats. */
 function elementsOf(values: ArrayLike<unknown>, dtype: unknown): ArrayLike<unknown> {
   if (!ArrayBuffer.isView(values)) return values
   if (dtype === 'BOOL') return Array.from(values as ArrayLike<unknown>, bit)
@@ -239,17 +248,17 @@ function elementsOf(values: ArrayLike<unknown>, dtype: unknown): ArrayLike<unkno
   return Array.from({ length: values.length / 2 }, (_, n) => [values[2 * n], values[2 * n + 1]])
 }
 
-/** The name in `#/$defs/name`. */
+/** Returns the name in `#/$defs/name`. */
 const pointed = (ref: string): string =>
   decodeURIComponent(ref.slice('#/$defs/'.length)).replaceAll('~1', '/').replaceAll('~0', '~')
 
 function numberOf(value: number): string {
-  // As attributes have them: `written` of values.
+  // As in attributes: see `written` in values.ts.
   if (!Number.isFinite(value)) return written(value)
   return Object.is(value, -0) ? '-0.0' : String(value)
 }
 
-/** Nanoseconds since 1970 as RFC 3339 says them. */
+/** Formats nanoseconds since 1970 as RFC 3339. */
 function timeOf(ns: bigint): string {
   const second = 1_000_000_000n
   const rest = ((ns % second) + second) % second

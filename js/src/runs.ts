@@ -3,15 +3,15 @@ import { decoding, pieces, termsOf } from './read.js'
 import { joined, type ReadOptions } from './source.js'
 import type { Tensor } from './tensor.js'
 
-/** Bytes of elements in memory that are given to the module at a time: whole elements of every type. */
+/** Bytes of elements in memory that are passed to the module at a time: a whole number of elements of every type. */
 const CHUNK = 3 << 20
 
-/** How runs are read: all digests are compared, where the file has them, unless `check` says otherwise. */
+/** Options for reading elements: digests are checked by default, unless `check` is false. */
 export interface RunOptions extends ReadOptions {
   check?: boolean | undefined
 }
 
-/** The decoded bytes of a component, piece by piece. */
+/** Yields the decoded bytes of a component, piece by piece. */
 export async function* componentRuns(
   core: Core, tensor: Tensor, component: number, options: RunOptions,
 ): AsyncGenerator<Uint8Array> {
@@ -24,7 +24,7 @@ export async function* componentRuns(
   }
 }
 
-/** The elements of a tensor as its type `dense` says, in runs of whole ones: valid until the next. */
+/** Yields the elements of a tensor in its dense type, a whole number at a time; each piece is valid until the next. */
 export async function* runs(core: Core, tensor: Tensor, options: RunOptions): AsyncGenerator<Uint8Array> {
   const { position } = tensor
   const unit = core.numbers('element_range', [position, 0n, 0n])[3]
@@ -46,7 +46,7 @@ export async function* runs(core: Core, tensor: Tensor, options: RunOptions): As
   if (isDense && left.length > 0) yield left
 }
 
-/** The elements of blocks, some at a time: they take a few times the memory of the blocks. */
+/** Yields the elements of quantized blocks, a part at a time, since they take more memory than the blocks. */
 export function* blocks(core: Core, at: number, bytes: Uint8Array, unit: number): Generator<Uint8Array> {
   const step = Math.max(1, Math.floor((1 << 20) / unit)) * unit
   for (let start = 0; start < bytes.length; start += step) {
@@ -54,7 +54,7 @@ export function* blocks(core: Core, at: number, bytes: Uint8Array, unit: number)
   }
 }
 
-/** Bytes in memory, a part at a time. */
+/** Yields bytes in memory, a part at a time. */
 export function* cut(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += CHUNK) yield bytes.subarray(at, at + CHUNK)
 }

@@ -3,43 +3,46 @@ import { HoldallError } from './errors.js'
 import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 
-/** A path of a schema: what stands there, and where its bytes lie. */
+/** A path of a schema, with its type and the location of its bytes. */
 export interface OutlineRow {
-  /** The names of members with a dot between them, `[]` for the elements of an array. */
+  /** The names of members, separated by dots, with `[]` for the elements of an array. */
   path: string
-  /** In a few words: `Int32`, `F32 [20, 5]`, `String []`. */
+  /** The type, in short: `Int32`, `F32 [20, 5]`, `String []`. */
   kind: string
-  /** Bytes from the start of what `base` says. */
+  /** The offset in bytes from the start that `base` names. */
   offset: number | null
-  /** Bytes of one value. */
+  /** The size of one value in bytes. */
   size: number | null
-  /** Bytes from one value to the next, in an array. */
+  /** The distance between consecutive values in an array, in bytes. */
   stride: number | null
   align: number | null
   optional: boolean
-  /** What the offset counts from: a record, the start of an element in the heap; a reference in the header has none. */
+  /**
+   * The start that the offset counts from: a record, or an element in the heap; references in the header have no
+   * offset.
+   */
   base: 'header' | 'record' | 'heap'
 }
 
-/** One difference of two schemas. */
+/** A difference between two schemas. */
 export interface SchemaChange {
   path: string
   /** `added`, `removed`, `widened`, … */
   change: string
-  /** What it means for who reads old files by the new schema. */
+  /** The consequence for reading old files with the new schema. */
   verdict: 'compatible' | 'needs-default' | 'needs-converter' | 'breaking'
   old?: string
   new?: string
   values?: string[]
 }
 
-/** How two schemas differ, and the step of a version that this asks for. */
+/** The differences between two schemas, and the version step that they require. */
 export interface SchemaDiff {
   bump: 'patch' | 'minor' | 'major'
   changes: SchemaChange[]
 }
 
-/** The modules that schemas are asked of: one for all, until it ends. */
+/** The module instances for schema functions, shared until they trap. */
 const cores: { basic?: Promise<Core> | undefined; whole?: Promise<Core> | undefined } = {}
 
 async function asked<T>(part: keyof typeof cores, ask: (core: Core) => T): Promise<T> {
@@ -51,11 +54,11 @@ async function asked<T>(part: keyof typeof cores, ask: (core: Core) => T): Promi
   }
 }
 
-/** The bytes of a schema: of an object as JSON, of a text as it is. */
+/** Returns the bytes of a schema: objects as JSON, texts unchanged. */
 const bytesOf = (schema: object | string): Uint8Array =>
   encode(schemaText(schema))
 
-/** What a schema is one of: a record, or a file. Where it is not said it is what it looks like. */
+/** The subject of a schema: a record or a file. By default it follows from the schema's form. */
 export interface SchemaOptions {
   of?: 'record' | 'file' | undefined
 }
@@ -63,9 +66,9 @@ export interface SchemaOptions {
 const reading = ({ of }: SchemaOptions): number => (of === 'record' ? 1 : of === 'file' ? 2 : 0)
 
 /**
- * Compiles a schema, and says what stands at each of its paths and where the bytes lie.
+ * Compiles a schema, and returns its paths with their types and the locations of their bytes.
  *
- * @throws HoldallError the rule of schemas that is broken.
+ * @throws HoldallError if the schema breaks a rule.
  */
 export const outlineSchema = (
   schema: object | string, options: SchemaOptions = {},
@@ -73,15 +76,15 @@ export const outlineSchema = (
   asked('basic', (core) => core.json<OutlineRow[]>('schema_outline', [reading(options)], bytesOf(schema)))
 
 /**
- * The schema of a file's header in standard keywords alone: in place of records, blobs and tensors it has their references, so
- * that `Value.Check` and any other validator checks the `tensors` of a header with it.
+ * Returns the schema of a file's header in standard keywords only: records, blobs and tensors are replaced by their
+ * references, so that `Value.Check` and other validators can check the `tensors` of a header.
  *
- * @throws HoldallError for the schema of a record, which has no header.
+ * @throws HoldallError if the schema describes a record, which has no header.
  */
 export const headerSchema = (schema: object | string): Promise<{ [keyword: string]: unknown }> =>
   asked('whole', (core) => core.json('schema_header', [], bytesOf(schema)))
 
-/** Compares two schemas of one record, or of one file. */
+/** Compares two schemas of a record, or of a file. */
 export function diffSchemas(
   before: object | string, after: object | string, options: SchemaOptions = {},
 ): Promise<SchemaDiff> {
@@ -89,33 +92,33 @@ export function diffSchemas(
   return asked('whole', (core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], joined([old, now])))
 }
 
-/** One thing that a migration does; what stays as it is has no step. */
+/** A step of a migration. Members that stay as they are have no step. */
 export interface PlanStep {
   what: 'renamed' | 'widened' | 'converted' | 'default' | 'absent' | 'dropped'
-  /** Its path under the old schema, if it is there: `encoder.weight`, `points[].x`. */
+  /** The path under the old schema, if there is one: `encoder.weight`, `points[].x`. */
   from?: string
-  /** Its path under the new one, if it is there. */
+  /** The path under the new schema, if there is one. */
   to?: string
   old?: string
   new?: string
-  /** The converter that makes it. */
+  /** The converter that is applied. */
   by?: string
 }
 
-/** What two schemas do not say of how one becomes the other: as the command's `schema migrate` takes it. */
+/** Changes that cannot be derived from the two schemas, as for the command `schema migrate`. */
 export interface PlanOptions extends SchemaOptions {
-  /** What members and tensors were called, by their paths in the new schema. */
+  /** The old names of members and tensors, by their paths in the new schema. */
   renames?: Readonly<Record<string, string>> | undefined
-  /** What makes them, by their paths in the new schema: `cast`, `map(cat=0, dog=1)`. */
+  /** Converters by their paths in the new schema: `cast`, `map(cat=0, dog=1)`. */
   converters?: Readonly<Record<string, string>> | undefined
-  /** Whether what the new schema does not have may be left out. */
+  /** Whether members and tensors that the new schema lacks may be left out. */
   drop?: boolean | undefined
 }
 
 /**
- * What a migration from one schema to another does.
+ * Returns the steps of a migration from one schema to another.
  *
- * @throws HoldallError `evolve/…`, what stands in the way of one.
+ * @throws HoldallError `evolve/…` if the migration is not possible.
  */
 export function planMigration(
   before: object | string, after: object | string, options: PlanOptions = {},

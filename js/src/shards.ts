@@ -7,34 +7,34 @@ import { fromUrl } from './http.js'
 import { termsOf } from './read.js'
 import { DISK, fromFile, readRange, type Source } from './source.js'
 
-/** @internal Where the files of a model are. */
+/** @internal The location of a model's files. */
 export interface Home {
-  /** What errors say of the model. */
+  /** The name of the model in error messages. */
   name: string
-  /** The names of the files of a folder, or the name of the one that is opened. */
+  /** The names of the files in a folder, or the name of the opened file. */
   readonly of: readonly string[] | string
-  /** The file at a path below it; nothing where there is none. */
+  /** Returns the file at a relative path; `Missing` if it does not exist. */
   get(path: string, how: { isInside: boolean; isOneOfMany: boolean }): Promise<Source | Missing>
 }
 
-/** How the core is told of a file: it is not there; it is; it is a link out of the folder. */
+/** States of a file, as passed to the core: missing, present, or a link out of the folder. */
 const [ABSENT, PRESENT, OUTSIDE] = [0, 1, 2] as const
 type Missing = typeof ABSENT | typeof OUTSIDE
 
-/** What the core asks for: files by their names, or ranges of those, each the number of a file, start and end. */
+/** A request of the core: files by name, or ranges of files as (file number, start, end). */
 interface Need {
   names?: string[]
-  /** Whether files that are links must lead to where the model is. */
+  /** Whether links must stay inside the model's folder. */
   isInside?: boolean
   ranges?: number[]
 }
 
-/** Files that are opened, or read from, at once. */
+/** The maximum number of files that are opened or read at the same time. */
 const AT_ONCE = 32
-/** Of more files than this each is opened when it is read. */
+/** With more files than this, each is opened only when it is read. */
 const MANY = 64
 
-/** Opens a model whose files are at hand. */
+/** Opens a model from a list or map of files. */
 export function openFiles(files: ModelFiles, options: OpenOptions): Promise<TensorFile> {
   const all = new Map<string, Openable>()
   if (Array.isArray(files)) {
@@ -43,7 +43,7 @@ export function openFiles(files: ModelFiles, options: OpenOptions): Promise<Tens
     for (const [path, from] of files as ReadonlyMap<string, Openable>) all.set(path, from)
   }
   const paths = [...all.keys()]
-  // A browser says the path of each from the folder that was chosen, its name first.
+  // Browsers report paths that begin with the name of the selected folder.
   const folder = /^[^/]+\//.exec(paths[0] ?? '')?.[0] ?? ''
   const isFolder = folder !== '' && paths.every((path) => path.startsWith(folder))
   const skip = isFolder ? folder.length : 0
@@ -58,12 +58,12 @@ export function openFiles(files: ModelFiles, options: OpenOptions): Promise<Tens
   }, options)
 }
 
-/** Opens a file with those that belong to it; `source` is the file itself. */
+/** Opens a file with the further files that belong to it; `source` is the file itself. */
 export async function openMore(from: string | URL, options: OpenOptions, source: Source): Promise<TensorFile> {
   return opened(await homeOf(from, options), options, source)
 }
 
-/** Opens what is no file of tensors: a folder, or a file that says which files a model is of. Nothing where it is neither. */
+/** Opens a folder, or a file that lists the files of a model. Returns `null` if it is neither. */
 export async function openNamed(from: string | URL, options: OpenOptions, source: Source | undefined): Promise<TensorFile | null> {
   if (source === undefined) {
     const home = isWeb(String(from)) ? null : await folderAt(from)
@@ -112,7 +112,7 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
       for (let at = 0; at < ranges.length; at += 3) wanted.push([ranges[at]!, ranges[at + 1]!, ranges[at + 2]!])
       for (const [file, start, bytes] of await each(wanted, async ([file, start, end]) => {
         const source = files[file] as Source
-        // What is far away is asked for its end once.
+        // The end of a remote file is requested once.
         const isEnd = end === source.size && termsOf([source]).atOnce > 1
         const from = isEnd ? Math.min(start, Math.max(0, end - TAIL)) : start
         return [file, from, await readRange(source, from, end, options)] as const
@@ -128,7 +128,7 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
   }
 }
 
-/** What becomes of each, some at a time, in their order; the first that fails ends it when the others under way have ended. */
+/** Maps items with bounded concurrency, in order. On an error, waits for the running ones and rejects. */
 async function each<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const out: R[] = []
   let next = 0
@@ -148,14 +148,17 @@ async function each<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Prom
   return out
 }
 
-/** @internal Where the file is that was named, and those beside it. */
+/** @internal Returns the location of the named file and of the files next to it. */
 export async function homeOf(from: string | URL, options: OpenOptions): Promise<Home> {
   if (isWeb(String(from))) return webOf(from, options)
   const { basename, dirname, path } = await pathsOf(from)
   return folderOf(dirname(path), String(from), basename(path), path)
 }
 
-/** The same on a server. Others are asked for below the address of the folder alone, without what stands behind `?`. */
+/**
+ * Returns the location for a file on a server. Other files must be below the folder's address; its query is not sent
+ * with them.
+ */
 function webOf(from: string | URL, options: OpenOptions): Home {
   const url = new URL(from, globalThis.location?.href)
   const base = new URL('.', url).href
@@ -176,7 +179,7 @@ function webOf(from: string | URL, options: OpenOptions): Home {
   }
 }
 
-/** A folder; nothing where there is none. */
+/** Returns the location for a folder; `null` if it does not exist. */
 async function folderAt(from: string | URL): Promise<Home | null> {
   const { readdir } = await nodeModule('node:fs/promises')
   const { path } = await pathsOf(from)
@@ -189,7 +192,7 @@ async function folderAt(from: string | URL): Promise<Home | null> {
   return folderOf(path, String(from), names)
 }
 
-/** Files below a folder of the file system; `own` is the path of the one that was named. */
+/** Returns the location for files in a folder of the file system; `own` is the path of the named file. */
 async function folderOf(folder: string, name: string, of: string[] | string, own?: string): Promise<Home> {
   const { realpath, stat } = await nodeModule('node:fs/promises')
   const { join, dirname, sep } = await nodeModule('node:path')
@@ -207,7 +210,7 @@ async function folderOf(folder: string, name: string, of: string[] | string, own
         throw broken('io/failed', String((e as Error).message), { source: path, cause: e })
       }
       if (isInside) {
-        // Caches keep the files of a model in one folder, and links to them in another.
+        // Caches store the files of a model in one folder, and links to them in another.
         const [real, home, model] = await Promise.all([path, folder, own ?? join(folder, '_')].map((path) => realpath(path).catch(() => path)))
         if (!real.startsWith(home + sep) && dirname(real) !== dirname(model)) return OUTSIDE
       }
@@ -216,7 +219,7 @@ async function folderOf(folder: string, name: string, of: string[] | string, own
   }
 }
 
-/** A file that is open while it is read. */
+/** A file that is opened for each read. */
 function reopened(path: string, size: number): Source {
   return {
     size, name: path, terms: DISK,

@@ -1,51 +1,54 @@
 import { broken } from './errors.js'
 import { nodeModule } from './core.js'
 
-/** Where the bytes of a file come from. Ranges are half-open, in bytes. */
+/** A source of a file's bytes. Ranges are half-open, in bytes. */
 export interface Source {
-  /** Bytes in the file. */
+  /** The size of the file in bytes. */
   readonly size: number
-  /** What is said of it in errors. */
+  /** The name for error messages. */
   readonly name?: string
-  /** The bytes `start..end`, which lie inside the file: exactly as many. They may be shared, and are not changed. */
+  /** Returns exactly the bytes `start..end`, which are inside the file. They may be shared and must not be changed. */
   read(start: number, end: number, options: ReadOptions): Uint8Array | Promise<Uint8Array>
-  /** Several ranges at once, where that is quicker than one by one. */
+  /** Reads several ranges at once, if that is faster than one by one. */
   readMany?(
     ranges: readonly (readonly [number, number])[],
     options: ReadOptions,
   ): Uint8Array[] | Promise<Uint8Array[]>
-  /** What reading costs; a local file where it is not said. */
+  /** The costs of reads; those of a local file by default. */
   readonly terms?: Terms
-  /** Lets go of what it holds. */
+  /** Releases resources. */
   close?(): void | Promise<void>
 }
 
-/** How a read is done. */
+/** Options for a read. */
 export interface ReadOptions {
-  /** Ends it early. */
+  /** Cancels the read. */
   signal?: AbortSignal | undefined
 }
 
-/** What reading from a source costs. */
+/** The costs of reads from a source. */
 export interface Terms {
-  /** Bytes that it is good to read at a time. */
+  /** A good size for a read, in bytes. */
   piece: number
-  /** Two ranges so many bytes apart, or fewer, are read as one. */
+  /** Two ranges with at most this many bytes between them are read as one. */
   gap: number
-  /** Reads that are under way at the same time. More than one is of what is far away: there the end of a file comes with its last bytes. */
+  /**
+   * The number of concurrent reads. More than 1 means a remote source, for which the end of the file is read together
+   * with its last bytes.
+   */
   atOnce: number
-  /** Bytes of either end that are read before anything is asked. */
+  /** Bytes at both ends that are read before any request of the core. */
   ends: number
 }
 
-/** Bytes in memory: nothing is copied, so a read may be as long as the file. */
+/** Costs for memory: nothing is copied, so a read may be as long as the file. */
 export const MEMORY: Terms = { piece: 2 ** 40, gap: 0, atOnce: 1, ends: 0 }
-/** A file of a disk. A slice of more than 2 GiB fails in browsers. */
+/** Costs for a local file. Slices of more than 2 GiB fail in browsers. */
 export const DISK: Terms = { piece: 2 ** 28, gap: 16 << 10, atOnce: 1, ends: 64 << 10 }
-/** Something far away: several reads at once, none of them long. */
+/** Costs for a remote file: several concurrent reads of limited length. */
 export const REMOTE: Terms = { piece: 8 << 20, gap: 64 << 10, atOnce: 4, ends: 0 }
 
-/** A file in memory. Arrays that are read from it may lie in the same memory. */
+/** Returns a source for a file in memory. Arrays that are read from it may be views of that memory. */
 export function fromBytes(bytes: Uint8Array | ArrayBuffer, name?: string): Source {
   const all = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes)
   return {
@@ -56,7 +59,7 @@ export function fromBytes(bytes: Uint8Array | ArrayBuffer, name?: string): Sourc
   }
 }
 
-/** A file that a user chose, or a `Blob`. */
+/** Returns a source for a file that a user selected, or a `Blob`. */
 export function fromBlob(blob: Blob): Source {
   const name = (blob as { name?: unknown }).name
   return {
@@ -67,14 +70,14 @@ export function fromBlob(blob: Blob): Source {
       try {
         return new Uint8Array(await blob.slice(start, end).arrayBuffer())
       } catch (cause) {
-        // A browser refuses to read a file that changed since it was chosen.
+        // Browsers refuse to read a file that changed after it was selected.
         throw broken('file/changed', 'the file cannot be read any more', { cause })
       }
     },
   }
 }
 
-/** What is needed of an open file of Node. */
+/** The part of a Node file handle that is used here. */
 export interface FileHandle {
   read(
     buffer: Uint8Array, offset: number, length: number, position: number,
@@ -83,7 +86,7 @@ export interface FileHandle {
   close(): Promise<void>
 }
 
-/** A file of the file system: a path or a URL of it, which is opened and closed here, or a handle, which stays open. */
+/** Returns a source for a file: a path or `file:` URL is opened, and closed with the source; a handle stays open. */
 export async function fromFile(file: string | URL | FileHandle): Promise<Source> {
   const isOwn = typeof file === 'string' || file instanceof URL
   const name = isOwn ? String(file) : undefined
@@ -134,14 +137,14 @@ export async function fromFile(file: string | URL | FileHandle): Promise<Source>
   }
 }
 
-/** What an exception says. */
+/** Returns the message of an exception. */
 export const messageOf = (e: unknown): string => {
   if (!(e instanceof Error)) return String(e)
-  // `fetch failed`, says Node, and why in the cause.
+  // Node says `fetch failed`, and the reason is in the cause.
   return e.cause instanceof Error && e.cause.message !== '' ? `${e.message}: ${e.cause.message}` : e.message
 }
 
-/** Bytes of a source, which are as many as were asked for. */
+/** Reads a range of a source, and checks its length. */
 export async function readRange(
   source: Source, start: number, end: number, options: ReadOptions,
 ): Promise<Uint8Array> {
@@ -149,7 +152,7 @@ export async function readRange(
   return checked(source, start, end, await source.read(start, end, options))
 }
 
-/** The same of several ranges, some at once. */
+/** Reads several ranges of a source, some at the same time, and checks their lengths. */
 export async function readRanges(
   source: Source, ranges: [number, number][], options: ReadOptions,
 ): Promise<Uint8Array[]> {
@@ -179,7 +182,7 @@ function checked(
   return bytes
 }
 
-/** Bytes one after the other. */
+/** Concatenates byte arrays. */
 export function joined(parts: Uint8Array[]): Uint8Array {
   if (parts.length === 1) return parts[0]!
   const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))

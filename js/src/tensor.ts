@@ -10,76 +10,79 @@ import type { RecordLayout, Records } from './records.js'
 import { joined, readRange, type ReadOptions } from './source.js'
 import { attributesOf, type Value, type Written } from './values.js'
 
-/** One stored run of bytes of a tensor, and how it is read. */
+/** A stored run of bytes of a tensor, and its encoding. */
 export interface Component {
-  /** What it is to its tensor: `data`, `values`, `scales`, … */
+  /** The component's role: `data`, `values`, `scales`, … */
   readonly role: string
-  /** Storage element type: `f32`, `bf16`, `u8`, … */
+  /** The storage element type: `f32`, `bf16`, `u8`, … */
   readonly dtype: string
-  /** Meaning beyond storage: `f8_e4m3fn`, `complex64`, … */
+  /** The logical type beyond storage: `f8_e4m3fn`, `complex64`, … */
   readonly logicalType: string | null
-  /** The number of the source that has it, of `TensorFile.sources`; another where it is put together of chunks, or stated. */
+  /**
+   * The index of its source in `TensorFile.sources`; out of range if it is assembled from chunks, or stated in the
+   * index.
+   */
   readonly source: number
-  /** Where it starts in that; `null` where the table of contents itself states it. */
+  /** The offset in that source; `null` if its bytes are in the table of contents. */
   readonly offset: number | null
-  /** Bytes in the file. */
+  /** The length in the file in bytes. */
   readonly storedLen: number
-  /** `raw`, `zstd`, `deflate`. */
+  /** The encoding: `raw`, `zstd`, `deflate`. */
   readonly encoding: string
-  /** Bytes after decoding; `null` where only decoding tells. */
+  /** The length after decoding; `null` if it is only known after decoding. */
   readonly decodedLen: number | null
-  /** Digest of the stored bytes: `crc32c:0xA9CAB69D`. */
+  /** The digest of the stored bytes: `crc32c:0xA9CAB69D`. */
   readonly digest: string | null
 }
 
-/** @internal What the core says of a component. */
+/** @internal The core's description of a component. */
 export interface Stored extends Component {
   readonly algorithm: string | null
   readonly bigEndian: boolean
-  /** Whether its bytes are put together of chunks. */
+  /** Whether it is assembled from chunks. */
   readonly isChunked: boolean
-  /** The checksum that each of these chunks has, by its name, and that is compared wherever they are decoded; `null` where they have none. */
+  /** The name of the checksum of each chunk, which is checked on decoding; `null` if chunks have none. */
   readonly chunkChecksum: string | null
-  /** Whether its logical type is one that is known. */
+  /** Whether its logical type is known. */
   readonly hasMeaning: boolean
 }
 
-/** What a list does not show. */
+/** Properties that a list does not include. */
 interface Facts {
   attributes: [string, Written][]
   components: Stored[]
   fault?: Told
 }
 
-/** How bytes are read. */
+/** Options for reading bytes. */
 export interface BytesOptions extends ReadOptions {
-  /** Which component: `data` where it is not said. */
+  /** The role of the component: `data` by default. */
   role?: string | undefined
-  /** Whether the digest is compared, where the file has one: yes where it is not said. */
+  /** Whether the digest is checked, if the file has one: true by default. */
   check?: boolean | undefined
 }
 
-/** How elements are read. */
+/** Options for reading elements. */
 export interface ArrayOptions extends ReadOptions, ElementOptions {
-  /** Whether digests are compared, where the file has them: yes where it is not said. */
+  /** Whether digests are checked, if the file has them: true by default. */
   check?: boolean | undefined
 }
 
-/** Which records are read. */
+/** Options for reading records. */
 export interface RecordsOptions extends ReadOptions, EvolveOptions {
-  /** The first; the first of all where it is not said. */
+  /** The index of the first record; 0 by default. */
   start?: number | undefined
-  /** The one behind the last; all where it is not said. */
+  /** The index after the last record; by default all are read. */
   end?: number | undefined
 }
 
-/** Rows wanted of a tensor that has none, or not those. */
+/** The code for rows of a tensor without rows, or rows out of range. */
 const NO_ROWS = 'layout/rows'
 
-/** Whether elements of a type share bytes. */
+/** Returns whether elements of a type share bytes. */
 const isPacked = (type: string): boolean => / f[46]_/.test(type)
 
-/** One tensor of an open file. What it is, is looked up when it is asked for first. */
+/** A tensor of an open file. Its properties are looked up on first access. */
 export class Tensor {
   readonly #file: TensorFile
   #facts: Facts | undefined
@@ -102,37 +105,37 @@ export class Tensor {
     return (this.#facts ??= this.#file.peek().json<Facts>('tensor', [this.position]))
   }
 
-  /** The file that it is in. */
+  /** The file that contains the tensor. */
   get file(): TensorFile {
     return this.#file
   }
 
-  /** Its name, exactly as the file has it. */
+  /** The name, exactly as in the file. */
   get name(): string {
     return this.#file.list.name(this.position)
   }
 
-  /** Its dimensions, in elements. Those beyond 2^53, which no array has, are rounded. */
+  /** The dimensions, in elements. Those beyond 2^53, which no array can have, are rounded. */
   get shape(): number[] {
     return this.#file.list.shape(this.position)
   }
 
-  /** The number of its elements: the product of the shape. */
+  /** The number of elements: the product of the shape. */
   get count(): number {
     return this.#file.list.counts[this.position]!
   }
 
-  /** How components form it: `dense`, `sparse_csr`, `quantized_group`, … */
+  /** The layout: `dense`, `sparse_csr`, `quantized_group`, … */
   get layout(): string {
     return this.#kind.layout
   }
 
-  /** The storage type of its elements, or of the values of a sparse one; `null` where it has none. */
+  /** The storage type of the elements (for a sparse tensor, of the values); `null` for a layout without elements. */
   get dtype(): string | null {
     return this.#kind.dtype
   }
 
-  /** What its elements mean beyond storage. */
+  /** The logical type of the elements beyond storage. */
   get logicalType(): string | null {
     return this.#kind.logicalType
   }
@@ -142,22 +145,22 @@ export class Tensor {
     return this.#kind.dense
   }
 
-  /** Its attributes. */
+  /** The attributes. */
   get attributes(): ReadonlyMap<string, Value> {
     return (this.#attributes ??= attributesOf(this.#told.attributes))
   }
 
-  /** Its components, in the order of the file. */
+  /** The components, in the order of the file. */
   get components(): readonly Component[] {
     return this.#told.components
   }
 
-  /** Bytes in the file. */
+  /** The number of bytes of its components in the file. */
   get storedLen(): number {
     return this.#file.list.storedLens[this.position]!
   }
 
-  /** Why it cannot be read, where others can. */
+  /** Why the tensor cannot be read; `null` if it can. */
   get fault(): HoldallError | null {
     if (!this.#kind.isFaulty) return null
     const { fault } = this.#told
@@ -165,7 +168,8 @@ export class Tensor {
   }
 
   /**
-   * The decoded bytes of a component: little-endian, row by row. They are the file's own memory where that is in memory.
+   * Returns the decoded bytes of a component: little-endian, row-major. If the file is in memory, they may be a view
+   * of it.
    */
   async bytes(options: BytesOptions = {}): Promise<Uint8Array> {
     await this.#here()
@@ -173,7 +177,7 @@ export class Tensor {
     return this.#file.run((core) => this.read(core, number, undefined, options))
   }
 
-  /** The same, piece by piece, in order and in bounded memory. */
+  /** Yields the decoded bytes piece by piece, in order and in bounded memory. */
   async *pieces(options: BytesOptions = {}): AsyncGenerator<Uint8Array> {
     await this.#here()
     const number = this.#component(options.role ?? 'data')
@@ -191,7 +195,7 @@ export class Tensor {
   }
 
   /**
-   * Its elements, row by row. Sparse tensors come with their zeros, quantized ones as f32.
+   * Returns the elements, row-major. Sparse tensors are returned with their zeros, quantized ones as f32.
    */
   async array<O extends ArrayOptions>(options: O = {} as O): Promise<ArrayOf<O>> {
     await this.#here()
@@ -202,7 +206,7 @@ export class Tensor {
     })
   }
 
-  /** Rows `start..end` of the first dimension. Of a dense tensor only their bytes are read. */
+  /** Returns rows `start..end` of the first dimension. For a dense tensor only their bytes are read. */
   async rows<O extends ArrayOptions>(
     start: number, end: number, options: O = {} as O,
   ): Promise<ArrayOf<O>> {
@@ -232,8 +236,8 @@ export class Tensor {
   }
 
   /**
-   * Elements `start..end` of all of them, row by row, whatever the shape. Of a dense tensor, and of blocks, only their bytes are
-   * read. Elements below 8 bits come as numbers.
+   * Returns elements `start..end` in row-major order, independent of the shape. For dense tensors and quantized
+   * blocks only their bytes are read. Elements below 8 bits are returned as numbers.
    */
   async elements<O extends ArrayOptions>(
     start: number, end: number, options: O = {} as O,
@@ -267,9 +271,9 @@ export class Tensor {
   }
 
   /**
-   * Its records, where it is a dataset, or some of them: read into memory with all that they point at, and checked. `T` is what
-   * they are: `Static` of their schema. Under another `schema` they are what a migration makes of them that leaves out what it
-   * does not have.
+   * Reads the records of a dataset, or some of them, into memory with the parts of the heap that they refer to, and
+   * checks them. `T` is the type of a record, `Static` of the schema. With another `schema` they are converted as a
+   * migration would, and members that it lacks are left out.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
     return this.#file.run(async (core) => {
@@ -280,7 +284,7 @@ export class Tensor {
     })
   }
 
-  /** @internal The bytes of its records under another schema. */
+  /** @internal Returns the bytes of the records under another schema. */
   async recordsUnder(schema: string, how: Changes, options: ReadOptions): Promise<Evolved> {
     return this.#file.run(async (core) => {
       const parts = await this.#records(core, options)
@@ -294,7 +298,7 @@ export class Tensor {
   }
 
   async #records<T>(core: Core, options: RecordsOptions): Promise<Parts<T>> {
-    // Who reads tensors alone does not load what reads records.
+    // Loaded on demand, since most users only read tensors.
     const { Records } = await import('./records.js')
     const kind = this.attributes.get('metatensor.kind') as string
     return this.#dataset(core, options, (layout, data, heap) => {
@@ -303,15 +307,15 @@ export class Tensor {
     })
   }
 
-  /** The same as texts of JSON, exactly as the command shows them. */
+  /** Returns the records as JSON texts, exactly as the command shows them. */
   async lines(options: RecordsOptions = {}): Promise<string[]> {
     return this.#file.run((core) =>
       this.#dataset(core, options, () => core.json<string[]>('record_lines', [this.position])))
   }
 
   /**
-   * A run of a blob: a string where its content is `utf-8`, the value where it is `json`, else bytes, or its elements as an
-   * array. Only its own bytes are read where the file has them as they are.
+   * Returns a run of a blob: a string if its content is `utf-8`, the value if it is `json`, otherwise bytes, or its
+   * elements as an array. Only its bytes are read if the file stores them without encoding.
    */
   async run(index: number, options: ReadOptions = {}): Promise<unknown> {
     const { runOf } = await import('./records.js')
@@ -340,7 +344,7 @@ export class Tensor {
     })
   }
 
-  /** Reads records and their heap, puts them into the module, and calls it: at once, as `held` does. */
+  /** Reads records and their heap into the module, and calls it without interruption, as `held` does. */
   async #dataset<T>(
     core: Core, options: RecordsOptions,
     call: (layout: RecordLayout, data: Uint8Array, heap: Uint8Array) => T,
@@ -371,24 +375,24 @@ export class Tensor {
     return call(layout, data, heap)
   }
 
-  /** @internal Whether its stored bytes have a digest that can be compared. */
+  /** @internal Returns whether its stored bytes have a digest that can be checked. */
   hasSum(number: number): boolean {
     return this.#told.components[number]!.algorithm !== null
   }
 
-  /** @internal Whether decoded bytes are the stored ones. */
+  /** @internal Returns whether the decoded bytes are the stored ones. */
   isBare(number: number): boolean {
     const { encoding, bigEndian } = this.#told.components[number]!
     return encoding === 'raw' && !bigEndian
   }
 
-  /** @internal The decoded bytes of a component. */
+  /** @internal Returns the decoded bytes of a component. */
   async read(
     core: Core, number: number, range: [number, number] | undefined, options: BytesOptions,
   ): Promise<Uint8Array> {
     const { sources } = this.#file
     const isBare = this.isBare(number)
-    // All of it is compared with its digest, whether it was asked for as a range or not.
+    // A range that covers the whole component is checked against its digest, too.
     if (range?.[0] === 0 && range[1] === this.#told.components[number]!.decodedLen) range = undefined
     if (range !== undefined && !isBare) await this.#table(core, number, options)
     const want = this.#want(number, range, options)
@@ -407,7 +411,10 @@ export class Tensor {
     return all ?? joined(parts)
   }
 
-  /** @internal Puts all components into the module, and calls it: at once, so that no other read comes in between. */
+  /**
+   * @internal Loads all components into the module and calls it without interruption, so that no other read can
+   * interfere.
+   */
   async held<T>(core: Core, options: BytesOptions, call: () => T): Promise<T> {
     const all: Uint8Array[] = []
     for (let number = 0; number < this.components.length; number++) {
@@ -423,7 +430,7 @@ export class Tensor {
     return { tensor: this.position, component: number, range, digest }
   }
 
-  /** Reads where the frames of a compressed component are, so that a range of it needs no more than those. */
+  /** Reads the seek table of a compressed component, so that a range only needs its frames. */
   async #table(core: Core, number: number, options: ReadOptions): Promise<void> {
     let [start, end, at] = core.numbers('table', [this.position, number])
     while (start !== undefined && end !== undefined) {
@@ -449,12 +456,12 @@ export class Tensor {
     }
   }
 
-  /** Refuses a tensor that a package only links to, with the addresses of its file. */
+  /** Throws for a tensor that a package only links to, with the addresses of its file. */
   async #here(): Promise<void> {
     if (this.layout === 'linked') throw await (await import('./links.js')).notHere(this.#file, this.name)
   }
 
-  /** The number of a component of a tensor that can be read. */
+  /** Returns the index of a component by role; throws if the tensor cannot be read. */
   #component(role: string): number {
     const { fault } = this
     if (fault !== null) throw fault
@@ -466,7 +473,7 @@ export class Tensor {
     })
   }
 
-  /** @internal Bytes of an element of a sparse tensor's dense form. */
+  /** @internal The bytes per element of a sparse tensor's dense form. */
   get width(): number {
     const [type = '', logical] = this.elementType().split(' ')
     if (logical === 'complex32') return 4
@@ -475,7 +482,7 @@ export class Tensor {
     return /64$/.test(type) ? 8 : /32$/.test(type) ? 4 : /16$/.test(type) ? 2 : 1
   }
 
-  /** @internal The type of its elements. */
+  /** @internal Returns the element type. */
   elementType(): string {
     const { fault, dense } = this
     if (fault !== null) throw fault

@@ -1,36 +1,36 @@
 import { broken } from './errors.js'
 
-/** A tagged value of CBOR. */
+/** A CBOR value with a tag. */
 export class Tagged {
   constructor(readonly tag: number | bigint, readonly value: Value) {}
 }
 
-/** A simple value of CBOR without a meaning here. */
+/** A CBOR simple value without a JavaScript equivalent. */
 export class Simple {
   constructor(readonly number: number) {}
 }
 
 /**
- * A value of an attribute. Integers that a double cannot hold are bigints, bytes a `Uint8Array`, and maps a `Map`, so
- * that no name in a file is a name of an object's own.
+ * A value of an attribute. Integers that a double cannot hold are bigints, bytes are a `Uint8Array`, and maps are a
+ * `Map`, so that names in a file cannot collide with properties of objects.
  */
 export type Value =
   | null | undefined | boolean | number | bigint | string | Uint8Array | Value[]
   | Map<Value, Value> | Tagged | Simple
 
-/** What the core writes for a value: JSON with objects of one key for what JSON has no form for. */
+/** The core's form of a value: JSON, with single-key objects for values that JSON lacks. */
 export type Written = null | boolean | number | string | Written[] | { [key: string]: Written }
 
-/** Attributes of the pairs that the core gives. */
+/** Returns the attributes from the core's pairs. */
 export function attributesOf(pairs: [string, Written][]): ReadonlyMap<string, Value> {
   return new Map(pairs.map(([name, value]) => [name, valueOf(value)]))
 }
 
-/** An integer that may be too large for a double: then the nearest. */
+/** Returns an integer as a number; if it is too large for a double, the nearest one. */
 export const nearest = (n: number | { $int: string }): number =>
   typeof n === 'number' ? n : Number(n.$int)
 
-/** The value that the core wrote. */
+/** Converts a value from the core's form. */
 export function valueOf(written: Written): Value {
   if (written === null || typeof written !== 'object') return written
   if (Array.isArray(written)) return written.map(valueOf)
@@ -52,7 +52,7 @@ export function valueOf(written: Written): Value {
   }
 }
 
-/** `nan`, `inf`, `-inf`, or the bits of another one that is not a number. */
+/** Parses `nan`, `inf`, `-inf`, or the bits of another NaN. */
 function floatOf(text: string): number {
   return text === 'inf' ? Infinity : text === '-inf' ? -Infinity : NaN
 }
@@ -63,10 +63,10 @@ function bytesOf(hex: string): Uint8Array {
   return out
 }
 
-/** Integers of attributes are below it. */
+/** The limit of integers in attributes. */
 const MOST = 2n ** 64n
 
-/** A value as the core reads it: JSON, with objects of one key for what JSON has no form for. */
+/** Converts a value to the core's form: JSON, with single-key objects for values that JSON lacks. */
 export function written(value: Value): string {
   if (value === undefined) return '{"$undefined":true}'
   if (typeof value === 'bigint') {
@@ -76,7 +76,7 @@ export function written(value: Value): string {
   if (typeof value === 'number' && !Number.isFinite(value)) {
     return `{"$float":"${Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf'}"}`
   }
-  // A point makes it a float: beyond 2^53 JavaScript cannot tell which integer is meant.
+  // With a decimal point it is a float: beyond 2^53 JavaScript cannot tell which integer is meant.
   if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
     return value.toExponential()
   }

@@ -5,73 +5,76 @@ import { check, decoding } from './read.js'
 import { DISK, readRanges, type ReadOptions } from './source.js'
 import type { Stored, Tensor } from './tensor.js'
 
-/** How a file is verified. */
+/** Options for verifying a file. */
 export interface VerifyOptions extends ReadOptions {
-  /** Told how many bytes of how many were read. */
+  /** Called with the number of bytes read and the total. */
   onProgress?: ((done: number, all: number) => void) | undefined
 }
 
-/** Why something was not verified: names of the library's reports. */
+/** Why a part was not verified: the names in the library's reports. */
 export type Reason =
   | 'no_digest' | 'unknown_digest' | 'unknown_layout' | 'unknown_logical_type' | 'unsupported'
 
-/** The files of a package that was verified. */
+/** The files of a verified package. */
 export interface PackageFiles {
   files: number
-  /** Those whose SHA-256 is the one in `MANIFEST`. */
+  /** The number of files whose SHA-256 matches `MANIFEST`. */
   hashed: number
-  /** Those without a hash there. */
+  /** The number of files without a hash in `MANIFEST`. */
   unhashed: number
-  /** Those that are only linked to, and were not read. */
+  /** The number of linked files, which were not read. */
   linked: number
 }
 
-/** What a verification did and found. */
+/** The result of a verification. */
 export interface VerifyReport {
-  /** `bad` where something is wrong, `incomplete` where something was in the way of a check. */
+  /** `bad` if there are findings, `incomplete` if some checks could not be made. */
   verdict: 'sound' | 'bad' | 'incomplete'
   tensors: number
   components: number
-  /** Components whose digest is that of their bytes, by algorithm. */
+  /** The number of components whose digest matched, by algorithm. */
   digests: Record<string, number>
-  /** The digest of what the file holds, however it lies in it, where its format has one (zTensor 2) and all of it was found right. */
+  /**
+   * The digest of the contents of the file, independent of how they are stored, if its format has one (zTensor 2) and
+   * all of it is correct.
+   */
   content: string | null
-  /** Compressed components, and those in chunks, that decode to the length declared. */
+  /** The number of compressed or chunked components that decode to the declared length. */
   decoded: number
-  /** Components of bools that hold nothing but 0 and 1. */
+  /** The number of bool components that contain only 0 and 1. */
   bools: number
-  /** Sparse tensors whose indices fit their shape. */
+  /** The number of sparse tensors whose indices fit their shape. */
   sparse: number
-  /** Quantized tensors whose components fit their shape and parameters. */
+  /** The number of quantized tensors whose components fit their shape and parameters. */
   quantized: number
-  /** Tensors of records whose every record is one of their schema. */
+  /** The number of datasets whose records all fit their schema. */
   records: number
-  /** Blobs whose every entry lies inside, and is what it should be. */
+  /** The number of blobs whose entries are all in bounds and valid. */
   blobs: number
-  /** Of a package, its files. Those of its tensors are checked with them, and no component on its own. */
+  /** For a package, its files. Tensors in it are checked with their files and not counted as components. */
   package: PackageFiles | null
-  /** What is wrong, in the file's own order. */
+  /** Errors, in the file's own order. */
   findings: HoldallError[]
-  /** What could not be verified: why, and of how many components or tensors. */
+  /** The number of components or tensors that could not be verified, by reason. */
   unverified: Partial<Record<Reason, number>>
-  /** What is odd about the file. */
+  /** Unusual properties of the file that are not errors. */
   warnings: readonly Warning[]
 }
 
-/** A finding, with what it is sorted by. */
+/** A finding, with its sort keys. */
 type Found = [position: number, order: number, error: HoldallError]
 
-/** What a layout that was checked counts as. */
+/** The counter for each checked layout. */
 const COUNTED: Record<string, 'sparse' | 'quantized' | 'records' | 'blobs'> = {
   sparse_csr: 'sparse', sparse_coo: 'sparse', sparsecsr: 'sparse', sparsecoo: 'sparse',
   sparse_blocks: 'sparse', sparse_hybrid: 'sparse',
   quantized_group: 'quantized', records: 'records', blob: 'blobs',
 }
 
-/** Stretches of a file that are looked at in one go. */
+/** The number of ranges that are checked in one call. */
 const BATCH = 1024
 
-/** Checks everything about a file that this build can check. What is wrong does not stop the rest. */
+/** Checks everything about a file that this build can check. An error does not stop the other checks. */
 export async function verify(file: TensorFile, options: VerifyOptions): Promise<VerifyReport> {
   return new Verification(file, options).run()
 }
@@ -82,12 +85,12 @@ class Verification {
   readonly #found: Found[] = []
   readonly #bad = new Set<number>()
   readonly #unverified: Partial<Record<Reason, number>> = {}
-  /** By the stored bytes: whether they are right. */
+  /** Whether stored bytes are valid, by their location. */
   readonly #seen = new Map<string, boolean>()
   readonly #done = {
     digests: {} as Record<string, number>, decoded: 0, bools: 0, sparse: 0, quantized: 0, records: 0, blobs: 0,
   }
-  /** The tensors and components that a checksum covers, by the number of that. */
+  /** The tensors and components that a checksum covers, by the index of the checksum. */
   readonly #covered = new Map<number, [tensor: number, component: number][]>()
   readonly #isCovered = new Set<string>()
   #read = 0
@@ -128,7 +131,10 @@ class Verification {
     }
   }
 
-  /** Reads all files of a package, in an instance of the module of its own: who else reads the file does not meet what this one is at. */
+  /**
+   * Checks all files of a package, in a separate instance of the module so that concurrent reads of the file are not
+   * affected.
+   */
   async #files(): Promise<{ told: PackageFiles; warnings: Warning[] }> {
     const { source } = this.#file
     const options = this.#options
@@ -155,7 +161,7 @@ class Verification {
         if (!(e instanceof HoldallError)) throw e
         const error = named(e, `${this.#file.name ?? ''}!/${path}`) as HoldallError
         this.#find(-1, at, error)
-        // A fault in bytes that a tensor shares is not counted again.
+        // A fault in shared bytes is counted once.
         for (const { position, components } of this.#file.tensors) {
           if (components.some(({ offset }) => offset !== null && offset >= start && offset < end)) this.#bad.add(position)
         }
@@ -164,7 +170,7 @@ class Verification {
     return { told, warnings }
   }
 
-  /** Reads a component where anything can be found out about it. */
+  /** Reads a component if any check applies to it. */
   async #component(tensor: Tensor, number: number): Promise<void> {
     const c = tensor.components[number] as Stored
     const isCovered = this.#isCovered.has(`${tensor.position} ${number}`)
@@ -176,7 +182,7 @@ class Verification {
     const isBool = c.dtype === 'bool' && c.logicalType === null && !isPacked
     const isDecoded = c.encoding !== 'raw' || c.isChunked
     if (tensor.fault !== null || (c.algorithm === null && !isDecoded && !isBool)) return
-    // Bytes that several share are read once, where all say the same of them.
+    // Bytes that several components share are read once, if all describe them in the same way.
     const key = JSON.stringify([c, isBool], (name, value) => (name === 'role' ? undefined : value))
     let isRight = c.offset === null ? undefined : this.#seen.get(key)
     if (isRight === undefined) {
@@ -189,7 +195,7 @@ class Verification {
     if (isBool) this.#done.bools++
   }
 
-  /** Whether the bytes of a component are right. */
+  /** Checks the bytes of a component, and returns whether they are valid. */
   async #bytes(tensor: Tensor, number: number, c: Stored): Promise<boolean> {
     const want = { tensor: tensor.position, component: number, digest: true }
     const order = (c.offset ?? 0) + number / 1024
@@ -207,7 +213,7 @@ class Verification {
       if (!(e instanceof HoldallError)) throw e
       let error = e
       if (c.algorithm !== null && c.encoding !== 'raw' && e.code !== 'file/digest') {
-        // Whatever else is wrong with bytes that changed follows from that.
+        // Further errors follow from the changed bytes.
         this.#read = before
         const stored = { ...want, asStored: true }
         await this.#file
@@ -222,7 +228,7 @@ class Verification {
     }
   }
 
-  /** Finds which checksums cover components that have no digest of their own. */
+  /** Finds the checksums that cover components without a digest. */
   async #cover(): Promise<void> {
     if (this.#file.checksums.length === 0) return
     const numbers = await this.#file.run((core) => Promise.resolve(core.numbers('covered')))
@@ -235,7 +241,7 @@ class Verification {
     }
   }
 
-  /** Compares the checksums of bytes that are not those of one component. */
+  /** Checks the checksums that cover more than one component. */
   async #checksums(): Promise<void> {
     const counted = new Set<string>()
     for (const [number, [name, algorithm]] of this.#file.checksums.entries()) {
@@ -258,7 +264,7 @@ class Verification {
     }
   }
 
-  /** How the components of a tensor fit together. Where their bytes are broken, that was said. */
+  /** Checks that the components of a tensor fit together. Errors in their bytes were already reported. */
   async #layout(tensor: Tensor): Promise<void> {
     if (tensor.layout === 'dense' || tensor.fault !== null || this.#bad.has(tensor.position)) return
     const options = { ...this.#options, check: false }
@@ -274,7 +280,7 @@ class Verification {
     }
   }
 
-  /** Whether bytes between components are zero, where the format says so. */
+  /** Checks that bytes between components are zero, if the format requires it. */
   async #gaps(): Promise<void> {
     await this.#file.run(async (core) => {
       const numbers = core.numbers('gaps')
@@ -293,8 +299,8 @@ class Verification {
   }
 
   /**
-   * The warning that bytes which align components are not zero, where writers set them to zero. A file that is far away is
-   * not asked for such bytes, each of which would be a wait.
+   * Returns the warning that alignment padding, which writers set to zero, is not zero. Padding of remote files is
+   * not fetched, since each range would take a round trip.
    */
   #padding(): Promise<Warning[]> {
     const { source } = this.#file
@@ -324,10 +330,10 @@ class Verification {
     })
   }
 
-  /** The digest of what the file holds, which another file with the same has too. */
+  /** Returns the digest of the file's contents, which is the same for other files with the same contents. */
   #content(): Promise<string | null> {
     return this.#file.run(async (core) => {
-      // No format of the basic module has one.
+      // None of the formats in the basic module has one.
       if (!core.isWhole) return null
       const { source } = this.#file
       const bytes = await answered(core, source, 'add', () => core.call('content', [gapOf(source)]), this.#options)
@@ -342,7 +348,7 @@ class Verification {
     this.#found.push([position, order, error])
   }
 
-  /** Counts a component whose bytes have the digest, or the checksums, that they should have. */
+  /** Counts a component whose digest or checksums matched. */
   #count(algorithm: string): void {
     const { digests } = this.#done
     digests[algorithm] = (digests[algorithm] ?? 0) + 1
@@ -353,7 +359,7 @@ class Verification {
   }
 }
 
-/** The error for bytes that do not match a checksum: it says what the checksum is of, and which tensor is concerned. */
+/** Returns the error for a checksum mismatch, with the name of the checksum and the affected tensor. */
 function ofChecksum(name: string, e: HoldallError, tensor: string | null): HoldallError {
   const { kind, code, source, range, hint, remedies } = e
   const message = code === 'file/digest' ? `in \`${name}\`: ${e.found}` : e.found

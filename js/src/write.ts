@@ -9,61 +9,64 @@ import { written, type Value } from './values.js'
 
 /** A tensor to be written. */
 export interface TensorInput {
-  /** Its elements, little-endian, row by row. */
+  /** Its elements, little-endian, row-major. */
   data: TypedArray | Uint8Array
-  /** What they are, where the array does not say: `bf16`, `F8_E4M3`. */
+  /** The element type, if it does not follow from the array: `bf16`, `F8_E4M3`. */
   dtype?: string | undefined
-  /** Its dimensions; one, as long as the array, where it is not said. */
+  /** The dimensions; by default one, of the length of the array. */
   shape?: readonly number[] | undefined
-  /** Attributes, where the format has a place for them. */
+  /** The attributes, if the format supports them. */
   attributes?: Attributes | undefined
 }
 
-/** Attributes by their names. */
+/** Attributes by name. */
 export type Attributes = ReadonlyMap<string, Value> | Readonly<Record<string, Value>>
 
-/** What one name of a file stands for. */
+/** The value for one name in a file. */
 type Input = TypedArray | TensorInput | RecordsInput | BlobInput
 
-/** Tensors, datasets of records, and blobs, by their names. */
+/** Tensors, datasets of records, and blobs, by name. */
 export type TensorsInput = Readonly<Record<string, Input>> | ReadonlyMap<string, Input>
 
-/** How a file is written. */
+/** Options for writing a file. */
 export interface WriteOptions {
-  /** The format: `ztensor`, `safetensors`, `metatensor`, `gguf`. Of a path its extension says it. */
+  /** The format: `ztensor`, `safetensors`, `metatensor`, `gguf`. For a path, the extension decides by default. */
   format?: string | undefined
-  /** Its version; the newest where it is not said. */
+  /** The version of the format; the newest by default. */
   version?: string | undefined
-  /** Attributes of the file. */
+  /** The attributes of the file. */
   attributes?: Attributes | undefined
-  /** The schema of a file of Metatensor, as an object or as the text of its JSON, which stays as it is; without it one is made from the tensors. */
+  /**
+   * The schema of a Metatensor file, as an object or as JSON text, which is written unchanged; by default it is
+   * derived from the tensors.
+   */
   schema?: object | string | undefined
   /**
-   * Plain values of the header of a file of Metatensor, by the paths that the schema has them at: `{ config: { layers: 3 } }`. They are
-   * checked against it.
+   * Plain values in the header of a Metatensor file, by their paths in the schema: `{ config: { layers: 3 } }`. They
+   * are checked against it.
    */
   values?: ValuesInput | undefined
-  /** Ends writing early. */
+  /** Cancels writing. */
   signal?: AbortSignal | undefined
 }
 
-/** How a file is saved. */
+/** Options for saving a file. */
 export interface SaveOptions extends WriteOptions {
-  /** Whether a file that is there may be replaced. */
+  /** Whether an existing file may be replaced. */
   overwrite?: boolean | undefined
 }
 
-/** Where tensors lie in a file. */
+/** The locations of tensors in a file. */
 export interface Placed {
-  /** Bytes of the file. */
+  /** The size of the file in bytes. */
   size: number
-  /** By their paths, in the order of the file; from where to where, in bytes. */
+  /** The start and end of each tensor in bytes, by path, in the order of the file. */
   tensors: { name: string; start: number; end: number }[]
 }
 
-/** Attributes of a file of Metatensor that are its schema, and the plain values of its header. */
+/** The attributes of a Metatensor file that hold its schema and the plain values of its header. */
 const [SCHEMA, VALUES] = ['metatensor.schema', 'metatensor.values']
-/** Bytes that are summed at a time. */
+/** Bytes that are hashed at a time. */
 const PIECE = 4 << 20
 
 const DTYPES: Record<string, string> = {
@@ -72,7 +75,7 @@ const DTYPES: Record<string, string> = {
   Uint16Array: 'u16', Uint8Array: 'u8', Uint8ClampedArray: 'u8', Float16Array: 'f16',
 }
 
-/** A tensor as the core is told of it; a dataset or blob has a number there. */
+/** A tensor's description for the core; datasets and blobs refer to an encoded part by number. */
 type Spec = { name: string } & (
   | { dtype: string; shape: readonly number[]; attributes: Attributes | undefined }
   | { part: number }
@@ -80,7 +83,7 @@ type Spec = { name: string } & (
 
 const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
 
-/** A file as the core is told of it. */
+/** Returns a file's description for the core. */
 function told(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
@@ -94,7 +97,7 @@ function told(format: string, specs: readonly Spec[], attributes: Map<string, Va
     `"attributes":${written(attributes)},"tensors":[${tensors.join()}]}`)
 }
 
-/** Begins a file: the order of its tensors, and its first bytes. */
+/** Begins a file: returns the order of its tensors, and its first bytes. */
 function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array] {
   const { bytes } = core.call('write_begin', [], told)
   const [count = 0] = numbersOf(bytes.slice(0, 8))
@@ -102,7 +105,7 @@ function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array
   return [numbersOf(bytes.slice(8, end)), bytes.slice(end)]
 }
 
-/** The bytes of a file, in order, as they are made: arrays are given as they lie in memory. */
+/** Yields the bytes of a file, in order, as they are produced; arrays are yielded without copying. */
 export async function* encodeTensors(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): AsyncGenerator<Uint8Array> {
@@ -116,7 +119,7 @@ export async function* encodeTensors(
       inputs.push(inputOf(name, given))
       continue
     }
-    // Who writes no records does not load what makes them.
+    // Loaded on demand, since most users only write tensors.
     const { encodeBlob, encodeRecords } = await import('./rows.js')
     const encoded = 'runs' in given ? encodeBlob(core, parts++, name, given) : encodeRecords(core, parts++, name, given, options.schema)
     inputs.push({ name, ...(await encoded) })
@@ -124,10 +127,10 @@ export async function* encodeTensors(
   yield* encoded(core, inputs, options)
 }
 
-/** @internal A tensor whose bytes are there. */
+/** @internal A tensor with its bytes. */
 export type Encodable = Spec & { components: Uint8Array[] }
 
-/** The attributes that a file is written with: its schema and its plain values, which were checked, among them. */
+/** Returns the attributes to write, including the schema and the checked plain values. */
 async function attributesOf(core: Core, { attributes: given, schema, values }: WriteOptions): Promise<Map<string, Value>> {
   const attributes = mapOf(given)
   if (schema !== undefined) attributes.set(SCHEMA, schemaText(schema))
@@ -139,8 +142,8 @@ async function attributesOf(core: Core, { attributes: given, schema, values }: W
 }
 
 /**
- * @internal The bytes of a file of these tensors; datasets and blobs are in the core. With `isKept` it has the attributes of the file that is open
- * there, too, but not its schema.
+ * @internal Yields the bytes of a file with these tensors; datasets and blobs are in the core. With `isKept`,
+ * attributes of the file that is open in the core are written too, except for its schema.
  */
 export async function* encoded(
   core: Core, inputs: readonly Encodable[], options: WriteOptions & { format: string }, isKept = false,
@@ -172,32 +175,32 @@ export async function* encoded(
   if (tail.length > 0) yield tail
 }
 
-/** A file in memory. */
+/** Encodes a file in memory. */
 export async function toBytes(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): Promise<Uint8Array> {
   return collected(encodeTensors(tensors, options))
 }
 
-/** @internal Pieces put together. */
+/** @internal Concatenates pieces. */
 export async function collected(all: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   for await (const piece of all) pieces.push(piece)
   return joined(pieces)
 }
 
-/** What is written to. */
+/** A target for writing. */
 export type Target = string | URL | WritableStream<Uint8Array>
 
 /**
- * Writes a file: to a path, where it appears when all of it is there, or to a stream, which is closed then.
+ * Writes a file to a path, where it appears when it is complete, or to a stream, which is closed at the end.
  */
 export async function save(to: Target, tensors: TensorsInput, options: SaveOptions = {}): Promise<void> {
   const format = options.format ?? (await formatOf(to))
   return publish(to, encodeTensors(tensors, { ...options, format }), options)
 }
 
-/** @internal Writes the bytes of a file to where it is wanted. */
+/** @internal Writes the bytes of a file to a target. */
 export async function publish(to: Target, pieces: AsyncIterable<Uint8Array>, options: { overwrite?: boolean | undefined }): Promise<void> {
   if (to instanceof WritableStream) {
     const writer = to.getWriter()
@@ -230,7 +233,7 @@ export async function publish(to: Target, pieces: AsyncIterable<Uint8Array>, opt
     if (options.overwrite === true) {
       await rename(own, path)
     } else {
-      // A link, unlike a name, replaces nothing.
+      // A hard link, unlike a rename, does not replace an existing file.
       await link(own, path)
       await rm(own)
     }
@@ -246,7 +249,7 @@ export async function publish(to: Target, pieces: AsyncIterable<Uint8Array>, opt
   }
 }
 
-/** @internal The format that a file name's extension says. */
+/** @internal Returns the format for the extension of a file name. */
 export async function formatOf(to: Target): Promise<string> {
   if (to instanceof WritableStream) throw broken('write/extension', 'a stream has no name')
   const name = String(to)
@@ -254,7 +257,7 @@ export async function formatOf(to: Target): Promise<string> {
   const extension = /\.([^./\\]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''
   const found = formats.find((format) => format.extensions.includes(extension))
   if (found === undefined) {
-    throw broken('write/extension', `the name \`${name}\` says no format`, { source: name })
+    throw broken('write/extension', `the extension of \`${name}\` is not that of a writable format`, { source: name })
   }
   return found.id
 }
@@ -268,14 +271,14 @@ function inputOf(name: string, given: TypedArray | TensorInput): Spec & { compon
     throw broken('js/source', 'this is neither a typed array nor an object with one as `data`', { tensor: name })
   }
   const { data, shape = [data.length], attributes } = input
-  // A `Buffer` of Node is a `Uint8Array` under another name.
+  // A Node `Buffer` is a subclass of `Uint8Array`.
   const kind = data[Symbol.toStringTag]
   const dtype = input.dtype ?? DTYPES[kind]
-  if (dtype === undefined) throw broken('js/source', `nothing is written of a ${kind}`, { tensor: name })
+  if (dtype === undefined) throw broken('js/source', `cannot write a ${kind}`, { tensor: name })
   return { name, dtype, shape, attributes, components: [new Uint8Array(data.buffer, data.byteOffset, data.byteLength)] }
 }
 
-/** Where tensors lie in a file of Metatensor under a schema. */
+/** Returns the locations of tensors in a Metatensor file with a schema. */
 export async function placeTensors(
   schema: object | string, tensors: readonly { name: string; dtype: string; shape: number[] }[],
 ): Promise<Placed> {

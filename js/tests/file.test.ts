@@ -42,8 +42,8 @@ test('a file is opened from everything that has bytes', async () => {
 
 test('what cannot be opened is said', async () => {
   await assert.rejects(open('/no/such/file.zt'), { code: 'io/failed', kind: 'io' })
-  await assert.rejects(open(7 as unknown as Openable), { code: 'js/source', found: 'nothing opens a value of type number' })
-  await assert.rejects(open(null as unknown as Openable), { code: 'js/source', found: 'nothing opens null' })
+  await assert.rejects(open(7 as unknown as Openable), { code: 'js/source', found: 'cannot open a value of type number; expected a path, URL, File, Blob or bytes' })
+  await assert.rejects(open(null as unknown as Openable), { code: 'js/source', found: 'cannot open null; expected a path, URL, File, Blob or bytes' })
   // What the network says is in the cause of what Node says.
   await assert.rejects(open('http://127.0.0.1:1/x'), ({ code, found }: HoldallError) => code === 'http/failed' && found.length > 'fetch failed: '.length)
   await assert.rejects(open(new Uint8Array(0)), { code: 'format/empty' })

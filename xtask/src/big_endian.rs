@@ -1,10 +1,10 @@
-//! The tests of files on a processor that is big-endian: an emulated one (s390x, by QEMU).
+//! Tests of reading and writing files on an emulated big-endian processor (s390x, by QEMU).
 
 use crate::command::{Outcome, Run, program, root, target};
 use std::path::{Path, PathBuf};
 
 const TARGET: &str = "s390x-unknown-linux-gnu";
-/// Debian's packages of a linker, its libraries, a compiler of C for zstd, and the emulator.
+/// Debian's packages: a linker, its libraries, a C compiler for zstd, and the emulator.
 const PACKAGES: [&str; 11] = [
     "binutils-s390x-linux-gnu",
     "cpp-12-s390x-linux-gnu",
@@ -18,7 +18,8 @@ const PACKAGES: [&str; 11] = [
     "linux-libc-dev-s390x-cross",
     "qemu-user",
 ];
-/// What reads and writes files of every format, and what makes numbers of their bytes: files of the program `library`.
+/// Tests of the program `library` that read and write files of every format and convert their
+/// elements.
 const TESTS: [&str; 4] = ["forms::", "verify::", "views::", "write::"];
 
 /// `cargo xtask big-endian`.
@@ -31,7 +32,7 @@ pub(crate) fn big_endian(_args: &[String]) -> Outcome {
     let shown = |path: PathBuf| path.display().to_string();
     let (bin, lib) = (shown(tools.join("usr/bin")), shown(tools.join("usr/lib/x86_64-linux-gnu")));
     let (all, libc) = (shown(tools.clone()), shown(tools.join("usr/s390x-linux-gnu")));
-    // What the packages' programs need lies where they are unpacked.
+    // The unpacked programs need their own libraries.
     let script = |name: &str, call: String| {
         let path = folder.join(name);
         let around = format!("export PATH={bin}:$PATH LD_LIBRARY_PATH={lib}");
@@ -67,7 +68,7 @@ fn cargo(folder: &Path, gcc: &Path, runner: &Path) -> Run {
         .env("CC_s390x_unknown_linux_gnu", gcc)
 }
 
-/// The packages, unpacked below `folder`.
+/// Unpacks the packages below `folder`.
 fn tools(folder: &Path) -> Result<PathBuf, String> {
     let (packed, tools) = (root().join(folder).join("packages"), root().join(folder).join("tools"));
     if tools.join("usr/bin/qemu-s390x").is_file() {

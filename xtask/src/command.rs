@@ -1,19 +1,19 @@
-//! Running other programs, in the repository's root, told on the terminal.
+//! Runs other programs in the repository's root, and prints their command lines.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a task comes to; the error is a sentence for a person.
+/// The outcome of a task; the error is a sentence for the user.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The repository's root.
+/// Returns the repository's root.
 pub(crate) fn root() -> &'static Path {
-    // This crate lies directly below it.
+    // This crate is directly below it.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Where everything that is built goes, unless the environment says otherwise.
+/// Returns the target folder of all builds, which the environment may override.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -21,15 +21,16 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// A program about to run.
+/// A program to run.
 pub(crate) struct Run(Command);
 
-/// `cargo` with these arguments.
+/// Returns `cargo` with these arguments.
 pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args)
 }
 
-/// The crates that decode: in them is the time of nearly all tests, and a third of what compiling takes.
+/// The crates that decode: nearly all of the tests' time is spent in them, and a third of the
+/// compile time.
 pub(crate) const DECODERS: [&str; 7] = [
     "holdall-collections",
     "holdall-error",
@@ -40,13 +41,15 @@ pub(crate) const DECODERS: [&str; 7] = [
     "holdall-formats",
 ];
 
-/// What is optimised beside these for the crates above them: what decodes frames of a stream, and what tries changed bytes.
+/// Further crates that are optimised for the crates above: the decoding of a stream's frames, and
+/// the fuzzer.
 const OPTIMISED: [&str; 2] = ["holdall-net", "holdall-fuzz"];
 
-/// A task of `cargo` on the crates above those that decode, which are optimised for it. Whoever
-/// runs something of these crates calls this, so that all have the same features, and nothing is built twice.
+/// Returns a `cargo` task for the crates above the decoders, which are optimised for it. All
+/// tasks that run programs of these crates use this function, so that all have the same features
+/// and nothing is built twice.
 pub(crate) fn above(task: &str) -> Run {
-    // Each in one piece: pieces are optimised once more together, which takes longer in all.
+    // With a single codegen unit each, since several take longer in total.
     let settings = DECODERS.iter().chain(&OPTIMISED).flat_map(|package| {
         ["opt-level=1", "codegen-units=1"].map(|set| format!("profile.dev.package.{package}.{set}"))
     });
@@ -55,32 +58,34 @@ pub(crate) fn above(task: &str) -> Run {
         .args(settings.flat_map(|setting| ["--config".to_owned(), setting]))
 }
 
-/// A task of `cargo` on crates that decode, and on what else is not optimised, with the features that the Python package gives them and what
-/// they are made of: so its stage finds them built. It has nothing itself that is tested so.
+/// Returns a `cargo` task for the decoders and other crates without optimisation, with the
+/// features of the Python package and its dependencies, so that its stage finds them built. The
+/// Python package itself has no tests of this kind.
 pub(crate) fn below<'a>(task: &'a str, packages: impl IntoIterator<Item = &'a str>) -> Run {
     let packages = packages.into_iter().chain(["holdall-py"]);
     cargo([task, "--no-default-features", "--features", "holdall-py/default"])
         .args(packages.flat_map(|package| ["--package", package]))
 }
 
-/// Builds a program of ours, and says where it is. An example comes with it, because cargo builds what has tests or examples with the
-/// features that these need, and other things without them.
+/// Builds one of our programs and returns its path. An example is built too, because cargo builds
+/// targets with tests or examples with other features than those without.
 pub(crate) fn built(name: &str, more: &[&str]) -> Result<PathBuf, String> {
     let what = ["--quiet", "--bin", name, "--example", "make_example"];
     above("build").args(what).args(more).run()?;
     Ok(target().join("debug").join(name))
 }
 
-/// The command.
+/// Builds the command and returns its path.
 pub(crate) fn holdall() -> Result<PathBuf, String> {
     built("holdall", &[])
 }
 
-/// A program of that name or path.
+/// Returns a program of that name or path.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Run {
     let mut command = Command::new(name);
     command.current_dir(root());
-    // What cargo tells a program it runs is about this package, not about the next.
+    // Cargo sets variables about this package for the programs it runs, which must not reach the
+    // next program.
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();
         if key_text.starts_with("CARGO_PKG_") || key_text.starts_with("CARGO_MANIFEST_") {
@@ -91,25 +96,25 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Run {
 }
 
 impl Run {
-    /// With these arguments too.
+    /// Adds these arguments.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Run {
         self.0.args(args);
         self
     }
 
-    /// With an environment variable.
+    /// Sets an environment variable.
     pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Run {
         self.0.env(key, value);
         self
     }
 
-    /// In a folder other than the repository's root.
+    /// Runs in a folder other than the repository's root.
     pub(crate) fn within(mut self, folder: &Path) -> Run {
         self.0.current_dir(folder);
         self
     }
 
-    /// Runs it, its output on the terminal.
+    /// Runs it with its output on the terminal.
     pub(crate) fn run(mut self) -> Outcome {
         let line = self.line();
         eprintln!("$ {line}");
@@ -120,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Runs it; a word that it prints is a failure. Cargo with `--quiet` prints warnings alone.
+    /// Runs it and fails if it prints anything. Cargo with `--quiet` only prints warnings.
     pub(crate) fn silent(mut self) -> Outcome {
         let line = self.line();
         eprintln!("$ {line}");
@@ -134,7 +139,7 @@ impl Run {
         }
     }
 
-    /// Runs it, what it prints in a file.
+    /// Runs it with its output in a file.
     pub(crate) fn log(mut self, path: &Path) -> Outcome {
         let file = || std::fs::File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = file().map_err(|e| format!("{}: {e}", path.display()))?;
@@ -142,13 +147,13 @@ impl Run {
         self.run()
     }
 
-    /// Runs it quietly; whether it could be run and succeeded.
+    /// Runs it without output; returns whether it could be run and succeeded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.stdout(Stdio::null()).stderr(Stdio::null());
         self.0.status().is_ok_and(|s| s.success())
     }
 
-    /// Runs it and gives what it printed.
+    /// Runs it and returns its output.
     pub(crate) fn output(mut self) -> Result<String, String> {
         let line = self.line();
         let out = self.0.stderr(Stdio::inherit()).output();
@@ -167,7 +172,7 @@ impl Run {
     }
 }
 
-/// Installs packages of Debian, where that is allowed.
+/// Installs packages of Debian, if that is permitted; returns whether it succeeded.
 pub(crate) fn install(packages: &[&str]) -> bool {
     let install =
         || program("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(packages);

@@ -1,10 +1,11 @@
-//! What follows from the list of formats in `holdall-formats`, and is written by `cargo xtask gen`: cargo features of the crates above it, the
-//! list of tables of files, and a program of libFuzzer for each target.
+//! Files that `cargo xtask gen` derives from the list of formats in `holdall-formats`: cargo
+//! features of the crates above it, the list of tables of files, and a libFuzzer program for each
+//! target.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The file that has the list.
+/// The file that contains the list.
 pub(crate) const LIST: &str = "crates/holdall-formats/src/lib.rs";
 /// The list of tables in this crate.
 const TABLES: &str = "xtask/src/tables.rs";
@@ -16,7 +17,7 @@ struct Above {
     name: &'static str,
     /// The crates below it that have the same feature.
     below: &'static [&'static str],
-    /// What a format needs in this crate besides that.
+    /// Further features that a format needs in this crate.
     besides: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -50,7 +51,8 @@ const CRATES: &[Above] = &[
 
 /// Returns the families of formats, each once, in the order of the list below `root`.
 ///
-/// The list is read as text, so that a format that was just added to it counts before anything is built.
+/// The list is read as text, so that a format that was just added counts before anything is
+/// built.
 pub(crate) fn families(root: &Path) -> Result<Vec<String>, String> {
     let text = read(root, LIST)?;
     let list = text.split_once("\nformats! {\n").and_then(|(_, rest)| rest.split_once("\n}"));
@@ -94,7 +96,7 @@ pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
         .to_owned();
     for family in &families {
         let path = format!("crates/holdall-formats/tests/{family}_files/mod.rs");
-        // Each by itself: rustfmt sorts those that stand together.
+        // In separate paragraphs, since rustfmt sorts adjacent lines.
         let _ = write!(text, "\n#[path = \"../../{path}\"]\npub(crate) mod {family}_files;\n");
     }
     text.push_str(
@@ -110,12 +112,13 @@ pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
     Ok((TABLES.to_owned(), text))
 }
 
-/// The folder of the programs of libFuzzer, below that of their manifest.
+/// The folder of the libFuzzer programs, below that of their manifest.
 const PROGRAMS: &str = "fuzz_targets";
 const LIBFUZZER: &str = "fuzz/libfuzzer";
 const PROGRAMS_BEGIN: &str = "# Programs: the lines below are written by `cargo xtask gen`.\n";
 
-/// Returns a program of libFuzzer for each of the fuzzer's targets, and the manifest that lists them.
+/// Returns a libFuzzer program for each of the fuzzer's targets, and the manifest that lists
+/// them.
 pub(crate) fn programs(root: &Path, targets: &[&str]) -> Result<Vec<(String, String)>, String> {
     let path = format!("{LIBFUZZER}/Cargo.toml");
     let text = read(root, &path)?;
@@ -137,7 +140,7 @@ pub(crate) fn programs(root: &Path, targets: &[&str]) -> Result<Vec<(String, Str
     Ok(all)
 }
 
-/// Returns the paths of programs of libFuzzer that are there for none of these targets.
+/// Returns the paths of libFuzzer programs without a target.
 pub(crate) fn stray_programs(root: &Path, targets: &[&str]) -> Vec<String> {
     let folder = format!("{LIBFUZZER}/{PROGRAMS}");
     let entries = root.join(&folder).read_dir().into_iter().flatten().flatten();
@@ -176,7 +179,7 @@ mod tests {
     fn the_list_is_read_as_the_compiler_reads_it() {
         let families = families(root()).unwrap();
         assert!(holdall_formats::families().eq(families.iter().map(String::as_str)));
-        // All are built here, so a format that is in the list is in the library.
+        // All formats are built here, so a format in the list is in the library.
         for family in &families {
             assert!(holdall_formats::formats_of(family).next().is_some(), "{family} is not built");
         }

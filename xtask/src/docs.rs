@@ -1,5 +1,5 @@
-//! What the code already holds and is written elsewhere too: tables of the docs, types of the packages, and what follows from the list of
-//! formats. All are written from the code, and compared with it.
+//! Generated copies of tables in the code: tables of the docs, types of the packages, and files
+//! derived from the list of formats. They are written from the code, or compared with it.
 
 use crate::command::{Outcome, built, holdall, program, root};
 use crate::{derived, limits};
@@ -18,7 +18,7 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         _ => return Err("the only option is --check".into()),
     };
     let mut stale = Vec::new();
-    // What a build needs comes first: the pages are made of what a build says.
+    // Files that a build needs come first: the pages are made from the output of a build.
     stale.extend(update(derived::manifests(root())?, check)?);
     stale.extend(update([derived::tables(root())?], check)?);
     let rules = rules()?;
@@ -54,7 +54,7 @@ pub(crate) fn write(args: &[String]) -> Outcome {
     }
 }
 
-/// Writes files that are not as they should be; or returns their paths, where they are only compared.
+/// Writes files that are out of date; with `check`, only returns their paths.
 fn update(
     files: impl IntoIterator<Item = (String, String)>,
     check: bool,
@@ -75,19 +75,19 @@ fn update(
     Ok(stale)
 }
 
-/// A page with its table of limits.
+/// Returns a page with its table of limits.
 fn with_limits(path: &str, table: &str) -> Result<String, String> {
     let page = std::fs::read_to_string(root().join(path)).map_err(|e| format!("{path}: {e}"))?;
     limits::in_page(&page, table).map_err(|e| format!("{path}: {e}"))
 }
 
-/// The runner's side of the wire, which the Python package has for runners of its own.
+/// Returns the runner's side of the wire, which the Python package has for its own runners.
 fn wire() -> Result<String, String> {
     let from = "crates/holdall-run/src/process/wire.py";
     std::fs::read_to_string(root().join(from)).map_err(|e| format!("{from}: {e}"))
 }
 
-/// The page of what each operation does with each place and file.
+/// Returns the page of what each operation does with each place and file.
 fn matrix_page() -> String {
     let mut out = format!("# What works where\n\n{GENERATED}\n");
     out.push_str(MATRIX_INTRODUCTION);
@@ -147,14 +147,15 @@ An operation that does not work with a place or a layout refuses it before anyth
 What can be edited and written in which format is in [formats.md](formats.md). \
 A model in several files is named by its folder, by its index, or by the first part of a split GGUF file.\n";
 
-/// One rule as the docs show it.
+/// A rule as the docs show it.
 struct Row {
     kind: String,
     says: String,
     hint: Option<String>,
 }
 
-/// Every rule by its code, as the command lists them: the formats', the library's and its own.
+/// Returns every rule by its code, as listed by the command: those of the formats, the library
+/// and the command.
 fn rules() -> Result<BTreeMap<String, Row>, String> {
     let odd = || "`holdall rules --json` prints something else than rules".to_owned();
     let text = program(holdall()?).args(["rules", "--json"]).output()?;
@@ -236,7 +237,7 @@ fn formats_page() -> String {
     out
 }
 
-/// Text as one cell of a table.
+/// Escapes text for a cell of a table.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

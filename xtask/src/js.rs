@@ -4,10 +4,10 @@ use crate::command::{self, Outcome, holdall, program, root, target};
 use crate::wasm;
 use std::path::{Path, PathBuf};
 
-/// The oldest Node that the package is for: major and minor version.
+/// The oldest supported version of Node: major and minor.
 const NODE: [u32; 2] = [20, 6];
 
-/// The tests that run the library's command, too.
+/// The tests that also run the library's command.
 const COMMAND: [&str; 7] = [
     "dataset.test.js",
     "metatensor.test.js",
@@ -18,11 +18,11 @@ const COMMAND: [&str; 7] = [
     "viewer.test.js",
 ];
 
-/// Where a browser is that the page is tested in: what `js/tests/viewer.test.ts` looks for.
+/// Paths of a browser for testing the page, the same as in `js/tests/viewer.test.ts`.
 const CHROMIUM: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// `cargo xtask js`: arguments name the tests to run, as the files in `js/tests` are named.
+/// `cargo xtask js`: arguments name the tests to run, by the names of files in `js/tests`.
 pub(crate) fn js(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
     let built = folder.join("build");
@@ -46,7 +46,8 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     program("node").args(["--test"]).args(tests).within(&built).run()
 }
 
-/// `cargo xtask js-pack`: installs what npm packs into empty projects of several kinds, or of those named, and reads a file in each.
+/// `cargo xtask js-pack`: installs the npm package into empty projects of several kinds, or of
+/// those named, and reads a file in each.
 pub(crate) fn pack(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
     program("node").args(["pack.mjs"]).args(args).within(&folder).run()
@@ -55,22 +56,23 @@ pub(crate) fn pack(args: &[String]) -> Outcome {
 /// `cargo xtask js-bench`: measures against other packages, which it fetches.
 pub(crate) fn bench(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
-    // What packs a file of zstd.
+    // The command creates a file with zstd.
     holdall()?;
     let own = folder.join("bench");
     program("npm").args(["ci", "--no-audit", "--no-fund"]).within(&own).run()?;
     program("node").args(["--expose-gc", "bench.mjs"]).args(args).within(&own).run()
 }
 
-/// `cargo xtask js-images`: makes the pictures of the page in `docs/images`; a folder says where else they go.
+/// `cargo xtask js-images`: makes the pictures of the page in `docs/images`; an argument is a
+/// further folder for them.
 pub(crate) fn images(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
-    // What makes files of records and packages.
+    // The command creates files of records and packages.
     holdall()?;
     program("node").args(["images.mjs"]).args(args).within(&folder).run()
 }
 
-/// Builds the package, where what that needs is to be had; gives its folder.
+/// Builds the package, if the required tools are available; returns its folder.
 fn build() -> Result<Option<PathBuf>, String> {
     let skipped = |why: &str| {
         eprintln!("\n!!! SKIPPED: the JavaScript package, for {why}. Nothing was found out.\n");
@@ -92,19 +94,19 @@ fn build() -> Result<Option<PathBuf>, String> {
     };
     let folder = root().join("js");
     install(&folder)?;
-    // Without it the tests of the page say that they are skipped.
+    // Without a browser the tests of the page report that they are skipped.
     if !CHROMIUM.iter().any(|path| Path::new(path).exists()) {
         let _ = command::install(&["chromium"]);
     }
     program("node").args(["build.mjs"]).args(modules).within(&folder).run()?;
-    // Where `holdall view` finds it from what cargo builds.
+    // The place where a `holdall view` that cargo built looks for it.
     let page = target().join("viewer");
     std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;
     program("cp").args(["-r", "dist/viewer/."]).args([&page]).within(&folder).run()?;
     Ok(Some(folder))
 }
 
-/// Major and minor version of Node.
+/// Returns the major and minor version of Node.
 fn node_version() -> Option<[u32; 2]> {
     if !program("node").args(["--version"]).succeeds() {
         return None;
@@ -114,7 +116,7 @@ fn node_version() -> Option<[u32; 2]> {
     Some([parts.next()??, parts.next()??])
 }
 
-/// Gets what the package is built and tested with, unless that is there.
+/// Installs the packages for building and testing, unless they are installed.
 fn install(folder: &Path) -> Outcome {
     let lock = folder.join("package-lock.json");
     let wanted = std::fs::read_to_string(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;

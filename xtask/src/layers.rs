@@ -1,5 +1,5 @@
-//! What keeps the crates apart: arrows that point down only, and pure crates that touch nothing of the
-//! system.
+//! The rules of layering: dependencies that only point down, and pure crates that do not access
+//! the system.
 
 use crate::command::{Outcome, cargo, root};
 use crate::derived::families;
@@ -19,21 +19,23 @@ const PURE: [&str; 7] = [
     "holdall-formats",
 ];
 
-/// Modules of the standard library that pure crates do not use; all of it at once, or by another name.
+/// Modules of the standard library that pure crates do not use, including glob imports and
+/// aliases.
 const FORBIDDEN: [&str; 9] = ["env", "fs", "net", "os", "process", "thread", "time", "*", "self"];
 
 /// The standard library's maps, whose hashes have no secret seed on WebAssembly; `holdall_collections` has the maps to use.
 const FORBIDDEN_TYPES: [&str; 2] = ["HashMap", "HashSet"];
 const HASH: &str = "crates/holdall-collections/src/hash.rs";
 
-/// The standard streams, however they are reached.
+/// The standard streams, in any form of access.
 const FORBIDDEN_WORDS: [&str; 3] = ["stderr", "stdin", "stdout"];
 const FORBIDDEN_MACROS: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
-/// The folders of formats, and the files that each of them has. Those that write files have `encode.rs`, too.
+/// The folder of the formats, and the files that each of them has. Formats that can be written
+/// also have `encode.rs`.
 const FORMATS: &str = "crates/holdall-formats/src";
 const FILES: [&str; 4] = ["mod.rs", "detect.rs", "decode.rs", "rules.rs"];
-/// Formats whose rules are with the meaning of packages, in `holdall-package`.
+/// Formats whose rules are in `holdall-package`, with the semantics of packages.
 const RULES_ELSEWHERE: [&str; 1] = ["carton"];
 
 /// `cargo xtask layers`.
@@ -62,7 +64,7 @@ pub(crate) fn layers(_args: &[String]) -> Outcome {
     }
 }
 
-/// Returns the folders of formats that lack a file which every format has.
+/// Returns an error for each format whose folder lacks a required file.
 fn folders() -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     for family in families(root())? {
@@ -80,7 +82,7 @@ fn folders() -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// The crates in the drawing of ARCHITECTURE.md, from the top down.
+/// Returns the crates in the drawing of ARCHITECTURE.md, from the top down.
 fn drawing(text: &str) -> Result<Vec<String>, String> {
     let after = text.split_once("## Crates").map(|(_, after)| after);
     let block = after.and_then(|a| a.split("```").nth(1)).unwrap_or_default();
@@ -93,7 +95,7 @@ fn drawing(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// What each crate of the workspace depends on among them, but for its tests.
+/// Returns the dependencies between the crates of the workspace, except for tests.
 fn dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
     let json = cargo(["metadata", "--no-deps", "--format-version", "1", "--offline"]).output()?;
     let odd = |what: &str| format!("`cargo metadata` printed no {what}");
@@ -123,7 +125,8 @@ fn items(value: Option<&Value>) -> Option<&[Value]> {
     }
 }
 
-/// What points up in the drawing, or is not in it.
+/// Returns errors for dependencies that point up in the drawing, and for crates that are not in
+/// it.
 fn arrows(drawn: &[String], uses: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let place = |name: &str| drawn.iter().position(|d| d == name);
     let mut wrong = Vec::new();
@@ -145,7 +148,7 @@ fn arrows(drawn: &[String], uses: &BTreeMap<String, Vec<String>>) -> Vec<String>
     wrong
 }
 
-/// Every Rust file of a folder.
+/// Returns every Rust file in a folder.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let shown = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut all = Vec::new();
@@ -161,8 +164,9 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(all)
 }
 
-/// What a file of a pure crate uses and may not: lines and paths. Every path into the standard library starts
-/// with `std`, so a name for the whole of it, which would hide the rest, is refused too.
+/// Returns the forbidden uses in a file of a pure crate: lines and paths. Every path into the
+/// standard library starts with `std`, so an alias for the whole of it, which would hide further
+/// uses, is refused too.
 fn impure(text: &str) -> Vec<(usize, String)> {
     let tokens = tokens(text);
     let word = |at: usize| tokens.get(at).map_or("", |t| t.text);
@@ -185,7 +189,7 @@ fn impure(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The forbidden modules among those that follow `std::`: one, or a group of them.
+/// Returns the forbidden modules in a path or a group after `std::`.
 fn modules(tokens: &[Token<'_>], start: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut depth, mut is_first) = (0usize, true);

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 const BEGIN: &str = "<!-- Limits, written by `cargo xtask gen` from the table in the code. -->\n";
 const END: &str = "<!-- End of the limits. -->\n";
 
-/// What the JavaScript package lowers: a tab of a browser has less memory than a server.
+/// Limits that the JavaScript package lowers, because a browser tab has less memory than a
+/// server.
 const IN_JAVASCRIPT: [(&str, u64); 2] = [("decoded_len", 1 << 30), ("fetched_len", 1 << 28)];
 
-/// What the command has beyond the library.
+/// A limit of the command that the library does not have.
 const OF_COMMAND: &str = "| `stdin-len` | bytes | 4 GiB | Bytes taken from standard input, and bytes of a JSON array of records. |";
 
 /// Replaces the table between the marks of a page.
@@ -25,8 +26,8 @@ pub(crate) fn in_page(page: &str, table: &str) -> Result<String, String> {
     marked.ok_or_else(|| "the marks of the table of limits are missing".to_owned())
 }
 
-/// The table of the specification: the names of Rust and Python, and the rules that name each limit. `rules` are sentences by
-/// code, of the rules of kind `limit`.
+/// Returns the table of the specification: the names in Rust and Python, and the rules that name
+/// each limit. `rules` are the sentences of the rules of kind `limit`, by code.
 pub(crate) fn specification(rules: &BTreeMap<String, String>) -> String {
     let mut out =
         head("| limit | unit | default | bounds | rules |\n| --- | --- | --- | --- | --- |");
@@ -43,7 +44,7 @@ pub(crate) fn specification(rules: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The table of the command.
+/// Returns the table of the command.
 pub(crate) fn command() -> String {
     let mut out = head("| name | unit | default | bounds |\n| --- | --- | --- | --- |");
     for limit in LIMITS {
@@ -53,7 +54,7 @@ pub(crate) fn command() -> String {
     out
 }
 
-/// The table of the JavaScript package, with its own defaults.
+/// Returns the table of the JavaScript package, with its own defaults.
 pub(crate) fn javascript() -> String {
     let mut out = head("| name | unit | default | bounds |\n| --- | --- | --- | --- |");
     for limit in LIMITS {
@@ -62,7 +63,7 @@ pub(crate) fn javascript() -> String {
     out
 }
 
-/// The TypeScript type, and the defaults that differ from the library's.
+/// Returns the TypeScript type, and the defaults that differ from the library's.
 pub(crate) fn typescript() -> String {
     let mut out = "// Written by `cargo xtask gen` from the table of limits in the code.\n\n\
         /** The most that a file may ask of this process. What is left out is as by default. */\n\
@@ -97,7 +98,7 @@ pub(crate) fn typescript() -> String {
     out
 }
 
-/// The Python type of `limits=`.
+/// Returns the Python type of `limits=`.
 pub(crate) fn python() -> String {
     let mut out = "# Written by `cargo xtask gen` from the table of limits in the code.\n\
         \"\"\"What a file may ask of this process.\"\"\"\n\n\
@@ -142,7 +143,7 @@ fn in_javascript(limit: &Limit) -> u64 {
     own.map_or(limit.default, |(_, value)| *value)
 }
 
-/// A value as people write it.
+/// Formats a value for people.
 fn shown(limit: &Limit, value: u64) -> String {
     let scales = [
         ("GiB", 1 << 30),

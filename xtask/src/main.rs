@@ -1,5 +1,5 @@
-//! The menu: everything a contributor or a machine runs on this repository, one task each. `.ci/run`
-//! calls [`mod@test`], which calls the others; what they need they set up themselves.
+//! The tasks that contributors and CI run on this repository. `.ci/run` calls [`mod@test`], which
+//! calls the others; they set up what they need.
 
 mod big_endian;
 mod check;
@@ -29,7 +29,7 @@ mod words;
 use command::Outcome;
 use std::process::ExitCode;
 
-/// One line of the menu.
+/// A task, with its description in the list of tasks.
 struct Task {
     name: &'static str,
     says: &'static str,
@@ -145,7 +145,7 @@ fn menu() {
     }
 }
 
-/// Runs the measurements; they are a workspace of their own.
+/// Runs the benchmarks, which are a separate workspace.
 fn bench(args: &[String]) -> Outcome {
     command::cargo(["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"])
         .args(args)

@@ -1,5 +1,5 @@
-//! `cargo xtask new-format x`: the files of a new file format, which build and are tested as they are, and every line elsewhere that the
-//! format needs.
+//! `cargo xtask new-format x`: creates the files of a new file format, which build and pass tests
+//! without changes, and adds every line elsewhere that the format needs.
 
 use crate::command::{Outcome, cargo, root};
 use crate::derived;
@@ -16,13 +16,13 @@ const SOURCES: [(&str, &str); 5] = [
 const FILES: &str = include_str!("new_format/files.rs.txt");
 const PAGE: &str = include_str!("new_format/spec.md.txt");
 
-/// Above this line of the list a new format has its own.
+/// A new format is added to the list above this line.
 const LIST_MARK: &str = "    // `cargo xtask new-format` adds a line here";
-/// Above this line of the same file it has its module.
+/// A new format's module is added to the same file above this line.
 const MOD_MARK: &str = "\npub use array::";
-/// Below this line of the manifest it has its feature.
+/// A new format's feature is added to the manifest below this line.
 const FEATURE_MARK: &str = "# What each format needs.\n";
-/// Above this line of the specification's index it has its page.
+/// A new format's page is added to the specification's index above this line.
 const PAGE_MARK: &str = "- [shards.md]";
 
 /// `cargo xtask new-format x`.
@@ -46,12 +46,12 @@ pub(crate) fn new_format(args: &[String]) -> Outcome {
          What follows from the files is written now; you can begin meanwhile.",
         list = derived::LIST
     );
-    // Another process, because this one was built without the format.
+    // In another process, because this one was built without the format.
     cargo(["xtask", "gen"]).run()?;
     cargo(["xtask", "bless"]).run()
 }
 
-/// Writes the files of a format and its lines below `root`, and the cargo features that follow.
+/// Writes the files of a format and its lines below `root`, and the resulting cargo features.
 pub(crate) fn write(root: &Path, id: &str) -> Outcome {
     let is_word = id.starts_with(|c: char| c.is_ascii_lowercase())
         && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -84,7 +84,7 @@ pub(crate) fn write(root: &Path, id: &str) -> Outcome {
     Ok(())
 }
 
-/// Writes what the table of files in [`FILES`] makes.
+/// Writes the files that the table in [`FILES`] generates.
 fn corpus(root: &Path, id: &str) -> Outcome {
     let file = |version: u32| [magic(id).as_bytes(), &version.to_le_bytes()].concat();
     let sound = file(1);
@@ -97,7 +97,7 @@ fn corpus(root: &Path, id: &str) -> Outcome {
     Ok(())
 }
 
-/// What a file of the format starts with, until its author knows better.
+/// Returns a preliminary signature for files of the format.
 fn magic(id: &str) -> String {
     id.to_ascii_uppercase()
 }
@@ -114,7 +114,7 @@ fn fill(template: &str, id: &str) -> String {
         .replace("@CUT@", &cut.to_string())
 }
 
-/// Writes a file below `root`, and its folders.
+/// Writes a file below `root`, and creates its folders.
 pub(crate) fn put(root: &Path, path: &str, bytes: &[u8]) -> Outcome {
     let at = root.join(path);
     let folder = at.parent().unwrap_or(root);
@@ -123,7 +123,7 @@ pub(crate) fn put(root: &Path, path: &str, bytes: &[u8]) -> Outcome {
         .map_err(|e| format!("{path}: {e}"))
 }
 
-/// Puts `new` in the place of `mark`, which is in the file once.
+/// Replaces `mark`, which must occur exactly once in the file, by `new`.
 pub(crate) fn insert(root: &Path, path: &str, mark: &str, new: &str) -> Outcome {
     let text = std::fs::read_to_string(root.join(path)).map_err(|e| format!("{path}: {e}"))?;
     if text.matches(mark).count() != 1 {

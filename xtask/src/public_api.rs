@@ -1,4 +1,5 @@
-//! The public items of the crate `holdall`, as a list in the tree: a change of them shows in the change that makes it.
+//! The list of public items of the crate `holdall`, in the tree, so that changes of the API are
+//! visible in reviews.
 
 use crate::check::looks;
 use crate::command::{Outcome, cargo, program, root, target};
@@ -26,7 +27,7 @@ pub(crate) fn public_api(args: &[String]) -> Outcome {
     compare(&kept, &found)
 }
 
-/// The list as the code has it; `None` where it cannot be made here.
+/// Returns the list for the current code; `None` if the required tools are not available.
 fn listed() -> Result<Option<String>, String> {
     if cargo(["fetch", "--quiet", "--locked", "--manifest-path", MANIFEST]).run().is_err() {
         skipped("public items, for the crate `public-api` cannot be had");
@@ -41,7 +42,7 @@ fn listed() -> Result<Option<String>, String> {
     program(&reader).args([&json]).output().map(Some)
 }
 
-/// The program that reads rustdoc's JSON, built.
+/// Builds the program that reads rustdoc's JSON, and returns its path.
 fn reader() -> Result<PathBuf, String> {
     let folder = target().join("tools");
     cargo(["build", "--quiet", "--locked", "--manifest-path", MANIFEST])
@@ -51,7 +52,7 @@ fn reader() -> Result<PathBuf, String> {
     Ok(folder.join("debug").join(name))
 }
 
-/// What rustdoc says of the crate with all its features. The reader is in rustdoc's place: see there.
+/// Runs rustdoc for the crate with all features. The reader replaces rustdoc: see there.
 fn json(reader: &Path) -> Result<PathBuf, String> {
     let rustdoc = std::env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into());
     looks("rustdoc")
@@ -63,7 +64,7 @@ fn json(reader: &Path) -> Result<PathBuf, String> {
     Ok(target().join("looked-at/doc/holdall.json"))
 }
 
-/// Compares two lists line by line, whatever their order.
+/// Compares two lists line by line, independent of the order.
 fn compare(kept: &str, found: &str) -> Outcome {
     let (kept, found): (BTreeSet<_>, BTreeSet<_>) =
         (kept.lines().collect(), found.lines().collect());

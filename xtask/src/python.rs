@@ -5,9 +5,9 @@ use crate::command::{Outcome, Run, program, root, target};
 use crate::interop::{model, skipped};
 use std::path::{Path, PathBuf};
 
-/// What builds the package.
+/// The packages that build the Python package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
-/// What the tests use. The package itself needs NumPy alone.
+/// The packages for tests. The Python package itself only needs NumPy.
 const TESTS: [&str; 20] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
@@ -46,8 +46,9 @@ pub(crate) fn python(args: &[String]) -> Outcome {
     program(&venv).args(["-m", "pytest", "--quiet"]).args(rest).args([&tests]).run()
 }
 
-/// `cargo xtask ecosystem`: what libraries that use safetensors, Arrow and the like do with ours. They are large, so they have an
-/// environment of their own; each is fetched by itself, and those that cannot be had are told. Arguments go to pytest.
+/// `cargo xtask ecosystem`: tests libraries that use safetensors, Arrow and the like with our
+/// package. They are large, so they have a separate environment; each is fetched by itself, and
+/// unavailable ones are reported. Arguments go to pytest.
 pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     if !program("python3").args(["--version"]).succeeds() {
         skipped("what libraries for Python do with ours, for there is no python3");
@@ -83,7 +84,7 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     if model.is_none() {
         skipped("what transformers does with a real model, for it cannot be had here");
     }
-    // Some of the libraries end the process in which another is: each has its own.
+    // Some of the libraries crash if another one is loaded, so each has a separate process.
     let runs = "transformers libraries engines million thousands flax mlx paddle tensorflow keras";
     for only in runs.split(' ') {
         let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
@@ -95,7 +96,7 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Builds the package.
+/// Builds the package and returns the wheel.
 fn wheel(venv: &Path, release: bool) -> Result<PathBuf, String> {
     let wheels = target().join("python-package/wheels");
     if wheels.is_dir() {
@@ -112,23 +113,26 @@ fn wheel(venv: &Path, release: bool) -> Result<PathBuf, String> {
     only_wheel(&wheels)
 }
 
-/// Puts a wheel of ours in the place of the one before.
+/// Installs a wheel, replacing the previous one.
 fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 
-/// Installs the packages that are named after it. Modules are compiled when somebody imports them: most are never imported here.
+/// Returns a pip command that installs the packages named in its further arguments. Modules are
+/// compiled on import, since most are never imported here.
 pub(crate) fn pip(python: &Path) -> Run {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
     program(python).args(pip)
 }
 
-/// The interpreter of an environment that has what is needed, made at the first call.
+/// Returns the interpreter of an environment with the packages for builds and tests, created at
+/// the first call.
 fn environment(venv: &Path) -> Result<PathBuf, String> {
     with_packages(venv, &BUILD.into_iter().chain(TESTS).collect::<Vec<_>>())
 }
 
-/// The interpreter of an environment with these packages, which are fetched where it has others.
+/// Returns the interpreter of an environment with these packages, which are installed if others
+/// are there.
 pub(crate) fn with_packages(venv: &Path, wanted: &[&str]) -> Result<PathBuf, String> {
     let python = made(venv)?;
     let done = venv.join("installed.txt");
@@ -139,7 +143,7 @@ pub(crate) fn with_packages(venv: &Path, wanted: &[&str]) -> Result<PathBuf, Str
     Ok(python)
 }
 
-/// The interpreter of an environment, made at the first call.
+/// Returns the interpreter of an environment, created at the first call.
 pub(crate) fn made(venv: &Path) -> Result<PathBuf, String> {
     let python = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     if !python.exists() {

@@ -1,11 +1,11 @@
-//! Files that grow past the length a reader keeps in mind.
+//! Limits on the length of source files.
 
 use crate::command::{Outcome, program, root};
 use std::path::Path;
 
-/// Lines from which on a file is listed.
+/// Files with at least this many lines are listed.
 const LISTED: usize = 400;
-/// Lines that a file outside of tests may have at most.
+/// The maximum number of lines of a file, except for tests.
 const MOST: usize = 800;
 
 /// `cargo xtask sizes`.

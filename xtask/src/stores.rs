@@ -1,17 +1,18 @@
-//! The command against object stores and servers that are not ours.
+//! Tests the command with third-party object stores and servers.
 
 use crate::command::{Outcome, holdall, program, root, target};
 use crate::interop::skipped;
 use crate::python::with_packages;
 use std::path::PathBuf;
 
-/// Servers that answer as S3, Google's store and WebDAV do, and a client for the first: a script for each.
+/// Servers that emulate S3, Google's store and WebDAV, and a client for the first: a script for
+/// each.
 const SERVERS: [(&str, &str, &[&str]); 3] = [
     ("S3", "s3.py", &["moto[server,s3]==5.2.5", "boto3>=1.40"]),
     ("Google's store", "gcs.py", &["gcp-storage-emulator==2026.7.19"]),
     ("WebDAV", "webdav.py", &["wsgidav==4.4.0", "cheroot==11.1.2"]),
 ];
-/// The same for Azure, which is a program of Node's.
+/// The emulator for Azure, a Node program.
 const AZURITE: &str = "azurite@3.37.0";
 
 /// `cargo xtask stores`.
@@ -39,7 +40,7 @@ pub(crate) fn stores(_args: &[String]) -> Outcome {
     }
 }
 
-/// Azurite's program, fetched where it is not there.
+/// Returns the path of Azurite, which is fetched if it is not installed.
 fn azurite() -> Option<PathBuf> {
     let folder = target().join("stores/azurite");
     let own = folder.join("node_modules/.bin/azurite-blob");

@@ -1,4 +1,4 @@
-//! All that must pass before a change lands.
+//! All checks that must pass before a change lands.
 
 use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
 use crate::{
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// A stage and its name.
 type Stage = (&'static str, fn(&[String]) -> Outcome);
 
-/// The quick ones first, and before others what builds for them.
+/// The stages: quick ones first, and builds before the stages that use them.
 const STAGES: &[Stage] = &[
     ("formatting", check::formatting),
     ("sizes", sizes::sizes),
@@ -29,9 +29,10 @@ const STAGES: &[Stage] = &[
     ("JavaScript", js::js),
 ];
 
-/// What goes on beside them, one after the other too: most stages keep one core busy for most of their time. Those that are left when the
-/// others have ended are shared. These make no program that others run: while one is replaced, it is not there. The modules of WebAssembly
-/// are there long before `JavaScript` wants them.
+/// Stages that run in parallel to the others, in order, since most stages keep only one core
+/// busy. When one side is done, it helps with the rest. These stages build no programs that
+/// others run, since a program is missing while it is replaced. The WebAssembly modules are built
+/// long before the stage `JavaScript` needs them.
 const BESIDE: &[Stage] = &[
     ("clippy, docs", check::workspace),
     ("wasm", wasm::wasm),
@@ -43,7 +44,7 @@ const BESIDE: &[Stage] = &[
     ("Python", python::python),
 ];
 
-/// How a stage ended, and what it took.
+/// The outcome of a stage, and its duration.
 struct Ended {
     name: &'static str,
     seconds: u64,
@@ -58,8 +59,8 @@ impl Ended {
     }
 }
 
-/// `cargo xtask test`: all stages, or those whose names begin with an argument; says how long each took and which
-/// failed. One that fails does not hide what the next would say.
+/// `cargo xtask test`: runs all stages, or those whose names begin with an argument; prints how
+/// long each took and which failed. A failed stage does not stop the others.
 pub(crate) fn all(args: &[String]) -> Outcome {
     let start = Instant::now();
     let is_wanted = |name: &str| args.iter().any(|a| name.starts_with(a));
@@ -68,9 +69,9 @@ pub(crate) fn all(args: &[String]) -> Outcome {
         true => std::thread::scope(|scope| {
             let other = scope.spawn(|| beside(&queue));
             let mut ended = in_turn(STAGES.iter());
-            // Whoever is done helps with what is left.
+            // The side that is done first helps with the remaining stages.
             ended.extend(beside(&queue));
-            // A stage that is not told of would pass for one that succeeded.
+            // A stage that is not reported would look like one that succeeded.
             ended.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             ended
         }),
@@ -99,7 +100,8 @@ fn in_turn<'a>(stages: impl Iterator<Item = &'a Stage>) -> Vec<Ended> {
     stages.map(run).collect()
 }
 
-/// Takes what is beside the others until nothing is left, each in a process of its own, whose output comes whole when it has ended.
+/// Runs the parallel stages until none is left, each in a separate process, whose output is
+/// printed when it has ended.
 fn beside(queue: &Mutex<std::slice::Iter<'_, Stage>>) -> Vec<Ended> {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let run = |(name, _): &Stage| {
@@ -118,24 +120,25 @@ fn compare_docs(_args: &[String]) -> Outcome {
     docs::write(&["--check".to_owned()])
 }
 
-/// The tests of the crates that decode, which are not optimised for them: compiling takes longer than that saves.
+/// Tests the crates that decode, without optimisation: compiling with it would take longer than
+/// it saves.
 fn decoders(_args: &[String]) -> Outcome {
     below("test", DECODERS).args(["--no-fail-fast"]).run()
 }
 
-/// Those of all others. Those that want a device have a stage of their own.
+/// Tests all other crates. Tests that need a device are a separate stage.
 fn tests(_args: &[String]) -> Outcome {
     let tests = above("test").args(["--no-fail-fast"]).env("HOLDALL_GPU_TESTS", "skipped");
-    // Many wait for most of their time: for a disk, a network, or a program that is to be killed.
+    // Many tests mostly wait: for a disk, a network, or a program that is to be killed.
     tests.env("RUST_TEST_THREADS", threads_for_waiting().to_string()).run()
 }
 
-/// How many tests go on at once where many of them wait: two for each core.
+/// Returns the number of parallel tests if many of them wait: two per core.
 fn threads_for_waiting() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What is off by default, because it takes a minute to build.
+/// Tests a feature that is off by default because it takes a minute to build.
 fn columns(_args: &[String]) -> Outcome {
     // All in one build. The tests of the command and of the fuzzer have the same name.
     let features = "holdall/parquet,holdall-cli/parquet,holdall-fuzz/parquet";
@@ -143,22 +146,23 @@ fn columns(_args: &[String]) -> Outcome {
     above("test").args(["--features", features]).args(tests).run()
 }
 
-/// Tests where arithmetic is not checked for overflow, as in a build that is released.
+/// Runs tests without overflow checks, as in a release build.
 fn as_released(tests: Run) -> Run {
     tests
         .args(["--config", "profile.dev.overflow-checks=false"])
         .args(["--config", "profile.dev.debug-assertions=false"])
 }
 
-/// A third of the inputs of each target of the fuzzer, all of what once broke something among them.
+/// Runs a third of the inputs of each fuzzer target, including all inputs that once failed.
 fn some_inputs(_args: &[String]) -> Outcome {
     fuzz::smoke(&["--part", "3"].map(str::to_owned))
 }
 
-/// `cargo xtask whole`: what a machine has no time for before each change, of which [`all`] tries a part. All files of the corpus are cut short
-/// everywhere and changed, with arithmetic that is checked; all cells of the matrix and all inputs of the fuzzer are tried; datasets have the size that people have; then
-/// all tests about whole files, and those of the crates that decode, are run without the checks. They find no more than before as long as
-/// nothing overflows, which is what the checks are for.
+/// `cargo xtask whole`: tests that take too long before each change, of which [`all`] runs a
+/// part. All files of the corpus are truncated everywhere and mutated, with overflow checks; all
+/// cells of the matrix and all inputs of the fuzzer are tried; datasets have realistic sizes;
+/// then all tests about whole files, and those of the crates that decode, run without the checks.
+/// The results can only differ if an operation overflows, which the checks detect.
 pub(crate) fn whole(_args: &[String]) -> Outcome {
     let more = |test: &str| above("test").args(["--test", test]).env("HOLDALL_WHOLE", "1");
     more("truncate").run()?;
@@ -177,7 +181,7 @@ pub(crate) fn whole(_args: &[String]) -> Outcome {
     .run()
 }
 
-/// A dataset from the library, of some records.
+/// Tests building a dataset of some records with the library.
 fn records(_args: &[String]) -> Outcome {
     dataset("100000")
 }

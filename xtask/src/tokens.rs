@@ -1,13 +1,13 @@
-//! The words of Rust source: names and punctuation, without comments, strings and characters.
+//! Tokens of Rust source: names and punctuation, without comments, strings and characters.
 
-/// One of them, and the line it is in, from 1.
+/// A token, and its line number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'t> {
     pub(crate) text: &'t str,
     pub(crate) line: usize,
 }
 
-/// Names, `::`, and other characters that are not space one by one.
+/// Returns names, `::`, and other characters except white space, one by one.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut all = Vec::new();
     let mut line = 1;
@@ -29,7 +29,8 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     all
 }
 
-/// Bytes of what says nothing here: space, a comment, a string, a character, a lifetime.
+/// Returns the length of white space, a comment, a string, a character or a lifetime, which are
+/// skipped.
 fn skipped(rest: &str) -> Option<usize> {
     let mut chars = rest.chars();
     match (chars.next()?, chars.next()) {
@@ -51,7 +52,7 @@ fn skipped(rest: &str) -> Option<usize> {
     }
 }
 
-/// Comments of this kind nest.
+/// Returns the length of a comment of this kind, which may be nested.
 fn comment(rest: &str) -> usize {
     let (mut depth, mut at) = (0usize, 0);
     while let Some(next) = rest.get(at..).filter(|r| !r.is_empty()) {
@@ -84,7 +85,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// A string without escapes, after a prefix of so many letters; `None` where it is a name.
+/// Returns the length of a raw string with a prefix of that many letters; `None` if it is a name.
 fn raw(rest: &str, prefix: usize) -> Option<usize> {
     let after = rest.get(prefix..)?;
     let marks = after.len() - after.trim_start_matches('#').len();

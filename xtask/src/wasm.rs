@@ -1,20 +1,20 @@
-//! The pure crates for WebAssembly, where there are no files, threads or clocks: the module that the JavaScript package
-//! has them in builds, whole and without what most pages never ask for, and neither is too large.
+//! Builds the pure crates for WebAssembly, which has no files, threads or clocks: the modules of
+//! the JavaScript package, whole and basic, and checks their sizes.
 
 use crate::command::{Outcome, Run, program, root, target};
 use std::path::{Path, PathBuf};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 pub(crate) const MANIFEST: &str = "js/wasm/Cargo.toml";
-/// The modules, each with the profile that it is built by, what else cargo is told, the bytes that it has at most, and what `gzip -9` makes of
-/// them. The last is built last: what is looked at afterwards is of the same features.
+/// The modules, each with its profile, further arguments of cargo, and its maximum size in bytes
+/// and after `gzip -9`. The last is built last, so that later checks use the same features.
 const MODULES: [(&str, &[&str], [usize; 2]); 2] = [
     ("basic", &["--no-default-features"], [1_050_000, 412_000]),
     ("release", &[], [3_390_000, 1_345_000]),
 ];
-/// Less of zstd's own choices of what is quicker: a third of its code.
+/// Disables alternative decoders of zstd: a third of its code.
 const C_FLAGS: &str = "-msimd128 -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT";
-/// A compiler of C for WebAssembly, for zstd, where the system has none: Debian's packages.
+/// Debian's packages of a C compiler for WebAssembly, used for zstd if the system has none.
 const PACKAGES: [&str; 5] =
     ["clang-19", "libclang-cpp19", "libllvm19", "libclang-common-19-dev", "llvm-19"];
 
@@ -23,13 +23,13 @@ pub(crate) fn wasm(_args: &[String]) -> Outcome {
     let Some(_) = build()? else { return Ok(()) };
     let folder = target().join("wasm");
     let Some(tools) = compiler(&folder)? else { return Ok(()) };
-    // What is in the basic one is in the whole one, too, and what it does not use was a warning when it was built.
+    // The whole module includes the basic one, and unused code was a warning in its build.
     let (profile, features, _) = MODULES[MODULES.len() - 1];
     let lint = cargo("clippy", profile, &folder, &tools).args(features);
     lint.args(["--", "-D", "warnings"]).run()
 }
 
-/// Builds the modules, where what that needs is to be had: the whole one, and the basic one.
+/// Builds the modules, if the required tools are available: the whole one, and the basic one.
 pub(crate) fn build() -> Result<Option<[PathBuf; 2]>, String> {
     let folder = target().join("wasm");
     let skipped = |why: &str| {
@@ -52,7 +52,7 @@ pub(crate) fn build() -> Result<Option<[PathBuf; 2]>, String> {
     Ok(Some([whole?, basic?]))
 }
 
-/// Cargo, about a module.
+/// Returns a cargo task for a module.
 fn cargo(task: &str, profile: &str, folder: &Path, (clang, ar): &(PathBuf, PathBuf)) -> Run {
     crate::command::cargo([task, "--profile", profile, "--locked", "--target", TARGET])
         .args(["--manifest-path", MANIFEST])
@@ -63,8 +63,8 @@ fn cargo(task: &str, profile: &str, folder: &Path, (clang, ar): &(PathBuf, PathB
         .env("CARGO_ENCODED_RUSTFLAGS", rust_flags().join("\x1f"))
 }
 
-/// Every runtime that the package is for has instructions on 16 bytes at once. A module does not say where it was built, so that it has the same
-/// bytes everywhere.
+/// Returns compiler flags: every supported runtime has 128-bit SIMD, and paths are removed so
+/// that the module has the same bytes wherever it is built.
 fn rust_flags() -> Vec<String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -74,7 +74,7 @@ fn rust_flags() -> Vec<String> {
     ["-C", "target-feature=+simd128"].map(str::to_owned).into_iter().chain(hidden).collect()
 }
 
-/// Refuses a module that is too large.
+/// Fails if a module is too large.
 fn measure(module: &Path, most: [usize; 2]) -> Outcome {
     let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
     let packed = module.with_extension("wasm.gz");
@@ -88,7 +88,8 @@ fn measure(module: &Path, most: [usize; 2]) -> Outcome {
     }
 }
 
-/// Clang and an archiver: the system's, or those of Debian's packages, unpacked below `folder`.
+/// Returns clang and an archiver: the system's, or those of Debian's packages, unpacked below
+/// `folder`.
 fn compiler(folder: &Path) -> Result<Option<(PathBuf, PathBuf)>, String> {
     let works = |clang: &Path| program(clang).args(["--target=wasm32", "--version"]).succeeds();
     let system = (PathBuf::from("clang"), PathBuf::from("llvm-ar"));
@@ -105,7 +106,7 @@ fn compiler(folder: &Path) -> Result<Option<(PathBuf, PathBuf)>, String> {
         }
         let unpack = "for f in *.deb; do dpkg -x \"$f\" . && rm \"$f\"; done";
         program("sh").args(["-e", "-c", unpack]).within(&own).run()?;
-        // The libraries lie where no system looks for them.
+        // The libraries are in a non-standard folder.
         for (name, path) in [("clang", &clang), ("llvm-ar", &ar)] {
             let text = format!(
                 "#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n",

@@ -1,13 +1,13 @@
-//! Counts worn-out idioms in what people read: doc comments, messages, help, guides.
+//! Counts overused idioms in text for people: doc comments, messages, help, guides.
 
 use crate::command::{Outcome, program, root};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The file with the most that each idiom may be used.
+/// The file with the maximum number of uses of each idiom.
 const ALLOWED: &str = "xtask/words.txt";
 
-/// Names that say nothing to a reader who does not know the module.
+/// Names that do not say what an item is.
 const NAMES: [&str; 17] = [
     "fn of",
     "fn place",
@@ -28,7 +28,8 @@ const NAMES: [&str; 17] = [
     "enum How",
 ];
 
-/// Idioms that a reader stumbles over. Each is matched as whole words, in any case.
+/// Idioms that make sentences hard to understand. Each is matched as whole words,
+/// case-insensitively.
 const IDIOMS: [&str; 24] = [
     "what is",
     "so many",
@@ -117,7 +118,8 @@ fn allowed() -> Result<BTreeMap<String, usize>, String> {
         .collect()
 }
 
-/// Lines that people read, with their files and numbers: comments and strings of code, whole pages.
+/// Returns lines of prose with their files and line numbers: comments and strings in code, all
+/// lines of pages.
 fn texts() -> Result<Vec<(String, usize, String)>, String> {
     let listed = program("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -125,7 +127,7 @@ fn texts() -> Result<Vec<(String, usize, String)>, String> {
         .output()?;
     let mut out = Vec::new();
     for path in listed.lines() {
-        // The list of idioms itself, and words that people wrote in other files.
+        // The list of idioms itself, and files with text by other authors.
         if path == "xtask/src/words.rs" || path.starts_with("corpus/") || path == "CHANGELOG.md" {
             continue;
         }
@@ -141,7 +143,7 @@ fn texts() -> Result<Vec<(String, usize, String)>, String> {
     Ok(out)
 }
 
-/// What of a line of code is prose: a comment, or else what stands in double quotes.
+/// Returns the prose in a line of code: the comment, or else the strings in double quotes.
 fn prose(line: &str) -> String {
     let trimmed = line.trim_start();
     if ["//", "#", "/*", "*"].iter().any(|mark| trimmed.starts_with(mark)) {
@@ -150,7 +152,7 @@ fn prose(line: &str) -> String {
     line.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// How often `idiom` stands in `line`, as whole words.
+/// Returns the number of occurrences of `idiom` in `line`, as whole words.
 fn occurrences(line: &str, idiom: &str) -> usize {
     let line = line.to_lowercase();
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -163,7 +165,7 @@ fn occurrences(line: &str, idiom: &str) -> usize {
         .count()
 }
 
-/// How often an item of that name is defined in the crates.
+/// Returns the number of definitions of items with that name in the crates.
 fn definitions(name: &str) -> Result<usize, String> {
     let listed = program("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "crates/*.rs"])

@@ -1,4 +1,5 @@
-//! Types of elements as NumPy has them, and arrays made without the Python half where nothing is odd about them.
+//! NumPy's types of elements, and arrays that are created without the Python half in the common
+//! cases.
 
 use crate::dtype;
 use crate::memory::Buffer;
@@ -8,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-/// `numpy.ndarray`.
+/// Returns the type `numpy.ndarray`.
 pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static NDARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let found = NDARRAY
@@ -16,15 +17,16 @@ pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(found.bind(py))
 }
 
-/// A type of elements, as the Python half and NumPy have it.
+/// A type of elements, with its names in the Python half and in NumPy.
 pub(crate) struct ElementType<'py> {
     dtype: DType,
     logical_type: Option<LogicalType>,
-    /// NumPy's dtype and the bytes of one element, where there is one and an array has its elements as a file does.
+    /// NumPy's dtype and the bytes per element, if known and if arrays have the same memory
+    /// layout as files.
     numpy: Option<(Bound<'py, PyAny>, u64)>,
 }
 
-/// The types of elements met so far: there are few, and many tensors.
+/// The types of elements seen so far: usually few, for many tensors.
 pub(crate) struct ElementTypes<'py>(Vec<ElementType<'py>>);
 
 impl<'py> ElementTypes<'py> {
@@ -61,18 +63,18 @@ impl<'py> ElementType<'py> {
         Ok(ElementType { dtype, logical_type: logical_type.cloned(), numpy })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn name(&self, py: Python<'py>) -> Bound<'py, PyString> {
         dtype::py_name(py, self.dtype, self.logical_type.as_ref())
     }
 
-    /// Bytes of one element, where arrays have them as files do.
+    /// Returns the bytes per element, if arrays have the same memory layout as files.
     pub(crate) fn width(&self) -> Option<u64> {
         self.numpy.as_ref().map(|(_, width)| *width)
     }
 
-    /// The array of `shape` whose elements start `start` bytes into `buffer`. `None` where the Python half
-    /// is to make it, or to say why there is none.
+    /// Returns the array of `shape` whose elements start `start` bytes into `buffer`; `None` if
+    /// the Python half must create it, or raise an error.
     pub(crate) fn array(
         &self,
         buffer: &Bound<'py, Buffer>,
@@ -87,11 +89,12 @@ impl<'py> ElementType<'py> {
     }
 }
 
-/// NumPy's dtype of elements that arrays have as files do, and its width; `None` where there is none, or none was asked
-/// for yet.
+/// Returns NumPy's dtype and its width for elements with the same memory layout in arrays and
+/// files; `None` for other elements, or if the dtype was not requested yet.
 ///
-/// It is only looked up: the Python half imports what knows it. Nothing written in Python runs below frames of this crate,
-/// because Python ends a daemon thread there when the interpreter ends, and the process would be aborted.
+/// It is only looked up: the Python half imports NumPy and ml_dtypes. No Python code runs below
+/// frames of this crate, because Python ends daemon threads there when the interpreter ends,
+/// which would abort the process.
 fn numpy_dtype<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -110,7 +113,7 @@ fn numpy_dtype<'py>(
     }
 }
 
-/// Bytes of one element in NumPy's memory; none where several share bytes in a file.
+/// Returns the bytes per element in NumPy's memory; `None` if elements share bytes in a file.
 pub(crate) fn width(dtype: DType, logical_type: Option<&LogicalType>) -> Option<u64> {
     let bits = logical_type.map_or(Some(8 * dtype.width()), LogicalType::bits)?;
     bits.is_multiple_of(8).then_some(bits / 8)

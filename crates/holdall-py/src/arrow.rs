@@ -1,8 +1,9 @@
-//! Arrow's C data interface: arrays that the Python half describes, as the structs that readers of Arrow take.
-//! Beside `memory.rs` the one file of this crate with `unsafe`.
+//! Arrow's C data interface: converts arrays that the Python half describes to the structs that
+//! Arrow consumers take. One of the files of this crate with `unsafe`, with `memory.rs` and
+//! `numpy.rs`.
 //!
-//! A struct that is given away is released by its last owner: a consumer, which may also move a child out of its
-//! parent, or the capsule that nobody took it from. `release` is empty then.
+//! An exported struct is released by its last owner: a consumer, which may also move a child out
+//! of its parent, or the capsule if no consumer took it. `release` is null afterwards.
 #![allow(unsafe_code)]
 
 use crate::memory::{Elements, attached};
@@ -16,12 +17,13 @@ use pyo3::prelude::*;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-/// The type of a column: format, name, flags, metadata, children, and the values of a dictionary, if it is one.
+/// The type of a column: format, name, flags, metadata, children, and dictionary values (at most
+/// one item).
 #[derive(FromPyObject)]
 pub(crate) struct Field(String, String, i64, Vec<(String, String)>, Vec<Field>, Vec<Field>);
 
-/// The elements of a column, as the Python half has them: their number, how many are absent, buffers, children, and the
-/// values of a dictionary, if it is one.
+/// The elements of a column from the Python half: length, number of nulls, buffers, children, and
+/// dictionary values (at most one item).
 type Column<'py> =
     (i64, i64, Vec<Option<Bound<'py, PyAny>>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
 
@@ -63,19 +65,21 @@ struct CStream {
     private_data: *mut c_void,
 }
 
-/// Structs that a function releases, with what they have for it in `private_data`; it is called on drop, unless that was done.
+/// Structs that a function releases, with their memory in `private_data`; dropping a struct calls
+/// the function unless it was called.
 macro_rules! released {
     ($($name:ident by $release:ident of $kept:ty),*) => {$(
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: the code that set it set the rest of the struct for it, and it was not called yet.
+                    // SAFETY: the code that set `release` set the rest of the struct for it, and
+                    // it was not called yet.
                     unsafe { release(self) }
                 }
             }
         }
 
-        /// Called once, from any thread, with the GIL or without.
+        /// Called once, from any thread, with or without the GIL.
         unsafe extern "C" fn $release(it: *mut $name) {
             // SAFETY: null, or a struct of ours that its owner gives back.
             let Some(it) = (unsafe { it.as_mut() }) else { return };
@@ -109,7 +113,7 @@ impl Lent {
     }
 }
 
-/// What the pointers of a struct point at.
+/// The memory that the pointers of a struct refer to.
 struct ExportedMemory<T> {
     texts: Vec<CString>,
     metadata: Vec<u8>,
@@ -130,7 +134,7 @@ impl<T> Drop for ExportedMemory<T> {
     }
 }
 
-/// Children, which `Kept` drops also where one of them cannot be made.
+/// Creates children, which `Kept` drops even if one of them cannot be created.
 fn children<T>(
     all: impl Iterator<Item = PyResult<T>>,
     kept: &mut ExportedMemory<T>,
@@ -167,7 +171,7 @@ fn schema(field: &Field) -> PyResult<CSchema> {
         kept.metadata.extend(out);
     }
     kept.texts.extend([format, name]);
-    // What vectors have stays where it is when they move.
+    // The contents of vectors do not move with them.
     let [format, name] = [0, 1].map(|at: usize| kept.texts.get(at).map_or(null(), |t| t.as_ptr()));
     Ok(CSchema {
         format,
@@ -182,12 +186,13 @@ fn schema(field: &Field) -> PyResult<CSchema> {
     })
 }
 
-/// Where a buffer of no bytes is: readers look at the alignment of its address, too.
+/// The address of empty buffers: consumers check its alignment, too.
 #[repr(align(64))]
 struct Nothing;
 static NOTHING: Nothing = Nothing;
 
-/// A column as the Python half describes it, or one that was gathered and is taken out by that.
+/// Returns a column from the Python half's description, or one that was gathered, which is moved
+/// out.
 fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     if let Ok(column) = column.cast::<NativeColumn>() {
         return gathered(column.get().take()?);
@@ -204,7 +209,7 @@ fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     made(length, null_count, lent.collect::<PyResult<_>>()?, below, dictionary)
 }
 
-/// A column that was gathered; a schema's height bounds the recursion.
+/// Returns a gathered column; the height of a schema bounds the recursion.
 fn gathered(column: Gathered) -> PyResult<CArray> {
     let Gathered { len, absent, there, values, .. } = column;
     let (mut lent, mut below, mut dictionary) = (vec![there], Vec::new(), None);
@@ -232,12 +237,12 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
     made(len as i64, absent as i64, lent, below.into_iter().map(gathered), dictionary)
 }
 
-/// The strings of an enum.
+/// Returns the strings of an enum.
 fn names(e: &Enum) -> PyResult<CArray> {
     let (mut ends, mut bytes) = (vec![0; size_of::<i32>()], Vec::new());
     for name in e.values.iter() {
         bytes.extend_from_slice(name.as_bytes());
-        // Within a schema, which has fewer bytes.
+        // The length is less than that of the schema.
         ends.extend((bytes.len() as i32).to_le_bytes());
     }
     let lent = vec![None, Some(Lent::Own(ends.into())), Some(Lent::Own(bytes.into()))];
@@ -279,24 +284,25 @@ fn made(
 /// The batches of a stream.
 struct Batches {
     field: Field,
-    /// Gives the next one, or `None` after the last; `None` once it is dropped.
+    /// Returns the next batch, or `None` after the last; `None` once the stream is dropped.
     next: Option<Py<PyAny>>,
-    /// Why there is no next one. It stays: what failed once is at no end.
+    /// The error that ended the stream, if any. It stays: a failed stream has no regular end.
     error: Option<CString>,
 }
 
 impl Drop for Batches {
     fn drop(&mut self) {
-        // What it has is let go of with the GIL.
+        // The iterator must be dropped with the GIL.
         let _ = attached(|_| drop(self.next.take()));
     }
 }
 
-/// What C calls an error of input.
+/// C's error number for failed input (EIO).
 const FAILED: c_int = 5;
 
 impl Batches {
-    /// Makes something for a consumer, of whatever thread, with the GIL; errors are gone when it is released again.
+    /// Creates a value for a consumer, on any thread, with the GIL; Python exceptions are cleared
+    /// before the GIL is released.
     fn make<T>(
         &mut self,
         make: impl FnOnce(Python<'_>, &Batches) -> PyResult<T>,
@@ -315,7 +321,8 @@ impl Batches {
     }
 }
 
-/// What an exception says; its name, where it says nothing, as `KeyboardInterrupt`.
+/// Returns the text of an exception, or its class name if the text is empty, as for
+/// `KeyboardInterrupt`.
 fn exception_text(py: Python<'_>, e: &PyErr) -> String {
     let text = e.value(py).to_string();
     if !text.is_empty() {
@@ -324,20 +331,21 @@ fn exception_text(py: Python<'_>, e: &PyErr) -> String {
     e.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string())
 }
 
-/// The batches of a stream; `None` where it was released.
+/// Returns the batches of a stream; `None` if it was released.
 ///
 /// # Safety
-/// Null, or a stream of ours, which nobody else uses meanwhile.
+/// `stream` must be null, or one of our streams that no other code uses at the same time.
 unsafe fn batches<'a>(stream: *mut CStream) -> Option<&'a mut Batches> {
-    // SAFETY: the caller's promise; what `private_data` points at is there until `release` sets it to null.
+    // SAFETY: the caller's promise; the target of `private_data` is valid until `release` sets it
+    // to null.
     unsafe { stream.as_ref().and_then(|stream| stream.private_data.cast::<Batches>().as_mut()) }
 }
 
 unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_int {
-    // SAFETY: what the interface asks of consumers.
+    // SAFETY: the interface requires consumers to pass a valid stream.
     let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
     match batches.make(|_, of| schema(&of.field)) {
-        // SAFETY: memory of the consumer's, with nothing in it.
+        // SAFETY: uninitialized memory of the consumer.
         Ok(made) => unsafe { out.write(made) },
         Err(status) => return status,
     }
@@ -355,7 +363,7 @@ unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
     match made {
         // SAFETY: as above.
         Ok(Some(made)) => unsafe { out.write(made) },
-        // SAFETY: as above; what is released says that this is the end.
+        // SAFETY: as above; a released struct marks the end.
         Ok(None) => unsafe { (&raw mut (*out).release).write(None) },
         Err(status) => return status,
     }
@@ -363,7 +371,7 @@ unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
 }
 
 unsafe extern "C" fn get_last_error(stream: *mut CStream) -> *const c_char {
-    // SAFETY: as above; the text stays until the stream is released.
+    // SAFETY: as above; the text is valid until the stream is released.
     let batches = unsafe { batches(stream) };
     batches.and_then(|of| of.error.as_ref()).map_or(null(), |text| text.as_ptr())
 }
@@ -372,18 +380,19 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// A type, for `__arrow_c_schema__`.
+/// Returns a type, for `__arrow_c_schema__`.
 #[pyfunction]
 pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, PyAny>> {
     capsule(py, schema(&field)?, SCHEMA, drop_capsule::<CSchema>)
 }
 
-/// Whether a consumer asks for a type, a capsule of its own, with texts as views.
+/// Returns whether a consumer requests a type (in a capsule) with strings as views.
 #[pyfunction]
 pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // SAFETY: an object, and a name that lives for ever; for anything but such a capsule it is null, with an exception set.
+    // SAFETY: an object, and a static name; if the object is not such a capsule, the result is
+    // null and an exception is set.
     let of = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
-    // SAFETY: a struct of the interface, which the consumer leaves as it is meanwhile.
+    // SAFETY: a struct of the interface, which the consumer does not change during the call.
     match unsafe { of.cast::<CSchema>().as_ref() } {
         // SAFETY: as above.
         Some(of) => Ok(unsafe { has_views(of) }),
@@ -392,15 +401,15 @@ pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyRes
 }
 
 /// # Safety
-/// A struct that its owner filled, with children that are such, and nobody changes meanwhile.
+/// `of` must be a valid struct with valid children that no other code changes at the same time.
 unsafe fn has_views(of: &CSchema) -> bool {
     if of.release.is_none() {
         return false;
     }
-    // SAFETY: what is not released has a format, which is text with a zero at its end.
+    // SAFETY: a struct that is not released has a format, which is a text that ends with a zero.
     let format = unsafe { CStr::from_ptr(of.format) }.to_bytes();
     let mut children = (0..of.n_children as usize).map(|at| {
-        // SAFETY: it has so many children.
+        // SAFETY: the struct has that many children.
         unsafe { (*of.children.add(at)).as_ref() }
     });
     // SAFETY: the caller's promise.
@@ -408,7 +417,7 @@ unsafe fn has_views(of: &CSchema) -> bool {
         || children.any(|of| of.is_some_and(|of| unsafe { has_views(of) }))
 }
 
-/// A type and the elements of it, for `__arrow_c_array__`.
+/// Returns a type and its elements, for `__arrow_c_array__`.
 #[pyfunction]
 pub(crate) fn arrow_array<'py>(
     py: Python<'py>,
@@ -419,7 +428,8 @@ pub(crate) fn arrow_array<'py>(
     Ok((arrow_schema(py, field)?, capsule(py, made, ARRAY, drop_capsule::<CArray>)?))
 }
 
-/// Batches of elements of a type, for `__arrow_c_stream__`: what `next` gives, until it gives `None`.
+/// Returns a stream of batches of a type, for `__arrow_c_stream__`: the results of `next`, until
+/// it returns `None`.
 #[pyfunction]
 pub(crate) fn arrow_stream(
     py: Python<'_>,
@@ -444,7 +454,7 @@ fn capsule<'py, T>(
     destructor: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyAny>> {
     let of = Box::into_raw(Box::new(of));
-    // SAFETY: the pointer is not null and the name lives for ever.
+    // SAFETY: the pointer is not null and the name is static.
     let made = unsafe { ffi::PyCapsule_New(of.cast(), name.as_ptr(), Some(destructor)) };
     // SAFETY: a new reference, or null with an exception set.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
@@ -456,8 +466,8 @@ fn capsule<'py, T>(
 }
 
 unsafe extern "C" fn drop_capsule<T>(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python gives the capsule that is being destroyed; its name never changes, and its pointer is the one that
-    // was put in. What a consumer took out of it is released already.
+    // SAFETY: Python passes the capsule that is being destroyed; its name never changes, and its
+    // pointer is the original one. A struct that a consumer moved out is already released.
     unsafe {
         let of = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
         if !of.is_null() {

@@ -13,7 +13,7 @@ use holdall::{Blob, Result, TensorRecords as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-/// Bytes of runs that are worth reading together.
+/// The number of bytes of runs that are read together.
 const TOGETHER: usize = 16 << 20;
 
 /// The runs of bytes of one tensor of an open file.
@@ -32,7 +32,7 @@ impl NativeBlob {
 
 #[pymethods]
 impl NativeBlob {
-    /// The blob of the tensor of that number.
+    /// Opens the blob of tensor `at`.
     #[staticmethod]
     fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeBlob> {
         let tensor = file.get().tensor(py, at)?;
@@ -40,7 +40,7 @@ impl NativeBlob {
         Ok(NativeBlob { file, blob })
     }
 
-    /// How many runs there are, what they hold, and the type of their elements, where they hold some.
+    /// Returns the number of runs, their content, and the element type if they hold elements.
     fn head(&self, py: Python<'_>) -> PyResult<(u64, String, Option<&'static str>)> {
         let blob = self.get(py)?;
         let dtype = match blob.content() {
@@ -52,20 +52,21 @@ impl NativeBlob {
         Ok((blob.len(), content, dtype))
     }
 
-    /// The bytes of a run: a view where they are mapped.
+    /// Returns the bytes of a run: a view if the file is mapped.
     fn bytes(&self, py: Python<'_>, index: u64) -> PyResult<Buffer> {
         let blob = self.get(py)?;
         py.detach(|| blob.bytes(index)).raise(py).map(Buffer::frozen)
     }
 
-    /// The bytes of the first of the runs at these places, as many as are worth reading together: views where they are mapped.
+    /// Returns the bytes of the first of the runs at these positions, as many as are read
+    /// together: views if the file is mapped.
     fn some(&self, py: Python<'_>, places: Picked) -> PyResult<Vec<Buffer>> {
         let blob = self.get(py)?;
         let found = py.detach(|| {
             let (mut out, mut len) = (Vec::new(), 0);
             for run in runs(blob, &places) {
                 match run {
-                    // It is told of when it is the first.
+                    // The error is raised when that run is the first one.
                     Err(_) if !out.is_empty() => break,
                     run => out.push(run?),
                 }
@@ -79,7 +80,8 @@ impl NativeBlob {
         Ok(found.raise(py)?.into_iter().map(Buffer::frozen).collect())
     }
 
-    /// The runs of text at these places, or with `some` the first of them, as above. With `json` each is checked to be JSON.
+    /// Returns the text runs at these positions, or with `some` the first of them, as above. With
+    /// `json` each is checked to be JSON.
     fn texts<'py>(
         &self,
         py: Python<'py>,
@@ -100,7 +102,7 @@ impl NativeBlob {
                 Err(_) if some && since > 0 => break,
                 found => found.raise(py)?,
             };
-            // It is text.
+            // It was checked to be UTF-8.
             let text = String::from_utf8_lossy(&run);
             let rest = left.checked_sub(text.len() as u64);
             left = rest.ok_or_else(|| too_large(blob.tensor())).raise(py)?;
@@ -116,7 +118,8 @@ impl NativeBlob {
     }
 }
 
-/// The runs at these places: of a range what follows is read ahead, others are read together.
+/// Returns the runs at these positions; for a range, with read-ahead, otherwise they are read
+/// together.
 fn runs<'b>(
     blob: &'b Blob,
     places: &Picked,
@@ -127,13 +130,13 @@ fn runs<'b>(
     }
 }
 
-/// A run that is text, and with `json` JSON.
+/// Checks that a run is text, and with `json` that it is JSON.
 fn text(blob: &Blob, run: Option<Result<Bytes>>, index: u64, json: bool) -> Result<Bytes> {
     let run = run.transpose()?.unwrap_or_default();
     let is_text = matches!(blob.content(), Content::Utf8 | Content::Json);
     let depth = blob.tensor().file().limits().of_schemas().depth;
     if !is_text || std::str::from_utf8(&run).is_err() || json && parse(&run, depth).is_err() {
-        // The blob says what is wrong with it.
+        // The blob returns the error for it.
         if json {
             blob.json(index)?;
         }

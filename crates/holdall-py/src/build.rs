@@ -1,4 +1,5 @@
-//! Files of records and blobs; and datasets and blobs on their way into a file that something else writes.
+//! Files of records and blobs; and datasets and blobs that are encoded for a file that other code
+//! writes.
 
 use crate::dtype;
 use crate::errors::{Raise, misuse};
@@ -16,7 +17,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Writes a file of records, and of a blob: of runs, or of the files of a folder.
+/// Writes a file of records, and of a blob: of runs, or of the files in a folder.
 #[pyfunction]
 #[pyo3(signature = (to, schema, source, form, path, filling, dedup, blob, runs, content, writing, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
@@ -88,7 +89,7 @@ pub(crate) fn build<'py>(
     Ok(d)
 }
 
-/// The schema (JSON text) of the records that a schema is for.
+/// Returns the schema (JSON text) of a record.
 #[pyfunction]
 pub(crate) fn record_kind(
     py: Python<'_>,
@@ -100,7 +101,8 @@ pub(crate) fn record_kind(
     Ok(kind.normal_text(&Limits::default().of_schemas()))
 }
 
-/// Records of that kind (JSON text) for a file: what does not fit memory waits in the folder.
+/// Encodes records of that kind (JSON text) for a file; data that does not fit memory is buffered
+/// in the folder.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python class.
 pub(crate) fn encode_records(
@@ -128,7 +130,7 @@ pub(crate) fn encode_records(
     NativePart::new(py, part)
 }
 
-/// The runs of a blob for a file: as [`encode_records`].
+/// Encodes the runs of a blob for a file, like [`encode_records`].
 #[pyfunction]
 pub(crate) fn encode_runs(
     py: Python<'_>,
@@ -151,7 +153,7 @@ pub(crate) fn encode_runs(
     NativePart::new(py, part)
 }
 
-/// What runs hold, by its name: `utf-8`, `json`, `bytes`, or a type of NumPy's.
+/// Parses the name of a content: `utf-8`, `json`, `bytes`, or an element type.
 fn content_of(py: Python<'_>, name: &str) -> PyResult<Content> {
     let is = |dtype: &TensorDType| dtype_name(*dtype) == name && dtype.bits().is_multiple_of(8);
     let elements = || TensorDType::ALL.into_iter().find(is).map(Content::Elements);
@@ -167,8 +169,8 @@ fn content_of(py: Python<'_>, name: &str) -> PyResult<Content> {
     })
 }
 
-/// Where the runs of a blob come from: rows of JSON, or an object whose calls give some at a time: bytes as they
-/// are, or text that is their JSON; an empty list at the end.
+/// The source of a blob's runs: rows of JSON, or a function that returns some runs at each call,
+/// as bytes or as JSON text, and an empty list at the end.
 enum Runs {
     Rows(Source),
     Chunks(Py<PyAny>),
@@ -209,7 +211,7 @@ impl Runs {
     }
 }
 
-/// A dataset or a blob on its way into a file.
+/// An encoded dataset or blob that is to be written.
 #[pyclass(frozen, name = "Part", module = "holdall._holdall")]
 pub(crate) struct NativePart {
     spec: TensorSpec,
@@ -227,8 +229,8 @@ impl NativePart {
 
 #[pymethods]
 impl NativePart {
-    /// How many records or runs there are, the layout, the JSON text of their kind; and of each component its
-    /// role, its element type and its bytes.
+    /// Returns the number of records or runs, the layout, the JSON text of their kind, and for
+    /// each component its role, its element type and its length.
     fn head(&self) -> (u64, &str, String, Vec<(&str, &'static str, u64)>) {
         let kind = self.spec.attributes.get(holdall::schema::KIND_ATTRIBUTE);
         let kind = kind.and_then(holdall::Value::as_text).unwrap_or_default();
@@ -239,7 +241,7 @@ impl NativePart {
         (count, self.spec.layout.as_str(), kind.to_owned(), components.collect())
     }
 
-    /// The next bytes of a component, at most so many; none at the end.
+    /// Returns the next bytes of a component, at most `most`; empty at the end.
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Values of records as Python objects.
+//! Conversion of record values to Python objects.
 
 use crate::errors::Raise;
 use crate::kinds::{Table, is_block};
@@ -11,17 +11,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyList, PyString};
 use std::cell::Cell;
 
-/// Makes Python objects of bytes that were checked: numbers, text, dicts, lists; of arrays, times and JSON
-/// what `make` makes of them.
+/// Creates Python objects from checked bytes: numbers, strings, dicts, lists; `make` creates
+/// arrays, times and JSON values.
 pub(crate) struct Decode<'d, 'py> {
     pub(crate) py: Python<'py>,
     pub(crate) tensor: &'d Tensor,
     pub(crate) schema: &'d Schema,
     pub(crate) table: &'d Table,
     pub(crate) heap: &'d [u8],
-    /// The Python half's.
+    /// The `Types` object of the Python half.
     pub(crate) make: &'d Bound<'py, PyAny>,
-    /// Bytes of the heap that values may still stand for: entries may share bytes.
+    /// The number of heap bytes that values may still refer to: entries may share bytes.
     pub(crate) left: &'d Cell<u64>,
 }
 
@@ -92,7 +92,7 @@ impl<'py> Decode<'_, 'py> {
         })
     }
 
-    /// The members of a struct, `None` for those that are absent.
+    /// Adds the members of a struct, `None` for absent ones.
     fn fields(&self, fields: &Struct, bytes: &[u8], out: &Bound<'py, PyDict>) -> PyResult<()> {
         for member in &fields.members {
             let is_there = member.presence.is_none_or(|bit| {
@@ -142,13 +142,13 @@ impl<'py> Decode<'_, 'py> {
         Ok(out.into_any())
     }
 
-    /// An array of numbers: one value of a type, or so many of them.
+    /// Returns an array of numbers: one value of a type, or `count` of them.
     fn block(&self, ty: TypeId, bytes: &[u8], count: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
         let data = PyByteArray::new(self.py, bytes);
         self.make.call_method1("block", (self.table.index_of(ty), data, count))
     }
 
-    /// What an entry points at.
+    /// Returns the bytes that an entry refers to.
     fn entry(&self, bytes: &[u8]) -> PyResult<&[u8]> {
         let found = || {
             let found = Entry::from_bytes(first(bytes)?).bytes(self.heap)?;
@@ -174,10 +174,10 @@ impl<'py> Decode<'_, 'py> {
     }
 }
 
-/// Values that stand for more bytes than a caller may get at once.
+/// Returns the error for values that refer to more bytes than one call may return.
 #[cold]
 pub(crate) fn too_large(tensor: &Tensor) -> holdall::Error {
-    let e = TOO_LARGE.broken("the values asked for stand for more bytes than the limit");
+    let e = TOO_LARGE.broken("the requested values have more bytes than the limit");
     let e = e.in_tensor(tensor.name()).in_source(tensor.file().name());
     let raise = Remedy::RaiseLimit { limit: "decoded_len", at_least: None };
     e.with_hint("ask for fewer records at a time").with_remedy(raise)

@@ -1,4 +1,4 @@
-//! What Python says of a model that is packed, as the library has it.
+//! Conversion of Python's description of a package for the library.
 
 use crate::errors::misuse;
 use crate::values::ty_of;
@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 /// A declared input or output: name, element type, shape, description, internal name.
 pub(crate) type Declared<'py> = (String, String, Bound<'py, PyAny>, Option<String>, Option<String>);
 
-/// Declared inputs or outputs as the library has them.
+/// Converts declared inputs or outputs.
 pub(crate) fn declared(py: Python<'_>, all: Vec<Declared<'_>>) -> PyResult<Vec<ValueSpec>> {
     let one = |(name, ty, shape, description, internal_name): Declared<'_>| {
         let shape = match shape.cast::<PyString>() {
@@ -46,7 +46,7 @@ pub(crate) type Tested = (
     (f64, f64, bool),
 );
 
-/// A self-test as the library has it.
+/// Converts a self-test.
 pub(crate) fn tested((name, description, inputs, expected, (rtol, atol, nan)): Tested) -> SelfTest {
     let mut test = SelfTest::default();
     (test.name, test.description) = (name, description);
@@ -55,12 +55,12 @@ pub(crate) fn tested((name, description, inputs, expected, (rtol, atol, nan)): T
     test
 }
 
-/// An example: name, description, and by name what stands for inputs and for outputs: whether that is a file of `misc`, and the
-/// name of the file or the tensor.
+/// An example: name, description, and the references for inputs and for outputs by name: whether
+/// it is a file in `misc`, and the name of the file or the tensor.
 pub(crate) type Shown = (Option<String>, Option<String>, Vec<Refers>, Vec<Refers>);
 type Refers = (String, bool, String);
 
-/// An example as the library has it.
+/// Converts an example.
 pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
     let one = |(name, is_file, to): Refers| match is_file {
         true => (name, Reference::Misc(to)),
@@ -73,7 +73,7 @@ pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
     example
 }
 
-/// Options of a runner: any values that TOML has.
+/// Converts options of a runner: any values that TOML supports.
 pub(crate) fn options(of: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut out = Vec::new();
     for (key, value) in of {
@@ -108,7 +108,7 @@ fn option(key: &str, value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     })
 }
 
-/// A date, a time or both: what has `isoformat`, and is TOML in that form.
+/// Converts a date, a time or both: an object whose `isoformat` is valid TOML.
 fn datetime(value: &Bound<'_, PyAny>) -> PyResult<Option<OptionValue>> {
     if !value.hasattr("isoformat")? {
         return Ok(None);

@@ -1,12 +1,12 @@
-//! Names of element types as Python's tensor libraries spell them.
+//! Names of element types in Python's tensor libraries.
 
 use holdall::{DType, LogicalType};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-/// The name of a component's elements: `float32`, `bfloat16`, `float8_e4m3fn`. A logical type that has
-/// no meaning here keeps its own name.
+/// Returns the name of a component's elements: `float32`, `bfloat16`, `float8_e4m3fn`. An unknown
+/// logical type keeps its name.
 pub(crate) fn name(dtype: DType, logical: Option<&LogicalType>) -> String {
     let Some(logical) = logical else { return storage(dtype).to_owned() };
     match LOGICAL.iter().find(|(known, _)| known == logical) {
@@ -15,7 +15,7 @@ pub(crate) fn name(dtype: DType, logical: Option<&LogicalType>) -> String {
     }
 }
 
-/// The same as a text of Python's: one for all that have it, where it is that of storage elements.
+/// Returns the name as a Python string, interned for storage types.
 pub(crate) fn py_name<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -32,7 +32,7 @@ pub(crate) fn py_name<'py>(
     }
 }
 
-/// The element type of that name, in Python's or in Holdall's spelling.
+/// Parses an element type, in Python's or in Holdall's spelling.
 pub(crate) fn from_name(name: &str) -> Option<(DType, Option<LogicalType>)> {
     if let Some((logical, _)) = LOGICAL.iter().find(|(t, n)| *n == name || t.as_str() == name) {
         return Some((logical.storage()?, Some(logical.clone())));
@@ -41,7 +41,7 @@ pub(crate) fn from_name(name: &str) -> Option<(DType, Option<LogicalType>)> {
     Some((dtype, None))
 }
 
-/// The name of a storage element type.
+/// Returns the name of a storage element type.
 pub(crate) fn storage(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "float64",

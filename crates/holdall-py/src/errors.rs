@@ -1,4 +1,4 @@
-//! Errors as Python's classes, which `holdall.errors` defines.
+//! Conversion of errors to Python's exception classes, which `holdall.errors` defines.
 
 use crate::remedies::{listed, spelled};
 use holdall::{Error, Remedy};
@@ -8,14 +8,14 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use std::io;
 
-/// What a caller did that cannot be, and the code under which it can be told.
+/// Returns the error for an invalid call, with its code.
 pub(crate) fn misuse(py: Python<'_>, code: &str, message: &str, hint: Option<&str>) -> PyErr {
     let fields = Fields { code, kind: "misuse", hint, ..Fields::default() };
     build(py, message, &fields).unwrap_or_else(|e| e)
 }
 
-/// The error as an instance of the class of its kind. An exception that a Python object raised on the
-/// way (a writer, say) comes out as it is.
+/// Returns the error as an instance of the class of its kind. An exception that a Python object
+/// raised in between (such as a writer) is returned unchanged.
 pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
     let behind = e.io().and_then(io::Error::get_ref);
     if let Some(raised) = behind.and_then(|e| e.downcast_ref::<PyErr>()) {
@@ -38,9 +38,9 @@ pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
     build(py, &text, &fields).unwrap_or_else(|e| e)
 }
 
-/// Returns the number that Python's `errno` has for an error of the operating system, where it has one.
+/// Returns the `errno` in Python for an error of the operating system, if it has one.
 fn errno(e: &io::Error) -> Option<i32> {
-    // The numbers of Windows are others than those of `errno`.
+    // Error numbers on Windows differ from `errno`.
     if let Some(number) = e.raw_os_error().filter(|_| cfg!(not(windows))) {
         return Some(number);
     }
@@ -52,7 +52,7 @@ fn errno(e: &io::Error) -> Option<i32> {
     })
 }
 
-/// The same on every system that Python runs on.
+/// The same on all systems that Python supports.
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
 const EEXIST: i32 = 17;
@@ -94,7 +94,7 @@ fn build(py: Python<'_>, message: &str, fields: &Fields<'_>) -> PyResult<PyErr> 
     }
 }
 
-/// `Result` with Holdall's error into one with Python's.
+/// Converts a `Result` with Holdall's error to one with a Python exception.
 pub(crate) trait Raise<T> {
     fn raise(self, py: Python<'_>) -> PyResult<T>;
 }

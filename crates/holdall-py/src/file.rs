@@ -1,4 +1,4 @@
-//! Open files. Tensors are named by their number; the Python half has objects for them.
+//! Open files. Tensors are identified by index; the Python half has objects for them.
 
 use crate::arrays::{ElementType, ElementTypes};
 use crate::errors::{Raise, misuse};
@@ -23,8 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The formats of this build: id, name, extensions, versions that can be written, whether it can be
-/// written.
+/// Returns the formats of this build: id, name, extensions, writable versions, whether it can be written.
 #[pyfunction]
 pub(crate) fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let out = PyList::empty(py);
@@ -42,12 +41,12 @@ pub(crate) struct NativeFile {
 }
 
 impl NativeFile {
-    /// An open file as an object of Python.
+    /// Wraps an open file for Python.
     pub(crate) fn new(file: File) -> NativeFile {
         NativeFile { name: file.name().to_owned(), file: Mutex::new(Some(file)) }
     }
 
-    /// The file, unless it was closed. The lock is held for a moment only, and no Python runs under it.
+    /// Returns the file, unless it is closed. The lock is only held briefly, and no Python code runs under it.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<File> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         file.ok_or_else(|| {
@@ -56,7 +55,7 @@ impl NativeFile {
         })
     }
 
-    /// The tensor of that number.
+    /// Returns the tensor at that index.
     pub(crate) fn tensor(&self, py: Python<'_>, at: usize) -> PyResult<Tensor> {
         let found = self.get(py)?.at(at);
         found.ok_or_else(|| misuse(py, "python/number", "there is no tensor of that number", None))
@@ -71,7 +70,7 @@ impl NativeFile {
     }
 }
 
-/// Whether the bytes of a component are in memory as an array has them.
+/// Returns whether a component's bytes in memory have the layout of an array.
 fn is_view(tensor: &Tensor, role: &Role) -> bool {
     let is_borrowed = {
         let sources = tensor.file().all_sources();
@@ -82,14 +81,14 @@ fn is_view(tensor: &Tensor, role: &Role) -> bool {
     is_borrowed && tensor.component(role).is_some_and(is_plain)
 }
 
-/// What becomes of a file in which single tensors cannot be read.
+/// Returns how to handle tensors that cannot be read.
 fn faults(strict: bool) -> Faults {
     if strict { Faults::Refuse } else { Faults::Keep }
 }
 
 #[pymethods]
 impl NativeFile {
-    /// Opens a file of the file system, or several as one.
+    /// Opens a local or remote file, or several as one.
     #[staticmethod]
     #[pyo3(signature = (paths, io, check, limits, strict, allow, stores, cache, offline, layouts))]
     #[allow(clippy::too_many_arguments)]
@@ -108,11 +107,12 @@ impl NativeFile {
     ) -> PyResult<NativeFile> {
         let options = options::open(py, io, check, limits)?.with_faults(faults(strict));
         let options = options::described(py, options, layouts)?;
-        // One that is far stands for all: what is said of addresses is said to it.
+        // The source that is hardest to reach decides for all: options for addresses are passed
+        // to it.
         let farthest = paths.iter().max_by_key(|path| far(path));
         let farthest = farthest.map_or(Path::new(""), PathBuf::as_path);
         let work = far(farthest);
-        // Of a file that is here and of which nothing is said of elsewhere, nothing is asked elsewhere.
+        // For a local file without options for remote files, no link fetcher is needed.
         #[cfg(feature = "carton")]
         let options = match work == 0 && allow.is_empty() && stores.is_empty() && cache.is_none() {
             true => options,
@@ -126,7 +126,7 @@ impl NativeFile {
         run_apart(py, work, move || options.open_all(&paths)).map(NativeFile::new)
     }
 
-    /// Opens a file that is in memory.
+    /// Opens a file in memory.
     #[staticmethod]
     #[pyo3(signature = (data, name, check, limits, strict, layouts))]
     fn open_bytes(
@@ -144,7 +144,7 @@ impl NativeFile {
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
     }
 
-    /// Opens a file whose bytes a function gives: of a list of ranges a list of their bytes.
+    /// Opens a file whose bytes a function returns: it takes a list of ranges and returns a list of their bytes.
     #[staticmethod]
     #[pyo3(signature = (read, len, name, is_far, check, limits, strict, layouts))]
     #[allow(clippy::too_many_arguments)]
@@ -166,24 +166,24 @@ impl NativeFile {
         run_apart(py, work, move || options.open_source(source, name)).map(NativeFile::new)
     }
 
-    /// Whether the tensor of that number has a layout that is described.
+    /// Returns whether the layout of tensor `at` has a description.
     fn is_described(&self, py: Python<'_>, at: usize) -> PyResult<bool> {
         Ok(self.tensor(py, at)?.description().is_some())
     }
 
-    /// What is wrong with the tensor of that number, as an exception; nothing where it can be read.
+    /// Returns the error of tensor `at` as an exception; `None` if it can be read.
     fn fault<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let fault = self.tensor(py, at)?.sound().err();
         Ok(fault.map(|e| errors::raise(py, &e).into_value(py).into_bound(py).into_any()))
     }
 
-    /// What is wrong with single tensors, as exceptions, in the file's own order.
+    /// Returns the errors of single tensors as exceptions, in the file's own order.
     fn faults<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let one = |e| errors::raise(py, &e).into_value(py).into_bound(py).into_any();
         Ok(self.get(py)?.faults().map(one).collect())
     }
 
-    /// Lets go of the file.
+    /// Closes the file.
     fn close(&self, py: Python<'_>) {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(file));
@@ -199,7 +199,7 @@ impl NativeFile {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Format, version, and how bytes are fetched.
+    /// Returns the format, the version, and the I/O mode.
     fn head(&self, py: Python<'_>) -> PyResult<(&'static str, String, &'static str)> {
         let file = self.get(py)?;
         let io = match file.io() {
@@ -214,25 +214,26 @@ impl NativeFile {
         Ok(self.get(py)?.len())
     }
 
-    /// Names in the file's own order.
+    /// Returns the names in the file's own order.
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let file = self.get(py)?;
         PyList::new(py, file.names().map(|name| PyString::new(py, name)))
     }
 
-    /// Numbers of the tensors that are not dense.
+    /// Returns the indices of the tensors that are not dense.
     fn not_dense(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
         let file = self.get(py)?;
         let others = file.index().tensors().filter(|t| *t.layout() != Layout::Dense);
         Ok(others.map(|t| t.position()).collect())
     }
 
-    /// What the file says besides that this version does not know.
+    /// Returns the parts of the file that this version does not know.
     fn passed_over(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.get(py)?.index().unkept().to_vec())
     }
 
-    /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
+    /// Returns names and NumPy types of the tensors whose elements are stored as numbers but are strings, bytes or
+    /// times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
         let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
@@ -244,7 +245,7 @@ impl NativeFile {
         Ok(all.filter_map(|t| descr(&t)).collect())
     }
 
-    /// Numbers of the tensors that patterns take.
+    /// Returns the indices of the tensors that patterns select.
     #[pyo3(signature = (include, exclude))]
     fn select(
         &self,
@@ -257,19 +258,19 @@ impl NativeFile {
         Ok(taken.iter().map(|t| t.position()).collect())
     }
 
-    /// The number of the tensor of that name.
+    /// Returns the index of the tensor of that name.
     fn position(&self, py: Python<'_>, name: &str) -> PyResult<Option<usize>> {
         Ok(self.get(py)?.index().position(name))
     }
 
-    /// As `position`; an error that names the nearest name where there is none.
+    /// As `position`, but a missing name is an error that suggests the nearest name.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         let file = self.get(py)?;
         py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
     }
 
-    /// Name, shape, layout, element type and stored bytes of a tensor, and NumPy's type of elements that are stored as numbers, and are
-    /// texts, bytes or times in NumPy.
+    /// Returns name, shape, layout, element type and stored bytes of a tensor, and the NumPy type if its elements are
+    /// stored as numbers but are strings, bytes or times in NumPy.
     fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
         let t = self.tensor(py, at)?;
         let shape = PyTuple::new(py, t.shape())?;
@@ -282,8 +283,8 @@ impl NativeFile {
         (t.name(), shape, layout, dtype, t.stored_len(), descr).into_pyobject(py)
     }
 
-    /// Role, element type, storage element type, encoding, byte order, start, end, decoded length and
-    /// digest of each component.
+    /// Returns role, element type, storage element type, encoding, byte order, start, end, decoded length and digest
+    /// of each component.
     fn components<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
         for c in self.tensor(py, at)?.components() {
@@ -306,43 +307,43 @@ impl NativeFile {
         Ok(out)
     }
 
-    /// Attributes of the file.
+    /// Returns the attributes of the file.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         value::attributes(py, self.get(py)?.attributes())
     }
 
-    /// Attributes of a tensor.
+    /// Returns the attributes of a tensor.
     fn tensor_attributes<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
         value::attributes(py, self.tensor(py, at)?.attributes())
     }
 
-    /// What is odd about the file.
+    /// Returns the warnings about the file.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain::shown(py, self.get(py)?.warnings())
     }
 
-    /// Whether `read` gives a view into what is mapped, or in memory, rather than a copy.
+    /// Returns whether `read` returns a view of mapped or existing memory, rather than a copy.
     fn is_view(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<bool> {
         let (tensor, role, _) = self.sized(py, at, role)?;
         Ok(is_view(&tensor, &role))
     }
 
-    /// The decoded bytes of a component, read-only.
+    /// Returns the decoded bytes of a component, read-only.
     fn read(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        // A view costs nothing, however long it is.
+        // A view takes no time, however long it is.
         let work = if is_view(&tensor, &role) { 0 } else { len };
         run_apart(py, work, move || tensor.bytes(&role)).map(Buffer::frozen)
     }
 
-    /// The decoded bytes of a component in memory of their own, and where they start in it.
+    /// Returns the decoded bytes of a component in separate memory, and where they start in it.
     fn read_owned(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<(Buffer, usize)> {
         let (tensor, role, len) = self.sized(py, at, role)?;
         let (memory, range) = run_apart(py, len, move || tensor.memory(&role))?;
         Ok((Buffer::writable(memory), range.start))
     }
 
-    /// The decoded bytes `start..end` of a component, read-only.
+    /// Returns the decoded bytes `start..end` of a component, read-only.
     fn read_range(
         &self,
         py: Python<'_>,
@@ -356,7 +357,7 @@ impl NativeFile {
         run_apart(py, len, move || tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
     }
 
-    /// The stored bytes of a component, as they are in the file.
+    /// Returns the stored bytes of a component, as they are in the file.
     fn stored(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
         let (tensor, role, len) = self.sized(py, at, role)?;
         run_apart(py, len, move || tensor.stored(&role)).map(Buffer::frozen)
@@ -376,15 +377,15 @@ impl NativeFile {
         run(py, len, |_| tensor.read_into(&role, out))
     }
 
-    /// A dense tensor as a read-only array that looks into the map or the memory where its bytes are.
-    /// `None` where they must be decoded, or an array does not have elements as a file does.
+    /// Returns a dense tensor as a read-only array over the map or the memory that holds its bytes; `None` if they
+    /// must be decoded, or if arrays have another memory layout than files.
     fn view<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let tensor = self.tensor(py, at)?;
         if *tensor.layout() != Layout::Dense || !is_view(&tensor, &Role::Data) {
             return Ok(None);
         }
         let Some(dtype) = tensor.dtype() else { return Ok(None) };
-        // Nothing is touched, unless digests of views are checked too.
+        // No bytes are read, unless digests of views are checked too.
         let bytes = match tensor.file().check() {
             Check::All => py.detach(|| tensor.bytes(&Role::Data)),
             _ => tensor.bytes(&Role::Data),
@@ -394,8 +395,8 @@ impl NativeFile {
         Ok(element_type.array(&buffer, 0, tensor.shape()))
     }
 
-    /// The rows `start..end` of a dense tensor as a read-only array. `None` where the Python half is to make it, or to
-    /// say why there is none.
+    /// Returns the rows `start..end` of a dense tensor as a read-only array; `None` if the Python half must create
+    /// it, or raise an error.
     fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -416,7 +417,7 @@ impl NativeFile {
             return Ok(None);
         }
         *rows = end - start;
-        // A product of dimensions is below what a file's bytes are counted in.
+        // The product of dimensions fits the range of file lengths.
         let row = shape[1..].iter().fold(width, |n, &dim| n.saturating_mul(dim));
         let range = start.saturating_mul(row)..end.saturating_mul(row);
         let len = range.end - range.start;
@@ -425,7 +426,7 @@ impl NativeFile {
         Ok(element_type.array(&buffer, 0, &shape))
     }
 
-    /// Tensors as they arrive, the first of `names` first.
+    /// Returns tensors as they arrive, in the order of `names`.
     fn stream(
         &self,
         py: Python<'_>,
@@ -435,7 +436,7 @@ impl NativeFile {
         NativeArriving::begin(py, &self.get(py)?, &names, &load_options(py, check)?)
     }
 
-    /// The element types of tensors (all, or those of these numbers), each once.
+    /// Returns the element types of tensors (all, or those at these indices) without duplicates.
     #[pyo3(signature = (positions))]
     fn dtypes(&self, py: Python<'_>, positions: Option<Vec<usize>>) -> PyResult<Vec<String>> {
         let file = self.get(py)?;
@@ -450,10 +451,10 @@ impl NativeFile {
         Ok(found.iter().map(|(dtype, logical)| dtype::name(*dtype, logical.as_ref())).collect())
     }
 
-    /// Dense tensors (all, or those of these numbers) by name, in memory of their own: NumPy's arrays if `arrays`,
-    /// where nothing is odd about one and its type is known. In place of others the dict has what the Python half makes
-    /// them of (a shape, an element type, a buffer, the start in it, and whether to copy), or, if `share`, the name of the
-    /// first tensor that has the same bytes; their names come besides, in order.
+    /// Loads dense tensors (all, or those at these indices) and returns them by name, in separate memory: as NumPy
+    /// arrays if `arrays` is true and the type of the elements is known. Other values in the dict are the arguments
+    /// with which the Python half creates the tensor (shape, element type, buffer, start in it, and whether to copy),
+    /// or, if `share`, the name of the first tensor with the same bytes; their names are returned too, in order.
     #[pyo3(signature = (positions, threads, check, progress, arrays, share))]
     #[allow(clippy::too_many_arguments)] // As Python calls it.
     fn load<'py>(
@@ -476,7 +477,7 @@ impl NativeFile {
         let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
         let objects = buffers.iter().map(|b| Bound::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
-        // Where all lie one after the other no two are at one place, and nothing need be remembered.
+        // If all buffers are contiguous, no two tensors share their bytes.
         let starts = || loaded.places.iter().map(|place| (place.buffer, place.range.start));
         let rise = starts().zip(starts().skip(1)).all(|(a, b)| a < b);
         let mut seen = (!rise).then(std::collections::HashMap::new);
@@ -522,8 +523,8 @@ impl NativeFile {
         Ok((out, rest))
     }
 
-    /// The tensors of these numbers in the order of their bytes, for who brings them somewhere else: number, element type,
-    /// shape, decoded bytes, and the number of the first that has the same bytes and elements.
+    /// Returns the tensors at these indices in the order of their bytes, for copying them elsewhere: index, element
+    /// type, shape, decoded bytes, and the index of the first one with the same bytes and elements.
     fn places<'py>(&self, py: Python<'py>, positions: Vec<usize>) -> PyResult<Bound<'py, PyList>> {
         let mut all = Vec::with_capacity(positions.len());
         for at in positions {
@@ -554,7 +555,7 @@ impl NativeFile {
         Ok(out)
     }
 
-    /// Decodes many components into buffers: tuples of number, role and buffer.
+    /// Decodes components into buffers: tuples of tensor index, role and buffer.
     #[pyo3(signature = (buffers, threads, check, progress))]
     fn load_into<'py>(
         &self,
@@ -588,20 +589,20 @@ impl NativeFile {
         })
     }
 
-    /// The tensor as a dense one: element type, shape, bytes.
+    /// Returns the tensor in dense form: element type, shape, bytes.
     fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
         let tensor = self.tensor(py, at)?;
         run_apart(py, u64::MAX, move || tensor.to_dense()).map(dense)
     }
 
-    /// A sparse tensor in compressed rows, checked: `indptr` and `indices` (uint64) and values.
+    /// Returns a checked sparse tensor in compressed rows: `indptr` and `indices` (uint64) and values.
     fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
         let tensor = self.tensor(py, at)?;
         let csr = run_apart(py, u64::MAX, move || tensor.csr())?;
         Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
     }
 
-    /// A sparse tensor as coordinates, checked: one run of uint64 for each dimension, and values.
+    /// Returns a checked sparse tensor as coordinates: a buffer of uint64 for each dimension, and values.
     fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
         let tensor = self.tensor(py, at)?;
         let coo = run_apart(py, u64::MAX, move || tensor.coo())?;
@@ -609,7 +610,7 @@ impl NativeFile {
         Ok((coords, dense(coo.values().clone())))
     }
 
-    /// Statistics of a tensor's values.
+    /// Returns statistics of a tensor's values.
     #[pyo3(signature = (at, bins, threads, progress))]
     fn stats<'py>(
         &self,
@@ -649,14 +650,14 @@ impl NativeFile {
         plain::shown(py, &report)
     }
 
-    /// Checks one tensor, whatever its name is.
+    /// Checks one tensor, even if its name contains wildcards.
     fn verify_tensor<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor(py, at)?;
-        // A name that is a pattern selects itself: names are tried as they are too.
+        // A name that is also a pattern selects itself: patterns are also compared literally.
         self.verify(py, Some(vec![tensor.name().to_owned()]), None, false, None, None)
     }
 
-    /// What differs between this file and another.
+    /// Returns the differences between this file and another.
     #[pyo3(signature = (other, rtol, atol, include, exclude, threads, progress))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn diff<'py>(
@@ -681,7 +682,7 @@ impl NativeFile {
         plain::shown(py, &diff)
     }
 
-    /// Writes what the file contains to a path, or to an object with `write`.
+    /// Writes the contents of the file to a path, or to an object with `write`.
     #[pyo3(signature = (target, writing, converting, graph, progress))]
     fn convert<'py>(
         &self,
@@ -711,7 +712,7 @@ impl NativeFile {
     }
 }
 
-/// Takes what is sound out of a damaged file.
+/// Recovers the intact parts of a damaged file.
 #[pyfunction]
 #[pyo3(signature = (path, target, io, limits, writing, progress))]
 pub(crate) fn salvage<'py>(
@@ -731,7 +732,7 @@ pub(crate) fn salvage<'py>(
     plain::shown(py, &report)
 }
 
-/// What is in a model's folder beside its tensors; `None` where the path is not such a folder.
+/// Describes the other files in a model's folder besides its tensors; `None` if the path is not such a folder.
 #[pyfunction]
 pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     match ModelFolder::detect(path, &Limits::default()).raise(py)? {
@@ -740,7 +741,7 @@ pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, 
     }
 }
 
-/// What is in an archive.
+/// Lists the files in an archive.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 #[pyfunction]
 pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
@@ -752,7 +753,7 @@ pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAn
     plain::shown(py, &found)
 }
 
-/// What pickles in a file or folder would import.
+/// Scans pickles in a file or folder for imports.
 #[cfg(feature = "pytorch")]
 #[pyfunction]
 #[pyo3(signature = (path, io, limits, progress))]
@@ -769,7 +770,7 @@ pub(crate) fn scan<'py>(
     plain::shown(py, &report)
 }
 
-/// Whether two dense tensors have the same type of elements and the same shape.
+/// Returns whether two dense tensors have the same element type and shape.
 fn is_alike(a: &TensorInfo, b: &TensorInfo) -> bool {
     a.shape() == b.shape() && a.dtype() == b.dtype() && a.logical_type() == b.logical_type()
 }
@@ -790,7 +791,7 @@ fn dense(d: Dense) -> Given {
     (name, d.shape().to_vec(), Buffer::frozen(d.into_bytes()))
 }
 
-/// Little-endian bytes of words.
+/// Returns words as little-endian bytes.
 fn words(all: &[u64]) -> Buffer {
     let bytes: Vec<u8> = all.iter().flat_map(|w| w.to_le_bytes()).collect();
     Buffer::frozen(bytes.into())

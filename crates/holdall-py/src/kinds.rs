@@ -1,4 +1,4 @@
-//! The types of a schema as a table that the Python half makes NumPy's dtypes of.
+//! The types of a schema as a table, from which the Python half makes NumPy dtypes.
 
 use crate::errors::Raise;
 use holdall::schema::{Dim, Kind, Len, Scalar, Schema, TensorDType, TypeId};
@@ -6,26 +6,26 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::collections::HashMap;
 
-/// The types that values of one type are made of: those below come first, the type itself is last.
+/// The types that a type consists of: the parts come first, the type itself is last.
 pub(crate) struct Table {
     order: Vec<TypeId>,
     places: HashMap<TypeId, usize>,
 }
 
 impl Table {
-    /// All that `root` is made of.
+    /// Returns the table for `root`.
     pub(crate) fn from_type(schema: &Schema, root: TypeId) -> Table {
         let mut table = Table { order: Vec::new(), places: HashMap::new() };
         table.add(schema, root);
         table
     }
 
-    /// The number of a type; of the last where it is none of these.
+    /// Returns the index of a type in the table; the last index if it is missing.
     pub(crate) fn index_of(&self, ty: TypeId) -> usize {
         self.places.get(&ty).copied().unwrap_or(self.order.len() - 1)
     }
 
-    /// A type is seen once however often it is used, and a schema nests 256 levels deep at most.
+    /// Adds a type once, however often it is used; a schema has at most 256 levels.
     fn add(&mut self, schema: &Schema, ty: TypeId) {
         if self.places.contains_key(&ty) {
             return;
@@ -40,8 +40,8 @@ impl Table {
         self.order.push(ty);
     }
 
-    /// A row for each type: kind, size and stride in bytes, whether it has entries, and what else there is
-    /// to say of its kind.
+    /// Returns a row for each type: kind, size and stride in bytes, whether it has entries in the
+    /// heap, and further properties of its kind.
     pub(crate) fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -114,7 +114,8 @@ impl Table {
     }
 }
 
-/// Whether all values of a type are numbers, in one block of one shape: what becomes one array.
+/// Returns whether all values of a type are numbers in one block of fixed shape, which becomes an
+/// array.
 pub(crate) fn is_block(schema: &Schema, ty: TypeId) -> bool {
     match &schema.ty(ty).kind {
         Kind::Scalar(_) | Kind::Tensor(_) => true,
@@ -146,7 +147,7 @@ fn scalar_name(scalar: Scalar) -> &'static str {
     }
 }
 
-/// The name of the elements of a tensor in a record, or of those in a blob.
+/// Returns the name of the element type of a tensor in a record, or of elements in a blob.
 pub(crate) fn dtype_name(dtype: TensorDType) -> &'static str {
     match dtype {
         TensorDType::Bool => "bool",

@@ -1,5 +1,5 @@
-//! The native half of the Python package: what touches files and memory. The Python half, in
-//! `python/holdall`, gives it the shape that people's hands know.
+//! The native half of the Python package: file and memory access. The Python half, in
+//! `python/holdall`, provides the public interface.
 //!
 //! The native half knows files, tensors by number, and buffers. The other half is typed Python, and imports
 //! NumPy, torch and others when they are needed. A dict of many tensors takes one call: `arrays.rs` makes NumPy
@@ -61,14 +61,15 @@ mod writer;
 
 use pyo3::prelude::*;
 
-/// Does what a command line says, as the program `holdall` does, which `program` starts again; gives the exit status.
+/// Runs the command line of `holdall`, which `program` starts in further processes; returns the
+/// exit status.
 #[pyfunction]
 fn command(py: Python<'_>, args: Vec<std::ffi::OsString>, program: Vec<std::ffi::OsString>) -> u8 {
     holdall_cli::starts_by(program);
     py.detach(|| holdall_cli::run(args))
 }
 
-// PyO3 says otherwise unless told: no free-threaded Python has run the tests yet.
+// Without this, PyO3 would declare support for free-threaded Python, on which no tests run yet.
 /// Native half of `holdall`. Import `holdall` instead.
 #[pymodule(gil_used = true)]
 mod _holdall {

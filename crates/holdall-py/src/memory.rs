@@ -1,5 +1,5 @@
-//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. With `arrow.rs` and
-//! `numpy.rs` the files of this crate with `unsafe`.
+//! Memory that is shared between Rust and Python: the buffer protocol in both directions, and
+//! DLPack. With `arrow.rs` and `numpy.rs` the files of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use crate::errors::misuse;
@@ -13,15 +13,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What keeps memory alive. Its bytes stay where they are until it is dropped.
+/// The owner of memory. The bytes keep their address until it is dropped.
 enum Owner {
-    /// Shared and never written to: a view into a map, a frozen load.
+    /// Shared and never written to: a view into a map, or a frozen load.
     Frozen { _bytes: Bytes },
-    /// Handed over to Python: nothing in Rust looks at its bytes again.
+    /// Handed over to Python: Rust does not access its bytes again.
     Given { _memory: Memory },
 }
 
-/// Some bytes at a fixed place.
+/// Bytes at a fixed address.
 struct Block {
     _owner: Owner,
     start: *mut u8,
@@ -29,22 +29,22 @@ struct Block {
     writable: bool,
 }
 
-// SAFETY: a block is an address that stays valid until its owner is dropped. Both owners may move
-// between threads; Rust itself reads or writes nothing through `start`, except in Python's buffer
-// protocol and DLPack, whose users answer for their own races.
+// SAFETY: the address of a block is valid until its owner is dropped. Both owners may move
+// between threads; Rust itself does not access the bytes through `start`, except in Python's
+// buffer protocol and DLPack, whose users are responsible for races.
 unsafe impl Send for Block {}
-// SAFETY: as above; a shared block is read only for its numbers.
+// SAFETY: as above; only the address and length of a shared block are read.
 unsafe impl Sync for Block {}
 
-/// Bytes of a file in memory: a view into the map, or memory of their own.
+/// Bytes of a file in memory: a view into the map, or separate memory.
 ///
-/// Has the buffer protocol. Keeps alive what it looks at, after the file is closed too.
+/// Supports the buffer protocol. Keeps its memory alive, even after the file is closed.
 #[pyclass(frozen, module = "holdall._holdall")]
 #[derive(Clone)]
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
-    /// A buffer that Python may read but not write.
+    /// Returns a read-only buffer.
     pub(crate) fn frozen(bytes: Bytes) -> Buffer {
         let (start, len) = (bytes.as_ptr().cast_mut(), bytes.len());
         Buffer(Arc::new(Block {
@@ -55,30 +55,30 @@ impl Buffer {
         }))
     }
 
-    /// A buffer that is Python's to write to.
+    /// Returns a buffer that Python may write to.
     pub(crate) fn writable(mut memory: Memory) -> Buffer {
-        // The bytes do not move with `memory`: they are on the heap or in a mapping.
+        // The bytes do not move with `memory`, since they are on the heap or in a mapping.
         let (start, len) = (memory.as_mut().as_mut_ptr(), memory.as_mut().len());
         let owner = Owner::Given { _memory: memory };
         Buffer(Arc::new(Block { _owner: owner, start, len, writable: true }))
     }
 
-    /// Where it starts.
+    /// Returns its address.
     pub(crate) fn start(&self) -> usize {
         self.0.start as usize
     }
 
-    /// The same as a pointer.
+    /// Returns its address as a pointer.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.0.start
     }
 
-    /// How many bytes there are.
+    /// Returns its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether it is Python's to write to.
+    /// Returns whether Python may write to it.
     pub(crate) fn is_writable(&self) -> bool {
         self.0.writable
     }
@@ -90,13 +90,13 @@ impl Buffer {
         self.len()
     }
 
-    /// Whether it may not be written to.
+    /// Whether it is read-only.
     #[getter]
     fn readonly(&self) -> bool {
         !self.is_writable()
     }
 
-    /// Address of its first byte.
+    /// The address of its first byte.
     #[getter]
     fn address(&self) -> usize {
         self.start()
@@ -116,9 +116,9 @@ impl Buffer {
             return Err(PyBufferError::new_err("there is no view to fill"));
         }
         let block = &slf.get().0;
-        // SAFETY: `view` is Python's and not null; address and length are those of a block that lives
-        // as long as `slf`, to which the view gets a reference. The function refuses a writable view of
-        // read-only memory.
+        // SAFETY: `view` is from Python and not null; address and length are those of a block
+        // that lives as long as `slf`, to which the view gets a reference. The function refuses a
+        // writable view of read-only memory.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
@@ -132,9 +132,9 @@ impl Buffer {
         if status < 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
     }
 
-    /// A DLPack capsule of a row-major tensor that starts `offset` bytes into the buffer. `code` and
-    /// `bits` are DLPack's of its element type. A capsule that is not `versioned` cannot say that it is
-    /// read-only, so only writable buffers give one.
+    /// Returns a DLPack capsule of a row-major tensor that starts `offset` bytes into the buffer.
+    /// `code` and `bits` are DLPack's for its element type. A capsule that is not `versioned`
+    /// cannot be marked as read-only, so it requires a writable buffer.
     #[pyo3(signature = (offset, shape, code, bits, *, versioned, copied))]
     #[allow(clippy::too_many_arguments)] // What DLPack's struct has.
     fn dlpack<'py>(
@@ -162,11 +162,11 @@ impl Buffer {
     }
 }
 
-/// Memory of a Python object, held in place while this is.
+/// Memory of a Python object, which cannot move or be freed while this exists.
 pub(crate) struct BorrowedBuffer(PyUntypedBuffer);
 
 impl BorrowedBuffer {
-    /// The bytes of an object that lends them in one row-major piece.
+    /// Borrows the bytes of an object, which must be contiguous and row-major.
     pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<BorrowedBuffer> {
         let buffer = PyUntypedBuffer::get(object)?;
         if buffer.is_c_contiguous() {
@@ -177,7 +177,7 @@ impl BorrowedBuffer {
         Err(misuse(object.py(), "python/buffer", message, Some(hint)))
     }
 
-    /// The bytes of an object that lets them be written to.
+    /// Borrows the bytes of an object, which must be writable.
     pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<BorrowedBuffer> {
         let lent = BorrowedBuffer::from_object(object)?;
         if !lent.0.readonly() {
@@ -186,55 +186,56 @@ impl BorrowedBuffer {
         Err(misuse(object.py(), "python/buffer", "the buffer to read into is read-only", None))
     }
 
-    /// How many there are.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len_bytes()
     }
 
-    /// The addresses it takes.
+    /// Returns the range of addresses.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.0.buf_ptr() as usize;
         start..start.saturating_add(self.len())
     }
 
-    /// The bytes to read.
+    /// Returns the bytes to read.
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.len() == 0 {
             return &[];
         }
-        // SAFETY: the exporter keeps this memory in place, and of this length, until the buffer is
-        // released, which the borrow of `self` outlives not. That nobody writes to it meanwhile is the
-        // caller's business, as with every function of Python that lets go of the GIL (`file.write`,
-        // `zlib.crc32`): bytes may then be old or new ones; lengths are never read from it.
+        // SAFETY: the exporter keeps this memory in place, and of this length, until the buffer
+        // is released, which is after the borrow of `self` ends. That no other code writes to it
+        // in the meantime is the caller's responsibility, as with every Python function that
+        // releases the GIL (`file.write`, `zlib.crc32`): bytes may then be old or new ones;
+        // lengths are never read from it.
         unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.len()) }
     }
 
-    /// The bytes to write. Made with [`Lent::writable`] only.
+    /// Returns the bytes to write. Only for buffers from [`BorrowedBuffer::writable`].
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         if self.len() == 0 || self.0.readonly() {
             return &mut [];
         }
-        // SAFETY: as `bytes`; the exporter said that it may be written to, and `load_into` makes sure
-        // that no two of its buffers overlap.
+        // SAFETY: as for `bytes`; the exporter allows writing, and `load_into` checks that no two
+        // of its buffers overlap.
         unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), self.len()) }
     }
 }
 
-/// Elements of an array that lie row-major in one piece, held in place while this is.
+/// Elements of a contiguous row-major array, which cannot move or be freed while this exists.
 pub(crate) struct Elements(Box<ffi::Py_buffer>);
 
-// SAFETY: the numbers of a view never change, and its memory stays where it is until it is released,
-// which is done with the GIL. Who may write to the memory meanwhile: see `Lent::bytes`.
+// SAFETY: the fields of a view never change, and its memory stays in place until it is released,
+// which is done with the GIL. For writes to the memory, see `BorrowedBuffer::bytes`.
 unsafe impl Send for Elements {}
 // SAFETY: as above.
 unsafe impl Sync for Elements {}
 
 impl Elements {
-    /// Those of `array`; `None` where they do not lie so.
+    /// Borrows the elements of `array`; `None` if they are not contiguous and row-major.
     pub(crate) fn from_array(array: &Bound<'_, PyAny>) -> Option<Elements> {
         let mut view = Box::new(ffi::Py_buffer::new());
-        // Without a format: NumPy then lends types that the protocol has no letter for, too.
-        // SAFETY: the view is fresh, and boxed, for it may point into itself.
+        // Without a format, NumPy also lends types for which the protocol has no letter.
+        // SAFETY: the view is new, and boxed, since it may point into itself.
         let status = unsafe {
             ffi::PyObject_GetBuffer(array.as_ptr(), &raw mut *view, ffi::PyBUF_C_CONTIGUOUS)
         };
@@ -245,55 +246,56 @@ impl Elements {
         Some(Elements(view))
     }
 
-    /// Dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub(crate) fn shape(&self) -> Vec<u64> {
         let rank = usize::try_from(self.0.ndim).unwrap_or_default();
         if rank == 0 || self.0.shape.is_null() {
             return Vec::new();
         }
-        // SAFETY: a view that was asked for its shape has one of `ndim` lengths, until its release.
+        // SAFETY: a view that was requested with its shape has `ndim` lengths, until its release.
         let shape = unsafe { std::slice::from_raw_parts(self.0.shape, rank) };
         shape.iter().map(|&n| n.unsigned_abs() as u64).collect()
     }
 
-    /// Bytes of one element.
+    /// Returns the bytes per element.
     pub(crate) fn width(&self) -> u64 {
         self.0.itemsize.unsigned_abs() as u64
     }
 
-    /// Address of the first.
+    /// Returns the address of the first element.
     pub(crate) fn start(&self) -> usize {
         self.0.buf as usize
     }
 
-    /// Their bytes.
+    /// Returns the bytes of the elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         let len = self.0.len.unsigned_abs();
         if len == 0 {
             return &[];
         }
-        // SAFETY: as `Lent::bytes`.
+        // SAFETY: as for `BorrowedBuffer::bytes`.
         unsafe { std::slice::from_raw_parts(self.0.buf.cast(), len) }
     }
 }
 
 impl Drop for Elements {
     fn drop(&mut self) {
-        // SAFETY: the view came from `PyObject_GetBuffer`, and is released once. Where there is no
-        // interpreter any more, there is nothing to be released.
+        // SAFETY: the view came from `PyObject_GetBuffer`, and is released once. Without an
+        // interpreter there is nothing to release.
         let _ = attached(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.0) });
     }
 }
 
-/// Does something with the GIL, for code that others call from C, who may have let go of it: also below a function of ours
-/// that had it, so that PyO3, which counts its own, believes it held. `None` where there is no interpreter any more.
+/// Calls a function with the GIL, for code that is called from C and may have released it,
+/// possibly below one of our functions that had it, so that PyO3's own count is wrong. Returns
+/// `None` if there is no interpreter any more.
 pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    // SAFETY: it may be asked at any time.
+    // SAFETY: may be called at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
         return None;
     }
-    // SAFETY: there is an interpreter; whether this thread has the GIL is known to Python itself, and it is as before
-    // after the release below.
+    // SAFETY: there is an interpreter; Python itself knows whether this thread has the GIL, and
+    // that state is restored by the release below.
     let state = unsafe { ffi::PyGILState_Ensure() };
     let done = Release(state);
     let out = Python::try_attach(act);
@@ -301,19 +303,20 @@ pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     out
 }
 
-/// Lets go of the GIL, if it was not held before, after a panic too.
+/// Releases the GIL, if it was not held before, even after a panic.
 struct Release(ffi::PyGILState_STATE);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // SAFETY: of the `PyGILState_Ensure` that gave the state, on its thread.
+        // SAFETY: the state is from `PyGILState_Ensure` on this thread.
         unsafe { ffi::PyGILState_Release(self.0) }
     }
 }
 
 const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
-/// DLPack 1.0: what its consumers must know; later minor versions add nothing that is used here.
+/// DLPack 1.0: the version that consumers must support; later minor versions add nothing that is
+/// used here.
 const VERSION: DlVersion = DlVersion { major: 1, minor: 0 };
 const CPU: c_int = 1;
 
@@ -365,8 +368,8 @@ struct DlManagedTensorVersioned {
     tensor: DlTensor,
 }
 
-/// What a capsule points at, and what it needs to stay alive. The managed tensor comes first, so that
-/// its address is that of the whole.
+/// The target of a capsule, with its owner. The managed tensor comes first, so that its address
+/// is that of the whole.
 #[repr(C)]
 struct Managed<T> {
     tensor: T,
@@ -390,7 +393,7 @@ fn dlpack_capsule<'py>(
     }
     let mut shape = shape.into_boxed_slice();
     let tensor = DlTensor {
-        // Inside the block, or one past its end where there are no bytes: held by the caller.
+        // Inside the block, or one past its end if there are no bytes: checked by the caller.
         data: buffer.0.start.wrapping_add(offset).cast(),
         device: DlDevice { kind: CPU, id: 0 },
         ndim: c_int::try_from(shape.len()).map_err(|_| PyBufferError::new_err("the rank"))?,
@@ -427,19 +430,19 @@ fn capsule<'py, T>(
     name: &'static CStr,
     destructor: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the pointer is not null and the name lives for ever.
+    // SAFETY: the pointer is not null and the name is static.
     let made = unsafe { ffi::PyCapsule_New(managed.cast(), name.as_ptr(), Some(destructor)) };
     // SAFETY: a new reference, or null with an exception set.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
     if made.is_err() {
-        // SAFETY: nobody else has the pointer, which came from a box of this type.
+        // SAFETY: no other code has the pointer, which came from a box of this type.
         drop(unsafe { Box::from_raw(managed) });
     }
     made
 }
 
-/// The deleter of a managed tensor. Called once, by the consumer or the capsule, from any thread, with
-/// the GIL or without: nothing below needs it, for it drops Rust values only.
+/// The deleter of a managed tensor. Called once, by the consumer or the capsule, from any thread,
+/// with or without the GIL, which is not needed to drop Rust values.
 unsafe extern "C" fn drop_managed<T>(tensor: *mut T) {
     if !tensor.is_null() {
         // SAFETY: the managed tensor is the first field of a `Managed<T>` that came from a box.
@@ -448,7 +451,7 @@ unsafe extern "C" fn drop_managed<T>(tensor: *mut T) {
 }
 
 unsafe extern "C" fn drop_versioned_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python gives the capsule that is being destroyed.
+    // SAFETY: Python passes the capsule that is being destroyed.
     unsafe { drop_capsule::<DlManagedTensorVersioned>(capsule, VERSIONED.as_ptr()) }
 }
 
@@ -458,8 +461,8 @@ unsafe extern "C" fn drop_old_capsule(capsule: *mut ffi::PyObject) {
 }
 
 unsafe fn drop_capsule<T>(capsule: *mut ffi::PyObject, name: *const c_char) {
-    // SAFETY: a capsule that a consumer took has another name, and then its tensor is the consumer's
-    // to delete. With this name the pointer is the one that was put in.
+    // SAFETY: a capsule that a consumer took has another name, and the consumer deletes its
+    // tensor. With this name the pointer is the original one.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, name) == 1 {
             drop_managed::<T>(ffi::PyCapsule_GetPointer(capsule, name).cast());

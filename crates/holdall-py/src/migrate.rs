@@ -1,4 +1,5 @@
-//! Files under another schema: written anew, read as they are, and what would be done.
+//! Files under another schema: rewriting them, reading them through a view, and planning a
+//! migration.
 
 use crate::errors::Raise;
 use crate::file::NativeFile;
@@ -16,10 +17,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 
-/// A converter: the names of some, or functions of the JSON text of a value and of a tensor by its number.
+/// A converter: names of built-in converters, or a function of a value's JSON text and one of a
+/// tensor by its index.
 type By = (Option<String>, Option<(Py<PyAny>, Py<PyAny>)>);
 
-/// What becomes of what is in a file, from keywords that the Python half has given their names.
+/// The changes to the contents of a file, from keywords of the Python half.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Evolution {
@@ -50,7 +52,7 @@ impl Evolution {
     }
 }
 
-/// What a Python function raised, to be raised again where Python hears of it.
+/// Wraps an exception of a Python function, to be raised again in Python.
 fn raised(e: PyErr) -> holdall::Error {
     io(std::io::Error::other(e), "calling a converter")
 }
@@ -107,7 +109,7 @@ pub(crate) fn schema_migrate<'py>(
     Ok(d)
 }
 
-/// What that would do.
+/// Returns the steps of that migration.
 #[pyfunction]
 #[pyo3(signature = (file, schema, evolution))]
 pub(crate) fn schema_plan<'py>(
@@ -122,7 +124,7 @@ pub(crate) fn schema_plan<'py>(
     plain::shown(py, &plan)
 }
 
-/// A file as it is under another schema.
+/// Returns a file as read with another schema.
 #[pyfunction]
 #[pyo3(signature = (file, schema, evolution))]
 pub(crate) fn schema_view(

@@ -1,4 +1,4 @@
-//! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
+//! Loaded models, and their self-tests. This is the only code that executes parts of a package.
 
 use crate::errors::{Raise as _, misuse};
 use crate::work::{LOOK, run};
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// Whoever waits for the model now: asked whether it is still wanted.
+/// The work that currently waits for the model, to check whether it is cancelled.
 type Waiting = Arc<Mutex<Option<Work>>>;
 
-/// A model, until it is closed.
+/// A model, or `None` once it is closed.
 type Shared = Arc<Mutex<Option<Model>>>;
 
-/// What a caller says of how a model is loaded.
+/// The options for loading a model.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Loading<'py> {
@@ -31,18 +31,18 @@ pub(crate) struct Loading<'py> {
     environment: Vec<(OsString, Option<OsString>)>,
     timeout: Option<f64>,
     log: Option<Py<PyAny>>,
-    /// Commands of runners by name: those of the package `holdall`, and the caller's, which come first.
+    /// Commands of runners by name: those of the package `holdall`, after the caller's.
     #[cfg_attr(not(unix), allow(dead_code))]
     own_runners: Vec<(String, Vec<OsString>)>,
     #[cfg_attr(not(unix), allow(dead_code))]
     runners: Vec<(String, Vec<OsString>)>,
-    /// The command that is the program `holdall`.
+    /// The command that starts the program `holdall`.
     #[cfg_attr(not(unix), allow(dead_code))]
     program: Vec<OsString>,
 }
 
 impl Loading<'_> {
-    /// The runners that there are.
+    /// Returns the available runners.
     #[cfg(unix)]
     fn runners(&self) -> Result<holdall_run::Runners> {
         use holdall_run::{Config, Program, Runners};
@@ -53,7 +53,7 @@ impl Loading<'_> {
             of.iter().map(program).fold(runners, Runners::with)
         };
         let mut runners = all(Runners::default(), &self.own_runners);
-        // An engine in this process could not be ended when the time is over.
+        // An engine in this process could not be ended after the time limit.
         if self.timeout.is_some() && runners.names().contains(&"onnx") && !self.program.is_empty() {
             let serve = ["runner", "serve", "onnx"].map(OsString::from);
             runners = runners.with(Program::new("onnx", self.program.iter().cloned().chain(serve)));
@@ -62,16 +62,16 @@ impl Loading<'_> {
     }
 }
 
-/// A model that was loaded. Calls take turns.
+/// A loaded model. Calls run one after the other.
 #[pyclass(frozen, name = "Model", module = "holdall._holdall")]
 pub(crate) struct NativeModel {
     model: Shared,
     package: Package,
     waiting: Waiting,
-    /// The outputs that are being taken.
+    /// The calls whose outputs are being streamed.
     taken: Mutex<Vec<Weak<Taken>>>,
-    /// The process that loaded it. In one that was forked from that no lock is waited for: the thread that holds it
-    /// is not there.
+    /// The process that loaded the model. A forked process does not wait for locks, since the
+    /// thread that holds them does not exist there.
     process: u32,
 }
 
@@ -125,12 +125,13 @@ impl NativeModel {
         Ok(NativeModel { model, package, waiting, taken: Mutex::default(), process })
     }
 
-    /// Whether this process was forked from the one that loaded the model.
+    /// Returns whether this process was forked from the one that loaded the model.
     fn is_elsewhere(&self) -> bool {
         self.process != std::process::id()
     }
 
-    /// Checks that this process loaded it, and that a call would not wait for outputs that its own thread is to take.
+    /// Checks that this process loaded the model, and that a call would not wait for outputs that
+    /// its own thread must take.
     fn check_here(&self, py: Python<'_>) -> PyResult<()> {
         let name = self.package.name();
         if self.is_elsewhere() {
@@ -145,14 +146,14 @@ impl NativeModel {
         Ok(())
     }
 
-    /// The outputs that are being taken.
+    /// Returns the calls whose outputs are being streamed.
     fn taken(&self) -> Vec<Arc<Taken>> {
         let mut all = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|taken| taken.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).filter(|taken| taken.is_open()).collect()
     }
 
-    /// Does something with the model: without the GIL, one call after the other.
+    /// Calls a function with the model, without the GIL; calls run one after the other.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -171,12 +172,12 @@ impl NativeModel {
 
 #[pymethods]
 impl NativeModel {
-    /// What is odd: options that the runner does not know.
+    /// Returns warnings, such as options that the runner does not know.
     fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |model| Ok(model.warnings().to_vec()))
     }
 
-    /// Runs the model. Values without names are the declared inputs in their order.
+    /// Runs the model. Values without names are for the declared inputs in their order.
     #[pyo3(signature = (names, given))]
     fn run<'py>(
         &self,
@@ -193,7 +194,7 @@ impl NativeModel {
         values::named(py, &outputs)
     }
 
-    /// Begins to run the model, whose outputs are taken one after the other.
+    /// Begins to run the model, and returns an iterator over its outputs.
     #[pyo3(signature = (names, given))]
     fn stream(
         &self,
@@ -235,7 +236,7 @@ impl NativeModel {
                 })
             });
             if let Err(e) = ran {
-                // Nobody may be left to be told.
+                // The receiver may have been dropped.
                 let _ = give.send(Err(about(e, &package)));
             }
         };
@@ -263,20 +264,20 @@ impl NativeModel {
         plain::shown(py, &reports)
     }
 
-    /// Lets go of the model, and ends its process if it has one.
+    /// Unloads the model, and ends its process if it has one.
     fn close(&self, py: Python<'_>) {
         if self.is_elsewhere() {
-            // The runner and its files are in use over there.
+            // The runner and its files are used by the other process.
             return;
         }
-        // Its call would never end: nobody would take what it gives.
+        // The call would never end, because no code takes its outputs.
         self.taken().iter().for_each(|taken| taken.end());
         py.detach(|| drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        // Whoever holds it runs it.
+        // If another thread holds it, that thread runs it.
         match self.model.try_lock() {
             Ok(model) => model.is_none(),
             Err(TryLockError::Poisoned(model)) => model.into_inner().is_none(),
@@ -286,15 +287,16 @@ impl NativeModel {
 }
 
 impl Drop for NativeModel {
-    /// Without the GIL, which the threads that hand on what the model prints may want.
+    /// Without the GIL, which the threads that forward the model's log may need.
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // The thread that holds it may be over there.
+            // The thread that holds it may be in the other process.
             std::mem::forget(Arc::clone(&self.model));
             return;
         }
         let end = || drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // Where outputs are still being taken, the thread that runs the call has the model, and lets go of it in the end.
+        // While outputs are being streamed, the thread of the call has the model, and drops it at
+        // the end.
         if !self.taken().is_empty() {
             return;
         }
@@ -304,11 +306,11 @@ impl Drop for NativeModel {
     }
 }
 
-/// Outputs on their way from a call, and what ends it.
+/// A call whose outputs are being streamed, and the means to end it.
 struct Taken {
     answers: Mutex<Option<Receiver<Result<NamedValues>>>>,
     cancel: Cancel,
-    /// Who began to take them.
+    /// The thread that started the stream.
     thread: ThreadId,
 }
 
@@ -317,24 +319,25 @@ impl Taken {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes no more: the call ends when the model gives more, or soon after.
+    /// Stops the stream: the call ends when the model returns further outputs, or soon after.
     fn end(&self) {
         drop(self.answers.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-/// The outputs of a call, as the model gives them.
+/// The outputs of a call, as the model returns them.
 #[pyclass(frozen, name = "Answers", module = "holdall._holdall")]
 pub(crate) struct NativeAnswers {
     taken: Arc<Taken>,
-    /// The package's.
+    /// The name of the package.
     name: String,
     process: u32,
 }
 
 #[pymethods]
 impl NativeAnswers {
-    /// The next outputs; `None` after the last. Ctrl-C ends the call, and the model.
+    /// Returns the next outputs; `None` after the last. Ctrl-C ends the call and unloads the
+    /// model.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.process != std::process::id() {
             return Err(elsewhere(py, &self.name, self.process));
@@ -365,7 +368,7 @@ impl NativeAnswers {
         }
     }
 
-    /// Takes no more.
+    /// Stops the stream.
     fn close(&self) {
         self.taken.end();
     }
@@ -381,7 +384,7 @@ impl Drop for NativeAnswers {
     }
 }
 
-/// The inputs of a call; values without names are the declared inputs in their order.
+/// Returns the inputs of a call; values without names are for the declared inputs in their order.
 fn inputs(
     model: &Model,
     names: Option<Vec<String>>,
@@ -393,7 +396,7 @@ fn inputs(
     }
 }
 
-/// The error, said of a package where it is of nothing else.
+/// Adds the name of the package to an error without a source.
 fn about(e: holdall::Error, package: &str) -> holdall::Error {
     match e.source_name() {
         None => e.in_source(package),
@@ -413,8 +416,8 @@ fn closed(py: Python<'_>, name: &str) -> PyErr {
     misuse(py, "python/closed", &message, Some("load it again"))
 }
 
-/// Hands on a line that a model printed. What `log` raises, `SystemExit` too, is told to
-/// `sys.unraisablehook` and has no further effect: this thread is nobody's to end.
+/// Passes on a line that a model printed. Exceptions of `log`, including `SystemExit`, are
+/// reported to `sys.unraisablehook` and have no further effect, since this thread has no caller.
 fn tell(log: &Py<PyAny>, line: &LogLine) {
     let _ = Python::try_attach(|py| {
         let log = log.bind(py);

@@ -1,5 +1,6 @@
-//! NumPy's arrays over memory of the native half, made by NumPy's own functions in C: a call of `numpy.ndarray` takes
-//! several times as long. With `memory.rs` and `arrow.rs` the files of this crate with `unsafe`.
+//! NumPy arrays over memory of the native half, created by NumPy's C functions: calling
+//! `numpy.ndarray` takes several times as long. With `memory.rs` and `arrow.rs` the files of this
+//! crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use crate::arrays::ndarray;
@@ -10,11 +11,12 @@ use pyo3::sync::PyOnceLock;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 
-/// The most dimensions that an array of any NumPy has.
+/// The number of dimensions that every version of NumPy supports.
 const MOST_DIMS: usize = 32;
 
-/// The array of `shape` whose elements, of `width` bytes and of the type `dtype`, start `start` bytes into `buffer`, which it
-/// keeps. `None` where they are not all in the buffer, NumPy has no such array, or this NumPy is one that is not known here.
+/// Returns the array of `shape` whose elements, of `width` bytes and of the type `dtype`, start
+/// `start` bytes into `buffer`, which it keeps alive. Returns `None` if they are not all in the
+/// buffer, if NumPy does not support the array, or if this version of NumPy is not known.
 pub(crate) fn array<'py>(
     buffer: &Bound<'py, Buffer>,
     start: usize,
@@ -40,9 +42,10 @@ pub(crate) fn array<'py>(
     let data = memory.as_ptr().wrapping_add(start).cast::<c_void>();
     let flags = if memory.is_writable() { ALIGNED | WRITEABLE } else { ALIGNED };
     let of = ndarray(py).ok()?.as_ptr().cast();
-    // SAFETY: `of` is the type of arrays, and `dtype` one of NumPy's, as `width` of it was compared with what it says
-    // itself; the call takes over a reference to it. There are as many `dims` as it is told, and from `data` on as many
-    // bytes as they say, which stay there as long as `buffer` does. Strides it works out itself.
+    // SAFETY: `of` is the type of arrays, and `dtype` is a NumPy dtype, whose item size was
+    // compared with `width`; the call takes over a reference to it. `dims` has as many items as
+    // stated, and memory from `data` on has as many bytes as they require, which are valid as
+    // long as `buffer`. NumPy computes the strides.
     let made = unsafe {
         let dtype = dtype.clone().into_ptr();
         let rank = shape.len() as c_int;
@@ -54,8 +57,8 @@ pub(crate) fn array<'py>(
         drop(PyErr::take(py));
         return None;
     };
-    // SAFETY: `made` is an array that nobody else has yet; the call takes over a reference to the buffer. The flags are
-    // then those that shape and address say.
+    // SAFETY: `made` is a new array; the call takes over a reference to the buffer. The flags are
+    // then computed from shape and address.
     let status = unsafe {
         let status = (functions.set_base)(made.as_ptr(), buffer.clone().into_ptr());
         (functions.update_flags)(made.as_ptr(), C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED);
@@ -80,14 +83,15 @@ type New = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// `PyArray_SetBaseObject`: the array, what it keeps.
+/// `PyArray_SetBaseObject`: the array, the object that it keeps alive.
 type SetBase = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
-/// `PyArray_UpdateFlags`: the array, flags to be worked out.
+/// `PyArray_UpdateFlags`: the array, the flags to compute.
 type UpdateFlags = unsafe extern "C" fn(*mut ffi::PyObject, c_int);
 /// `PyArray_GetNDArrayCVersion`.
 type Version = unsafe extern "C" fn() -> c_uint;
 
-/// What is used of NumPy's interface in C: <https://numpy.org/doc/stable/reference/c-api/array.html>.
+/// The part of NumPy's C interface that is used:
+/// <https://numpy.org/doc/stable/reference/c-api/array.html>.
 struct Functions {
     new: New,
     set_base: SetBase,
@@ -99,26 +103,27 @@ const F_CONTIGUOUS: c_int = 0x2;
 const ALIGNED: c_int = 0x100;
 const WRITEABLE: c_int = 0x400;
 
-/// The functions, found at the first call; `None` in a NumPy of which nobody knows whether they are where they were.
+/// Returns the functions, found at the first call; `None` for versions of NumPy whose table is
+/// not known.
 fn functions(py: Python<'_>) -> Option<&Functions> {
     static FOUND: PyOnceLock<Option<Functions>> = PyOnceLock::new();
     FOUND.get_or_init(py, || find(py).ok().flatten()).as_ref()
 }
 
 fn find(py: Python<'_>) -> PyResult<Option<Functions>> {
-    // NumPy 1 has it elsewhere.
+    // NumPy 1 has it in another module.
     let module = py
         .import("numpy._core._multiarray_umath")
         .or_else(|_| py.import("numpy.core._multiarray_umath"))?;
     let capsule = module.getattr("_ARRAY_API")?;
-    // SAFETY: the name of the capsule is none; what is none of that name is an error.
+    // SAFETY: the capsule has no name; a capsule with a name is an error.
     let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), std::ptr::null()) };
     let table: *const *const c_void = table.cast_const().cast();
     if table.is_null() {
         return Err(PyErr::fetch(py));
     }
-    // SAFETY: the capsule has NumPy's table of functions, which lives as long as the process. Its first entry tells the
-    // version in every NumPy; the places and types of the others are those of NumPy 1 and 2.
+    // SAFETY: the capsule has NumPy's table of functions, which is static. Its first entry is the
+    // version in every NumPy; the positions and types of the others are those of NumPy 1 and 2.
     unsafe {
         let version = transmute::<*const c_void, Version>(*table);
         if !matches!(version() >> 24, 1 | 2) {

@@ -1,4 +1,4 @@
-//! What Python says in words, as the library's options.
+//! Conversion of Python's options for the library.
 
 use crate::errors::{Raise as _, misuse};
 use crate::value;
@@ -18,7 +18,8 @@ fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
     misuse(py, "python/option", &message, None)
 }
 
-/// How a file is opened: `io`, `check`, and a dict of limits by the names in [`holdall::LIMITS`].
+/// Returns options for opening a file: `io`, `check`, and a dict of limits by the names in
+/// [`holdall::LIMITS`].
 pub(crate) fn open(
     py: Python<'_>,
     io: &str,
@@ -38,10 +39,10 @@ pub(crate) fn open(
     for (key, value) in limits.into_iter().flatten() {
         let key = key.cast_into::<PyString>()?;
         match key.to_str()? {
-            // It is no limit, but is given with them.
+            // A flag that is given together with the limits.
             "skip_unknown" => held.skip_unknown = value.is_truthy()?,
             name => {
-                // An unknown name is told before its value is looked at.
+                // An unknown name is reported before its value is checked.
                 Limit::find(name, NameCase::Snake).raise(py)?;
                 held.set(name, NameCase::Snake, value.extract()?).raise(py)?;
             }
@@ -50,7 +51,7 @@ pub(crate) fn open(
     Ok(OpenOptions::new().with_io(io).with_check(check_of(py, check)?).with_limits(held))
 }
 
-/// The options with what these files say that layouts mean.
+/// Adds the layout descriptions in these files to the options.
 pub(crate) fn described(
     py: Python<'_>,
     options: OpenOptions,
@@ -68,7 +69,7 @@ pub(crate) fn described(
     Ok(options.with_layouts(all))
 }
 
-/// Which digests are checked.
+/// Parses the digests to check.
 pub(crate) fn check_of(py: Python<'_>, check: &str) -> PyResult<Check> {
     match check {
         "off" => Ok(Check::Off),
@@ -79,7 +80,7 @@ pub(crate) fn check_of(py: Python<'_>, check: &str) -> PyResult<Check> {
     }
 }
 
-/// Which tensors an operation is about.
+/// Returns the selection of tensors for an operation.
 pub(crate) fn select(
     py: Python<'_>,
     include: Option<Vec<String>>,
@@ -89,7 +90,7 @@ pub(crate) fn select(
     Select::new(&include, &exclude).map_err(|e| crate::errors::raise(py, &e))
 }
 
-/// Options of writing, from keywords that the Python half has given their names.
+/// Options for writing, from keywords of the Python half.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Writing<'py> {
@@ -106,12 +107,12 @@ pub(crate) struct Writing<'py> {
 }
 
 impl Writing<'_> {
-    /// Whether what is written is compressed.
+    /// Returns whether the written data is compressed.
     pub(crate) fn compresses(&self) -> bool {
         self.encoding.as_deref().is_some_and(|encoding| encoding != "raw")
     }
 
-    /// The library's options.
+    /// Returns the library's options.
     pub(crate) fn options(&self, py: Python<'_>) -> PyResult<WriteOptions> {
         let mut encode = EncodeOptions::new();
         if let Some(version) = &self.version {
@@ -165,7 +166,7 @@ impl Writing<'_> {
         Ok(options)
     }
 
-    /// The library's options of a conversion.
+    /// Returns the library's options for a conversion.
     pub(crate) fn conversion(&self, py: Python<'_>, how: &Converting) -> PyResult<Convert> {
         let mut convert = Convert::new(self.options(py)?).with_select(select(
             py,
@@ -223,7 +224,7 @@ impl Writing<'_> {
     }
 }
 
-/// Options of a conversion beside those of writing.
+/// Options of a conversion besides those for writing.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Converting {
@@ -242,7 +243,7 @@ pub(crate) struct Converting {
     external: Option<Size>,
 }
 
-/// A number of bytes, as one or as `5GB`.
+/// A number of bytes, as an integer or as text such as `5GB`.
 #[derive(FromPyObject)]
 enum Size {
     Bytes(u64),

@@ -1,4 +1,4 @@
-//! Making packages: of folders and model files, without what is linked to, and with it.
+//! Creating packages from folders and model files, and packages with or without linked files.
 
 use crate::describe::{Declared, Shown, Tested};
 use crate::errors::{Raise, misuse};
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 
-/// What a caller says of a package that is made.
+/// The caller's description of a new package.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PackOptions<'py> {
@@ -38,7 +38,7 @@ pub(crate) struct PackOptions<'py> {
 }
 
 impl PackOptions<'_> {
-    /// The same as the library has it.
+    /// Converts the description for the library.
     fn recipe(
         self,
         py: Python<'_>,
@@ -68,8 +68,8 @@ impl PackOptions<'_> {
     }
 }
 
-/// Makes a package of a folder or a model's file, beside it unless `to` says where. Gives its path, its report,
-/// and what is odd about the model.
+/// Creates a package of a folder or a model's file, next to it unless `to` is given. Returns its
+/// path, its report, and warnings about the model.
 #[pyfunction]
 #[pyo3(signature = (model, to, said, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
@@ -116,7 +116,7 @@ pub(crate) fn pack<'py>(
     Ok((to, plain::shown(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
 }
 
-/// Writes a package without the files that are somewhere else.
+/// Writes a package that only links to some of its files.
 #[pyfunction]
 #[pyo3(signature = (package, to, links, base_url, at_least, save_files, overwrite, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
@@ -166,7 +166,7 @@ pub(crate) fn shrink<'py>(
     plain::shown(py, &report)
 }
 
-/// Writes a package with everything in it that another one links to.
+/// Writes a package that contains all the files that another one links to.
 #[pyfunction]
 #[pyo3(signature = (package, to, overwrite, progress))]
 pub(crate) fn fetch<'py>(

@@ -23,14 +23,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a package was opened from.
+/// The origin of a package.
 #[derive(Clone)]
 enum Origin {
     Path(PathBuf),
     Memory(Bytes),
 }
 
-/// What a caller says of a folder without `carton.toml`.
+/// The caller's description of a folder without `carton.toml`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Folder<'py> {
@@ -41,7 +41,7 @@ struct Folder<'py> {
 }
 
 impl Folder<'_> {
-    /// The same as the library has it.
+    /// Converts the description for the library.
     fn recipe(self, py: Python<'_>, options: &OpenOptions) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.runner = self.runner;
@@ -64,7 +64,7 @@ pub(crate) struct NativePackage {
 }
 
 impl NativePackage {
-    /// The package, unless it was closed.
+    /// Returns the package, unless it is closed.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Package> {
         let package = self.package.lock().unwrap_or_else(PoisonError::into_inner).clone();
         package.ok_or_else(|| {
@@ -73,12 +73,12 @@ impl NativePackage {
         })
     }
 
-    /// What fetches linked files for this package.
+    /// Returns the fetcher of linked files for this package.
     pub(crate) fn fetcher(&self) -> holdall::Result<LinkFetcher> {
         self.remote.fetcher()
     }
 
-    /// Where requests may go.
+    /// Returns the policy for requests.
     pub(crate) fn policy(&self) -> holdall::http::Policy {
         self.remote.policy()
     }
@@ -91,8 +91,8 @@ impl NativePackage {
 
 #[pymethods]
 impl NativePackage {
-    /// Opens a package: a file, an unpacked folder, or an address; a folder without `carton.toml`, of which it is
-    /// said what runs its model.
+    /// Opens a package: a file, an unpacked folder, or an address; for a folder without
+    /// `carton.toml`, `said` describes how to run its model.
     #[staticmethod]
     #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, said))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
@@ -119,7 +119,7 @@ impl NativePackage {
         Ok(NativePackage::new(package, Origin::Path(path), options, remote))
     }
 
-    /// Opens a package that is in memory.
+    /// Opens a package in memory.
     #[staticmethod]
     #[pyo3(signature = (data, name, check, limits, allow, stores, cache, offline))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
@@ -143,7 +143,7 @@ impl NativePackage {
         Ok(NativePackage::new(package, Origin::Memory(data), options, remote))
     }
 
-    /// Lets go of the package.
+    /// Closes the package.
     fn close(&self, py: Python<'_>) {
         let package = self.package.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(package));
@@ -154,7 +154,7 @@ impl NativePackage {
         self.package.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// What the package says of its model.
+    /// Returns the package's description of its model.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let version = holdall::carton::FORMAT.reads.last().copied();
         let package = self.get(py)?;
@@ -162,24 +162,24 @@ impl NativePackage {
         plain::shown(py, description.and(fields!(version: version)))
     }
 
-    /// A page that shows the package: as HTML, or as Markdown.
+    /// Returns a page that shows the package, as HTML or as Markdown.
     fn page(&self, py: Python<'_>, html: bool) -> PyResult<String> {
         let package = self.get(py)?;
         let form = if html { PageForm::Html } else { PageForm::Markdown };
         run_apart(py, u64::MAX, move || package.page(form))
     }
 
-    /// The model hash, where there is one.
+    /// Returns the model hash, if there is one.
     fn hash(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.get(py)?.hash().map(|hash| hex(&hash)))
     }
 
-    /// What is odd about the package.
+    /// Returns warnings about the package.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain::shown(py, self.get(py)?.warnings())
     }
 
-    /// Path, bytes, SHA-256, place, the target of a link, and addresses of each file.
+    /// Returns path, length, SHA-256, place, link target, and addresses of each file.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let package = self.get(py)?;
         let out = PyList::empty(py);
@@ -200,12 +200,12 @@ impl NativePackage {
         Ok(out)
     }
 
-    /// Names of the tensors of self-tests and examples.
+    /// Returns the names of the tensors of self-tests and examples.
     fn value_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.get(py)?.tensors().iter().map(|row: &TensorRow| row.name.clone()).collect())
     }
 
-    /// A tensor by value.
+    /// Returns the value of a tensor by name.
     fn value<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let package = self.get(py)?;
         let name = name.to_owned();
@@ -213,7 +213,7 @@ impl NativePackage {
         values::to_python(py, &value)
     }
 
-    /// The bytes of a file, checked against its hash.
+    /// Returns the bytes of a file, checked against its hash.
     fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         let package = self.get(py)?;
         let len = package.file(path).and_then(|f| f.len).unwrap_or(u64::MAX);
@@ -222,14 +222,14 @@ impl NativePackage {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Opens a tensor file inside.
+    /// Opens a tensor file in the package.
     fn open_file(&self, py: Python<'_>, path: &str) -> PyResult<NativeFile> {
         let package = self.get(py)?;
         let path = path.to_owned();
         run_apart(py, u64::MAX, move || package.open_file(&path)).map(NativeFile::new)
     }
 
-    /// The package as a tensor file; none of a folder.
+    /// Returns the package as a tensor file; `None` for a folder.
     fn tensors(&self, py: Python<'_>) -> PyResult<Option<NativeFile>> {
         let name = self.get(py)?.name().to_owned();
         let opened = match self.origin.clone() {
@@ -258,7 +258,7 @@ impl NativePackage {
         plain::shown(py, &report)
     }
 
-    /// Writes the files into a folder; returns what the package has and the folder lacks.
+    /// Writes the files to a folder; returns the differences between the package and the folder.
     #[pyo3(signature = (to, model, overwrite, threads, progress))]
     fn unpack(
         &self,
@@ -281,7 +281,7 @@ impl NativePackage {
         })
     }
 
-    /// Brings what the package links to into the cache; how many files that are.
+    /// Downloads the linked files to the cache; returns their number.
     #[pyo3(signature = (progress))]
     fn fetch(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let package = self.get(py)?;
@@ -291,7 +291,7 @@ impl NativePackage {
         })
     }
 
-    /// Unpacks and loads the model: this begins to execute what is in the package.
+    /// Unpacks and loads the model, which executes code from the package.
     fn load(&self, py: Python<'_>, loading: Loading<'_>) -> PyResult<NativeModel> {
         NativeModel::load(py, self.get(py)?, loading)
     }

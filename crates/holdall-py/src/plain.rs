@@ -1,4 +1,4 @@
-//! Reports of the library as Python values, which the Python half gives classes.
+//! Reports of the library as Python values, for which the Python half has classes.
 
 use crate::errors::raise;
 use crate::value;
@@ -7,8 +7,8 @@ use holdall::{DType, ElementType, LogicalType, Number};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyList, PyString};
 
-/// Objects become dicts with the same names, errors become exceptions, attributes and elements the values
-/// that they have elsewhere in Python.
+/// Converts a report: objects become dicts with the same names, errors become exceptions,
+/// attributes and elements are converted as elsewhere.
 pub(crate) fn to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match plain {
         Plain::Null => py.None().into_bound(py),
@@ -41,14 +41,14 @@ pub(crate) fn to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bou
     })
 }
 
-/// An element type as reports spell it: `f32`, `f8_e4m3fn`, `u8 (q7_x)`.
+/// Returns an element type as in reports: `f32`, `f8_e4m3fn`, `u8 (q7_x)`.
 #[pyfunction]
 pub(crate) fn type_name(dtype: &str, logical_type: Option<&str>) -> Option<String> {
     let logical_type = logical_type.map(LogicalType::from_name);
     Some(ElementType::new(DType::from_name(dtype)?, logical_type).to_string())
 }
 
-/// The same of anything that can be shown so.
+/// Converts any value with a plain form.
 pub(crate) fn shown<'py, 'a>(
     py: Python<'py>,
     what: impl Into<Plain<'a>>,

@@ -1,4 +1,4 @@
-//! Records of datasets: what needs the schema. Arrays over bytes are made by the Python half.
+//! Records of datasets: the functions that need the schema. The Python half creates the arrays.
 
 use crate::decode::{Decode, too_large};
 use crate::errors::Raise;
@@ -23,10 +23,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Records, or texts, between two looks at signals.
+/// The number of records, or strings, between two checks for signals.
 pub(crate) const STEP: u64 = 4096;
 
-/// The types that a record of that kind (JSON text) is made of; its own is the last.
+/// Returns the types of a record of that kind (JSON text); the record itself is last.
 #[pyfunction]
 pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyList>> {
     let limits = Limits::default().of_schemas();
@@ -38,13 +38,13 @@ pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'
     }
 }
 
-/// `count` numbers of a range, by chance, in their order: the same ones for one `seed`.
+/// Returns `count` random numbers from a range, sorted; the same ones for the same `seed`.
 #[pyfunction]
 pub(crate) fn sample(start: u64, stop: u64, count: u64, seed: u64) -> Vec<u64> {
     Sample { count, seed }.draw(start..stop)
 }
 
-/// `count` of these numbers, by chance, in their order.
+/// Returns `count` of these numbers at random, in their original order.
 #[pyfunction]
 pub(crate) fn sample_among(numbers: Vec<u64>, count: u64, seed: u64) -> Vec<u64> {
     Sample { count, seed }.among(numbers)
@@ -59,13 +59,13 @@ pub(crate) struct NativeRecords {
 }
 
 impl NativeRecords {
-    /// The records, unless their file was closed.
+    /// Returns the records, unless their file is closed.
     fn get(&self, py: Python<'_>) -> PyResult<&Records> {
         self.file.get().get(py)?;
         Ok(&self.records)
     }
 
-    /// One record after the other, of which these parts are used.
+    /// Reads records one after the other, of which only these members are used.
     fn each(
         &self,
         py: Python<'_>,
@@ -99,7 +99,7 @@ impl NativeRecords {
     }
 }
 
-/// Records one after the other.
+/// An iterator over records.
 enum All<'r> {
     Range(Iter<'r>),
     At(RecordsAt<'r>),
@@ -118,7 +118,7 @@ impl<'r> Iterator for All<'r> {
 
 #[pymethods]
 impl NativeRecords {
-    /// The records of the tensor of that number.
+    /// Opens the records of tensor `at`.
     #[staticmethod]
     fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeRecords> {
         let tensor = file.get().tensor(py, at)?;
@@ -127,34 +127,35 @@ impl NativeRecords {
         Ok(NativeRecords { file, records, table })
     }
 
-    /// How many there are, and bytes from one to the next.
+    /// Returns the number of records, and the distance between them in bytes.
     fn head(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let records = self.get(py)?;
         Ok((records.len(), records.extent().stride))
     }
 
-    /// How many have about so many bytes together.
+    /// Returns the number of records that have about this many bytes together.
     fn rows_in(&self, py: Python<'_>, bytes: u64) -> PyResult<u64> {
         Ok(self.get(py)?.rows_in(bytes))
     }
 
-    /// Every member: see `schemas::outline`.
+    /// Returns every member: see `schemas::outline`.
     fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         outline(py, self.get(py)?.members().raise(py)?)
     }
 
-    /// The types that a record is made of; its own is the last.
+    /// Returns the types of a record; the record itself is last.
     fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.table.rows(py, self.get(py)?.schema())
     }
 
-    /// A part of records: the number of its type, its offset in bytes, whether every record has it.
+    /// Returns a member: the index of its type, its offset, and whether every record has it.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<(usize, usize, bool)> {
         let part = self.get(py)?.accessor(path).raise(py)?;
         Ok((self.table.index_of(part.ty()), part.offset(), part.is_always_there()))
     }
 
-    /// The records at these places, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.
+    /// Returns the records at these positions, or their member at a path, as Python objects;
+    /// `make` creates arrays, times and JSON values.
     #[pyo3(signature = (places, path, make))]
     fn values<'py>(
         &self,
@@ -178,7 +179,8 @@ impl NativeRecords {
         Ok(out)
     }
 
-    /// Strings, the names of an enum, or JSON objects as text; `None` where a record has none.
+    /// Returns strings, names of an enum, or JSON objects as text; `None` if the member is
+    /// absent.
     fn texts<'py>(
         &self,
         py: Python<'py>,
@@ -203,7 +205,7 @@ impl NativeRecords {
         Ok(out)
     }
 
-    /// The places, as int64, of the records of a range for which all conditions hold.
+    /// Returns the positions, as int64, of the records in a range for which all conditions hold.
     fn query(
         &self,
         py: Python<'_>,
@@ -233,7 +235,7 @@ impl NativeRecords {
         found.map(|out| Buffer::frozen(out.into()))
     }
 
-    /// These places in the order of members.
+    /// Returns these positions sorted by members.
     fn order(&self, py: Python<'_>, places: Vec<u64>, members: Vec<String>) -> PyResult<Vec<u64>> {
         let records = self.get(py)?;
         run(py, self.bytes_of(py, places.len() as u64)?, |work| {
@@ -247,7 +249,8 @@ impl NativeRecords {
         })
     }
 
-    /// How many of the records at these places have which values, as JSON texts.
+    /// Returns the values of members as JSON texts, with the number of records at these positions
+    /// that have each.
     fn groups(
         &self,
         py: Python<'_>,
@@ -266,7 +269,8 @@ impl NativeRecords {
         })
     }
 
-    /// Writes a member of the records at these places into files of a folder, and gives their names.
+    /// Writes a member of the records at these positions to files in a folder, and returns their
+    /// names.
     fn export(
         &self,
         py: Python<'_>,
@@ -292,7 +296,7 @@ impl NativeRecords {
         })
     }
 
-    /// The parts at these paths of records, each as a column; with `as_views` texts are that.
+    /// Returns the members at these paths, each as a column; with `as_views` strings are views.
     #[pyo3(signature = (paths, places, as_views=false))]
     fn gather(
         &self,
@@ -312,7 +316,7 @@ impl NativeRecords {
         Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
     }
 
-    /// A bit for each of records, set where it has the part; `None` where all have.
+    /// Returns a bit for each record, set if it has the member; `None` if all have it.
     fn presence(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<Option<Buffer>> {
         let records = self.get(py)?;
         let found = run(py, self.bytes_of(py, places.len())?, |work| {
@@ -321,8 +325,9 @@ impl NativeRecords {
         Ok(found.map(Buffer::frozen))
     }
 
-    /// The elements of a variable array of records, or the bytes of a string, JSON or bytes, one record's after the
-    /// other's, and where those of each start and end, counted in elements: one more int64 than there are records.
+    /// Returns the concatenated elements of a variable-length array of records (or the bytes of a
+    /// string, JSON or bytes), and where those of each record start and end, counted in elements:
+    /// an int64 more than there are records.
     fn ragged(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<(Buffer, Buffer)> {
         let records = self.get(py)?;
         let (ends, values) =
@@ -330,14 +335,14 @@ impl NativeRecords {
         Ok((Buffer::frozen(values), Buffer::frozen(ends)))
     }
 
-    /// The bytes of the records at these places, one after the other, as far from each other as in the file.
+    /// Returns the bytes of the records at these positions, with the same stride as in the file.
     fn rows_at(&self, py: Python<'_>, places: Vec<u64>) -> PyResult<Buffer> {
         let records = self.get(py)?;
         let len = self.bytes_of(py, places.len() as u64)?;
         if len > records.limits().decoded_len {
             return Err(too_large(records.tensor())).raise(py);
         }
-        // Not more than the limit, which is in memory.
+        // At most the limit, which fits memory.
         let stride = records.extent().stride as usize;
         let found = run(py, len, |work| {
             let mut out = Vec::new();
@@ -353,7 +358,7 @@ impl NativeRecords {
 }
 
 impl NativeRecords {
-    /// Bytes of so many records, which say how long it takes.
+    /// Returns the bytes of that many records, an estimate of the time needed.
     fn bytes_of(&self, py: Python<'_>, count: u64) -> PyResult<u64> {
         Ok(count.saturating_mul(self.get(py)?.extent().stride))
     }
@@ -398,7 +403,7 @@ fn look(work: &Work, done: usize) -> Result<()> {
     if (done as u64).is_multiple_of(STEP) { work.check() } else { Ok(()) }
 }
 
-/// Records, or runs, that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
+/// Records or runs selected by Python: a range, or positions as 64-bit numbers in memory.
 pub(crate) enum Picked {
     Range(Range<u64>),
     At(Vec<u64>),
@@ -440,20 +445,21 @@ impl Picked {
     }
 }
 
-/// A column that was gathered, until somebody takes it.
+/// A gathered column, until it is taken.
 #[pyclass(frozen, name = "Column", module = "holdall._holdall")]
 pub(crate) struct NativeColumn(Mutex<Option<Gathered>>);
 
 impl NativeColumn {
     pub(crate) fn take(&self) -> PyResult<Gathered> {
         let column = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        column.ok_or_else(|| PyValueError::new_err("a column that was given away already"))
+        column.ok_or_else(|| PyValueError::new_err("the column was taken already"))
     }
 }
 
 #[pymethods]
 impl NativeColumn {
-    /// Its numbers, Python's to write to, or a bit for each boolean; and a bit for each that is there, or `None` where all are.
+    /// Returns its numbers in writable memory (booleans as bits), and a bit for each present one,
+    /// or `None` if all are present.
     fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
         let Gathered { there, values, .. } = self.take()?;
         let data = match values {

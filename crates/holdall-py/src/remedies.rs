@@ -5,7 +5,7 @@ use holdall::error::{Detail, Shown as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// A remedy in words of Python; `None` for what cannot be done from there.
+/// Returns the text of a remedy for Python; `None` if Python has no such option.
 pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
     let text = match remedy {
         Remedy::RaiseLimit { limit, at_least } => {
@@ -82,14 +82,14 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::DeclareTensors => "call declare() with a TensorSpec of each tensor first",
         Remedy::ReadArray => "give the records one by one",
         Remedy::NullIsAbsent => "null_absent=True takes None for an optional member as its absence",
-        // What only the command and Rust can do.
+        // Only possible with the command and in Rust.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::GiveSchema => return None,
         other => return Some(other.to_string()),
     };
     Some(text.to_owned())
 }
 
-/// Remedies as a list of dicts: what to do, and what is known of it.
+/// Returns remedies as a list of dicts with their parameters.
 pub(crate) fn listed<'py>(py: Python<'py>, all: &[Remedy]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for remedy in all {
@@ -106,8 +106,9 @@ pub(crate) fn listed<'py>(py: Python<'py>, all: &[Remedy]) -> PyResult<Bound<'py
     Ok(list)
 }
 
-/// Each limit that a remedy may name: its name, the remedy's words without a value, and those with one. They are the limits of the
-/// table, and those that remedies of rules name. For the test that `limits=` accepts what is suggested.
+/// Returns each limit that a remedy may name: its name, the remedy's text without a value, and
+/// with one. They are the limits of the table, and those in remedies of rules. For the test that
+/// `limits=` accepts the suggestions.
 #[pyfunction]
 pub(crate) fn limit_remedies() -> Vec<(&'static str, Option<String>, Option<String>)> {
     let of_rules = holdall::rules().flat_map(|rule| rule.remedies);
@@ -123,7 +124,8 @@ pub(crate) fn limit_remedies() -> Vec<(&'static str, Option<String>, Option<Stri
     names.into_iter().map(|name| (name, words(name, None), words(name, Some(20)))).collect()
 }
 
-/// One remedy of each kind: its name, its words in Python, and those in Rust. For the test that the table is whole.
+/// Returns one remedy of each kind: its name, its text in Python, and in Rust. For the test that
+/// the table is complete.
 #[pyfunction]
 pub(crate) fn remedies() -> Vec<(&'static str, Option<String>, String)> {
     Remedy::examples().iter().map(|r| (r.name(), spelled(r), r.to_string())).collect()

@@ -1,4 +1,4 @@
-//! What is on web servers: where requests may go, and what fetches files that packages only link to.
+//! Remote files: the policy for requests, and the fetcher of files that packages only link to.
 
 use crate::errors::Raise as _;
 use crate::errors::misuse;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 #[cfg(feature = "stores")]
 use std::sync::{Mutex, PoisonError};
 
-/// What a caller says about the web.
+/// The caller's options for remote files.
 #[derive(Clone)]
 pub(crate) struct Remote {
     policy: Policy,
@@ -30,8 +30,8 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores;
-    /// `cache` is a folder for blocks, the system's where it is empty.
+    /// `allow` has the words of the command's option: `http`, `private-hosts`; `stores` has the
+    /// options of object stores; `cache` is a folder for blocks; if it is empty, the system's.
     pub(crate) fn new(
         py: Python<'_>,
         allow: &[String],
@@ -73,7 +73,8 @@ impl Remote {
         })
     }
 
-    /// Says it to what opens files; `path` is what will be opened. Linked files are fetched under the limits of `options`.
+    /// Applies the options for opening `path`. Linked files are fetched under the limits of
+    /// `options`.
     pub(crate) fn apply(&mut self, options: OpenOptions, path: &Path) -> OpenOptions {
         self.limits = options.limits().clone();
         let is_address = path.to_string_lossy().contains("://");
@@ -88,8 +89,8 @@ impl Remote {
         options.with_policy(policy).with_fetcher(Arc::new(fetcher))
     }
 
-    /// Where requests may go. Authorities are those in the file that `SSL_CERT_FILE` names, as for other
-    /// programs, where there is one that can be read.
+    /// Returns the policy for requests. Certificate authorities are those in the file that
+    /// `SSL_CERT_FILE` names, as for other programs, if it can be read.
     pub(crate) fn policy(&self) -> Policy {
         let path = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty());
         let pem = path.and_then(|path| std::fs::read(path).ok());
@@ -97,10 +98,10 @@ impl Remote {
         with.unwrap_or_else(|| self.policy.clone())
     }
 
-    /// What fetches linked files, into the cache.
+    /// Returns the fetcher that downloads linked files to the cache.
     ///
     /// # Errors
-    /// Io where the system has no folder for caches.
+    /// Returns an I/O error if the system has no cache folder.
     pub(crate) fn fetcher(&self) -> Result<LinkFetcher> {
         let store = Store::standard()?;
         let fetcher = match self.offline {
@@ -111,12 +112,12 @@ impl Remote {
     }
 }
 
-/// A file that goes to an object store when it is whole.
+/// A file that is uploaded to an object store when it is complete.
 #[cfg(feature = "stores")]
 #[pyclass(name = "Staged", module = "holdall._holdall", frozen)]
 pub(crate) struct NativeStaged(Mutex<Option<Staged>>);
 
-/// One file, or the files of a folder.
+/// A single file, or the files of a folder.
 #[cfg(feature = "stores")]
 enum Staged {
     File(holdall::stores::Staged),
@@ -126,7 +127,7 @@ enum Staged {
 #[cfg(feature = "stores")]
 #[pymethods]
 impl NativeStaged {
-    /// Begins a file that will be at an address.
+    /// Begins a file for an address.
     #[new]
     fn new(
         py: Python<'_>,
@@ -144,7 +145,7 @@ impl NativeStaged {
         Ok(NativeStaged(Mutex::new(Some(staged))))
     }
 
-    /// Where it is written; nothing once it is published.
+    /// Returns the path to write to; `None` once it is published.
     fn path(&self) -> Option<PathBuf> {
         let staged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         staged.as_ref().map(|staged| match staged {
@@ -153,7 +154,7 @@ impl NativeStaged {
         })
     }
 
-    /// Uploads it.
+    /// Uploads the file.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(staged) => run_apart(py, u64::MAX, move || match staged {
@@ -164,13 +165,14 @@ impl NativeStaged {
         }
     }
 
-    /// Lets go of it.
+    /// Removes the local file.
     fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// The fetcher, made when the first linked file is wanted: most packages link to none, and need no cache.
+/// A fetcher that is created when the first linked file is read: most packages have no links, and
+/// need no cache.
 struct OnDemand {
     remote: Remote,
     made: OnceLock<Result<LinkFetcher>>,

@@ -1,5 +1,5 @@
-//! Saving many tensors with one call. NumPy's arrays lend their memory as it is, and no Python runs for one
-//! of them; the Python half describes everything else.
+//! Saving many tensors with one call. NumPy arrays lend their memory, and no Python code runs for
+//! them; the Python half describes all other values.
 
 use crate::arrays::{ndarray, width};
 use crate::dtype;
@@ -16,18 +16,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::mem::take;
 
-/// Bytes between two looks at signals and at the listener.
+/// The number of bytes between two checks for signals and calls of the listener.
 const CHUNK: usize = 32 << 20;
-/// Dtypes of NumPy that are kept apart: there are few, unless each array has one of its own.
+/// The number of cached NumPy dtypes: files usually have few, unless each array has a separate
+/// dtype object.
 const DTYPES: usize = 32;
 
 /// Writes arrays to a file.
 ///
-/// `tensors` gives names and values. `half` is the Python half's: `half.described(name, value)` gives the
-/// spec of a tensor, and for each component its part, its elements if they lie in memory as in a file, and
-/// what it has in common with the same array elsewhere; `half.stored_as(dtype)` is the name of elements of
-/// NumPy's that lie in memory as in a file. With `tie`, arrays that are the same memory are written once; with
-/// `ordered`, they come in the order that the format itself has. `source` is the file that all of the tensors are of, if they are;
+/// `tensors` yields names and values. `half` is the `_Half` object of the Python half:
+/// `half.described(name, value)` returns the spec of a tensor, and for each component its part,
+/// its elements if their memory layout is that of a file, and its identity, which equal arrays
+/// share; `half.stored_as(dtype)` is the name of NumPy elements whose memory layout is that of a
+/// file. With `tie`, arrays over the same memory are written once; with `ordered`, tensors are in
+/// the format's own order. If all of the tensors are from one file, `source` is that file, and
+/// the parts of it that were not written are returned.
 /// then what of it was left behind is returned.
 #[pyfunction]
 #[pyo3(signature = (target, writing, tensors, half, tie, ordered, progress, source))]
@@ -72,7 +75,8 @@ pub(crate) fn save(
         quick: total < QUICK && !writing.compresses(),
     };
     let written = write.all(py, &mut writer, specs, &parts);
-    // Without the GIL, as everything the writer does: what it does may take long, and may call Python.
+    // Without the GIL, like everything that the writer does: it may take long, and may call
+    // Python.
     match written {
         Ok(()) => {
             let source = source.as_ref().map(|(file, expected)| (file, expected));
@@ -85,8 +89,8 @@ pub(crate) fn save(
     }
 }
 
-/// What is asked to change where an open file is saved: its arrays are written as they come to Python, each with bytes of its own,
-/// and with new digests.
+/// The expected differences when an open file is saved: its arrays are written as Python gets
+/// them, with separate bytes and with new digests.
 fn expected(keeps_attributes: bool) -> Expected {
     let mut expected = Expected::new();
     expected.choose_digests();
@@ -97,28 +101,28 @@ fn expected(keeps_attributes: bool) -> Expected {
     expected
 }
 
-/// Where a component's bytes come from.
+/// The source of a component's bytes.
 enum ComponentData {
-    /// From memory, as they are.
+    /// Memory in the layout of a file.
     Elements(Elements),
-    /// From an object of the Python half, in chunks.
+    /// An object of the Python half that returns chunks.
     Chunks(Py<PyAny>),
-    /// From an earlier component.
+    /// The bytes of an earlier component.
     Shared,
 }
 
-/// The elements of dtypes of NumPy; `None` for those that do not lie in memory as in a file.
+/// The element type for a NumPy dtype; `None` if its memory layout is not that of a file.
 type Known = Option<(DType, Option<LogicalType>)>;
 
-/// Tensors about to be written.
+/// Tensors to be written.
 struct Given<'py> {
     half: &'py Bound<'py, PyAny>,
     ndarray: &'py Bound<'py, PyAny>,
     dtypes: Vec<(Bound<'py, PyAny>, Known)>,
     specs: Vec<TensorSpec>,
-    /// Of each tensor, one for each component.
+    /// For each tensor, the sources of its components.
     parts: Vec<Vec<ComponentData>>,
-    /// What tensors have in common with the same array elsewhere, where the Python half says it.
+    /// Identities of tensors from the Python half, which equal arrays share.
     identities: Vec<(usize, Bound<'py, PyAny>)>,
 }
 
@@ -135,7 +139,7 @@ impl<'py> Given<'py> {
             && let Some((dtype, logical_type)) = self.element(value)?
             && let Some(elements) = Elements::from_array(value)
             && Some(elements.width()) == width(dtype, logical_type.as_ref())
-            // The Python half makes them 0 and 1.
+            // The Python half converts them to 0 and 1.
             && (dtype != DType::Bool || elements.bytes().iter().all(|byte| *byte <= 1))
         {
             let mut data = ComponentSpec::new(Role::Data, dtype, elements.bytes().len() as u64);
@@ -153,7 +157,7 @@ impl<'py> Given<'py> {
         self.add_described(name, value)
     }
 
-    /// The elements of an array, if they lie in memory as in a file.
+    /// Returns the element type of an array, if its memory layout is that of a file.
     fn element(&mut self, array: &Bound<'py, PyAny>) -> PyResult<Known> {
         let dtype = array.getattr(pyo3::intern!(array.py(), "dtype"))?;
         if let Some((_, known)) = self.dtypes.iter().find(|(known, _)| known.is(&dtype)) {
@@ -198,7 +202,7 @@ impl<'py> Given<'py> {
         Ok(())
     }
 
-    /// Puts the tensors in an order, which names each of them once by its place.
+    /// Reorders the tensors; `order` contains each index once.
     fn arrange(&mut self, order: &[usize]) {
         let all = take(&mut self.specs).into_iter().zip(take(&mut self.parts));
         let mut slots: Vec<_> = all.map(Some).collect();
@@ -206,7 +210,7 @@ impl<'py> Given<'py> {
         (self.specs, self.parts) = in_order.unzip();
     }
 
-    /// Lets dense tensors that are the same array share their bytes.
+    /// Makes dense tensors that are the same array share their bytes.
     fn tie(&mut self) -> PyResult<()> {
         let mut same: Vec<(usize, usize)> = Vec::new();
         if let Some((_, first)) = self.identities.first() {
@@ -257,10 +261,10 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Less than this is written before anyone loses patience, unless it is compressed.
+/// Less than this is written fast enough to be uninterruptible, unless it is compressed.
 const QUICK: u64 = 16 << 20;
 
-/// How a file is written.
+/// The state of writing a file.
 struct Write<'a, 'py> {
     cancel: &'a Cancel,
     heard: Option<(&'a Bound<'py, PyAny>, &'a Meter)>,
@@ -269,7 +273,7 @@ struct Write<'a, 'py> {
 }
 
 impl Write<'_, '_> {
-    /// Does a part of it; Ctrl-C, and what the listener raises, ends that.
+    /// Does a part of the work; Ctrl-C, and exceptions of the listener, end it.
     fn part<T: Send>(
         &self,
         py: Python<'_>,
@@ -319,14 +323,14 @@ impl Write<'_, '_> {
     }
 }
 
-/// The tensor whose parts are being written: those left, and how much of the first was written.
+/// The tensor that is being written: its remaining parts, and the progress in the first.
 #[derive(Default)]
 struct Lending<'p> {
     parts: &'p [ComponentData],
     written: usize,
 }
 
-/// What comes after a run of lent bytes.
+/// The item after a run of borrowed bytes.
 enum Then<'p> {
     More,
     Chunks(&'p Py<PyAny>),
@@ -334,7 +338,7 @@ enum Then<'p> {
 }
 
 impl<'p> Lending<'p> {
-    /// Writes tensors that lend their memory, up to [`CHUNK`] bytes of them; how many it were.
+    /// Writes tensors that lend their memory, up to [`CHUNK`] bytes; returns the number written.
     fn write(
         &mut self,
         writer: &mut Open,

@@ -1,4 +1,4 @@
-//! Schemas of records: made, laid out, compared, checked; and files of records, built.
+//! Schemas of records: inferring, laying out, comparing and checking them.
 
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
@@ -18,15 +18,15 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a schema is given as: what it is, and that.
+/// A schema from Python: its type, and its value.
 pub(crate) type Given<'py> = (String, Bound<'py, PyAny>);
 
-/// What stands for a schema that was given as a dict, in errors.
+/// The name of a schema given as a dict, in errors.
 const SCHEMA: &str = "<schema>";
-/// What stands for rows that were given as objects.
+/// The name of rows given as objects, in errors.
 const ROWS: &str = "<records>";
 
-/// A schema, or a tensor file: JSON text, a path, or an open file.
+/// Returns a schema or a tensor file, from JSON text, a path, or an open file.
 fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResult<SchemaOrFile> {
     let limits = Limits::default();
     match what.as_str() {
@@ -43,7 +43,7 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
     }
 }
 
-/// A schema, or that of a tensor file.
+/// Returns a schema, or that of a tensor file.
 pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
     match given(py, of, reading)? {
         SchemaOrFile::Schema(schema) => Ok(*schema),
@@ -51,7 +51,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
     }
 }
 
-/// Where rows come from: a path, or an object whose calls give lines of JSON.
+/// The source of rows: a path, or a function that returns JSON lines.
 pub(crate) struct Source {
     from: From,
     form: Option<RecordForm>,
@@ -84,7 +84,7 @@ impl Source {
         Ok(Source { from, form })
     }
 
-    /// Whether it is a tensor file, as far as its start tells.
+    /// Returns whether it is a tensor file, judging from its first bytes.
     fn is_binary(&self) -> bool {
         match &self.from {
             From::Path(path) => {
@@ -109,7 +109,8 @@ impl Source {
     }
 }
 
-/// Lines of JSON that a Python function gives, some at a time; nothing at the end.
+/// JSON lines from a Python function, which returns some at each call, and an empty result at the
+/// end.
 struct Lines {
     next: Py<PyAny>,
     chunk: io::Cursor<Vec<u8>>,
@@ -129,7 +130,7 @@ impl Read for Lines {
     }
 }
 
-/// How rows become records.
+/// Options of how rows become records.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Filling {
@@ -159,7 +160,7 @@ impl Filling {
     }
 }
 
-/// The schema, as JSON text, of rows, or of a tensor file.
+/// Infers the schema, as JSON text, of rows or of a tensor file.
 #[pyfunction]
 #[pyo3(signature = (source, form, tight, enums, first, file_members, progress))]
 #[allow(clippy::too_many_arguments)] // What can be said of it.
@@ -194,8 +195,8 @@ pub(crate) fn schema_infer(
     Ok(schema.to_string())
 }
 
-/// The paths of a schema or a file: path, kind, base, offset, size, stride, alignment, whether it is optional,
-/// and the bit that says whether it is there.
+/// Returns the paths of a schema or a file: path, kind, base, offset, size, stride, alignment,
+/// whether it is optional, and the bit that marks it as present.
 #[pyfunction]
 #[pyo3(signature = (schema, path, symbols, reading))]
 pub(crate) fn schema_layout<'py>(
@@ -223,8 +224,8 @@ pub(crate) fn schema_layout<'py>(
     outline(py, layout.rows)
 }
 
-/// Paths with what stands there: path, kind, base, offset with size, stride and alignment, whether it may be absent, and
-/// the byte and bit that say so.
+/// Returns paths with their types: path, kind, base, offset with size, stride and alignment,
+/// whether it is optional, and the byte and bit that mark it as present.
 pub(crate) fn outline<'py>(py: Python<'py>, rows: Vec<OutlineRow>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
     for row in rows {
@@ -244,7 +245,7 @@ pub(crate) fn outline<'py>(py: Python<'py>, rows: Vec<OutlineRow>) -> PyResult<B
     Ok(out)
 }
 
-/// Code in a language that mirrors the records that a schema is for.
+/// Generates code in a language for the records of a schema.
 #[pyfunction]
 pub(crate) fn schema_code(
     py: Python<'_>,
@@ -263,7 +264,7 @@ pub(crate) fn schema_code(
     records.code(name, lang).raise(py)
 }
 
-/// The JSON text of the schema that plain validators check the tensors of a header with.
+/// Returns the JSON text of the schema with which plain validators check the tensors of a header.
 #[pyfunction]
 #[pyo3(signature = (schema))]
 pub(crate) fn schema_header(py: Python<'_>, schema: Given<'_>) -> PyResult<String> {
@@ -271,8 +272,8 @@ pub(crate) fn schema_header(py: Python<'_>, schema: Given<'_>) -> PyResult<Strin
     schema.header_schema().raise(py).map(|schema| schema.to_string())
 }
 
-/// What changed between two schemas: for each change its path, what it is, what it means, what was and what is
-/// there, and values; then the version step.
+/// Returns the changes between two schemas: for each its path, its kind, its consequence, the old
+/// and the new type, and enum values; and the version step.
 #[pyfunction]
 #[pyo3(signature = (old, new, path))]
 pub(crate) fn schema_diff<'py>(
@@ -294,10 +295,11 @@ pub(crate) fn schema_diff<'py>(
     Ok((out, Bump::for_changes(&found.changes).as_str()))
 }
 
-/// The first exception that a function of Python's raised where it should have said whether a value is one.
+/// The first exception that a Python function for a format or keyword raised.
 pub(crate) type FirstException = Arc<Mutex<Option<PyErr>>>;
 
-/// Formats and keywords of the caller's: names, and functions of JSON text that say whether a value is one.
+/// The caller's formats and keywords: names, and functions of JSON text that return whether a
+/// value is valid.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Own {
@@ -327,7 +329,7 @@ pub(crate) fn first_of(raised: &FirstException) -> Option<PyErr> {
     raised.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Whether a function of Python's says so. What it raises is kept, and counts as a no.
+/// Returns the result of a Python function. An exception is stored, and counts as `false`.
 fn ask_python(
     raised: &FirstException,
     ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
@@ -341,7 +343,7 @@ fn ask_python(
     })
 }
 
-/// What of a schema is not sound, and what of rows or a tensor file does not fit it.
+/// Returns the errors in a schema, and the mismatches of rows or a tensor file with it.
 #[pyfunction]
 #[pyo3(signature = (schema, source, form, path, filling, own, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.

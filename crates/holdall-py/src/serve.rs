@@ -1,4 +1,4 @@
-//! Files that are served, until Python lets go of the server.
+//! Serving files, until Python closes the server.
 
 use crate::errors::{Raise, misuse};
 use holdall::Result;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a caller says of a server, under the names of the Python half.
+/// The options of a server, under the names of the Python half.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ServeArgs {
@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     patience: f64,
 }
 
-/// A number of seconds.
+/// Converts a number of seconds.
 fn seconds(py: Python<'_>, of: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(of).map_err(|_| {
         misuse(py, "python/option", &format!("patience is {of}; it is seconds, from 0 on"), None)
@@ -114,7 +114,7 @@ fn address(py: Python<'_>, option: &str, text: &str) -> PyResult<SocketAddr> {
     })
 }
 
-/// Bytes of a second.
+/// Converts a rate in bytes per second.
 fn rate(py: Python<'_>, option: &str, of: Option<u64>) -> PyResult<Option<NonZeroU64>> {
     match of {
         Some(0) => {
@@ -125,9 +125,10 @@ fn rate(py: Python<'_>, option: &str, of: Option<u64>) -> PyResult<Option<NonZer
     }
 }
 
-/// Tells a function of Python's, in a thread of the server's. What it raises goes to `sys.unraisablehook`.
+/// Calls a Python function in a thread of the server. Exceptions are passed to
+/// `sys.unraisablehook`.
 fn tell(log: &Py<PyAny>, access: &Access<'_>) {
-    // There is nobody to tell where the interpreter is on its way out.
+    // Nothing is logged when the interpreter shuts down.
     let _ = Python::try_attach(|py| {
         let Access { client, by, name, sent, done, .. } = access;
         let told = log.call1(py, (client.to_string(), *by, *name, *sent, done.to_string()));
@@ -137,7 +138,7 @@ fn tell(log: &Py<PyAny>, access: &Access<'_>) {
     });
 }
 
-/// A server that runs.
+/// A running server.
 #[pyclass(frozen, name = "Server", module = "holdall._holdall")]
 pub(crate) struct NativeServer {
     files: Arc<Files>,
@@ -169,7 +170,7 @@ impl NativeServer {
         Ok(NativeServer { files, serving: Mutex::new(Some(serving)) })
     }
 
-    /// Host and port, the hash of the certificate, and where numbers are told.
+    /// Returns host and port, the hash of the certificate, and the address of the metrics.
     fn head(&self, py: Python<'_>) -> PyResult<(String, Option<String>, Option<String>)> {
         self.with(py, |s| {
             let metrics = s.metrics().map(|at| format!("http://{at}/metrics"));
@@ -177,13 +178,14 @@ impl NativeServer {
         })
     }
 
-    /// Names and lengths of the files.
+    /// Returns names and lengths of the files.
     fn files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
         let all = py.detach(|| self.files.list()).raise(py)?;
         Ok(all.into_iter().map(|entry| (entry.name, entry.len)).collect())
     }
 
-    /// The address of a file by its scheme, `holdall`, `http` or `https`; nothing where it is not served so.
+    /// Returns the address of a file for a scheme (`holdall`, `http` or `https`); `None` if it is
+    /// not served over it.
     fn url(&self, py: Python<'_>, name: &str, scheme: &str) -> PyResult<Option<String>> {
         self.with(py, |s| match scheme {
             "http" => s.http_url(name),
@@ -192,7 +194,7 @@ impl NativeServer {
         })
     }
 
-    /// Clients that are connected over QUIC.
+    /// Returns the number of clients that are connected over QUIC.
     fn clients(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, Serving::clients)
     }
@@ -202,7 +204,7 @@ impl NativeServer {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Ends it: answers on their way are waited for, for so many seconds.
+    /// Shuts down the server: waits up to `patience` seconds for responses in progress.
     fn close(&self, py: Python<'_>, patience: f64) -> PyResult<()> {
         let patience = seconds(py, patience)?;
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -214,7 +216,7 @@ impl NativeServer {
 impl Drop for NativeServer {
     fn drop(&mut self) {
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Its threads may be telling something, for which they need the interpreter.
+        // Its threads may be calling the log function, for which they need the interpreter.
         let _ = Python::try_attach(|py| py.detach(|| drop(serving)));
     }
 }

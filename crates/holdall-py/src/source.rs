@@ -1,4 +1,5 @@
-//! Bytes that an object of Python's gives: files of fsspec, object stores, whatever can be read by position.
+//! Bytes from a Python object: files of fsspec, object stores, and other objects that can be read
+//! by position.
 
 use crate::memory::BorrowedBuffer;
 use bytes::Bytes;
@@ -9,8 +10,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 use std::ops::Range;
 
-/// A source that asks a function of Python's, which takes a list of ranges and gives a list of their bytes. Nobody can tell
-/// whether what lies under it is still the same.
+/// A source that calls a Python function with a list of ranges, which returns a list of their
+/// bytes. Changes of the underlying file cannot be detected.
 pub(crate) struct PythonSource {
     read: Py<PyAny>,
     len: u64,
@@ -19,14 +20,15 @@ pub(crate) struct PythonSource {
 }
 
 impl PythonSource {
-    /// `is_far` says whether a read waits for another machine.
+    /// Creates a source; `is_far` is whether reads go to another machine.
     pub(crate) fn new(read: Py<PyAny>, len: u64, name: String, is_far: bool) -> PythonSource {
-        // One thread of Python's at a time: more of them at once would wait for each other.
+        // Python code runs on one thread at a time, so concurrent reads would only wait for each
+        // other.
         let terms = if is_far { ReadHints::REMOTE } else { ReadHints::DISK };
         PythonSource { read, len, name, terms }
     }
 
-    /// Calls `each` with the number of each range and its bytes.
+    /// Calls `each` with the index of each range and its bytes.
     fn with<T>(
         &self,
         ranges: &[Range<u64>],
@@ -47,7 +49,7 @@ impl PythonSource {
             }
             Ok(out)
         });
-        // Without an interpreter there is nobody who could be told.
+        // Without an interpreter, report that no bytes were returned.
         let asked = asked.unwrap_or_else(|| Err(short(ranges.len(), 0, "ranges")));
         asked.map_err(|e| {
             holdall::error::io(std::io::Error::other(e), "reading").in_source(&self.name)
@@ -61,7 +63,7 @@ fn short(wanted: usize, found: usize, what: &str) -> PyErr {
     pyo3::exceptions::PyOSError::new_err(message)
 }
 
-/// Whether there are as many bytes as were asked for.
+/// Checks the number of returned bytes.
 fn check(found: usize, wanted: u64) -> PyResult<()> {
     match found as u64 == wanted {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! Tensors in the order in which they are needed, given to Python as they arrive.
+//! Tensors in the order in which they are needed, returned to Python as they arrive.
 
 use crate::dtype;
 use crate::errors::Raise;
@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::sync::{Mutex, PoisonError};
 
-/// Tensors on their way.
+/// A stream of tensors.
 #[pyclass(frozen, name = "Arriving", module = "holdall._holdall")]
 pub(crate) struct NativeArriving(Mutex<Option<TensorStream>>);
 
-/// A component that is there: role, element type, storage element type, and its bytes.
+/// A loaded component: role, element type, storage element type, and its bytes.
 type StreamedComponent = (String, String, &'static str, Buffer);
-/// A tensor that is there: name, shape, whether it is dense, and its components.
+/// A loaded tensor: name, shape, whether it is dense, and its components.
 type Here<'py> = (Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<StreamedComponent>);
 
 impl NativeArriving {
@@ -30,7 +30,8 @@ impl NativeArriving {
         Ok(NativeArriving(Mutex::new(Some(py.detach(begin).raise(py)?))))
     }
 
-    /// Calls `with`, unless this was closed, without the interpreter, which who loads may need.
+    /// Calls `with`, unless the stream is closed, without the GIL, which the loading threads may
+    /// need.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -42,7 +43,7 @@ impl NativeArriving {
 
 #[pymethods]
 impl NativeArriving {
-    /// The next tensor that is there; `None` after the last.
+    /// Returns the next loaded tensor; `None` after the last.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Here<'py>>> {
         loop {
             let turn = self.with(py, |arriving| arriving.wait(LOOK).then(|| arriving.next()));
@@ -68,17 +69,17 @@ impl NativeArriving {
         }
     }
 
-    /// Brings a tensor before the others.
+    /// Loads a tensor before the others.
     fn prefer(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.with(py, |arriving| arriving.prefer(name)).transpose().raise(py).map(drop)
     }
 
-    /// Tensors that were not taken.
+    /// Returns the number of tensors that have not been taken.
     fn left(&self, py: Python<'_>) -> usize {
         self.with(py, |arriving| arriving.left()).unwrap_or(0)
     }
 
-    /// Ends what brings them.
+    /// Stops loading.
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
@@ -87,7 +88,7 @@ impl NativeArriving {
 impl Drop for NativeArriving {
     fn drop(&mut self) {
         let arriving = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Threads that load may need the interpreter to end.
+        // Loading threads may need the interpreter to end.
         let _ = Python::try_attach(|py| py.detach(|| drop(arriving)));
     }
 }

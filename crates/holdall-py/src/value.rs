@@ -1,4 +1,4 @@
-//! Attributes as Python values and back, without loss.
+//! Lossless conversion of attributes to Python values and back.
 
 use crate::errors::misuse;
 use holdall::{Attributes, Value};
@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
-/// Nesting of values that are taken from Python.
+/// The maximum nesting of values from Python.
 const MAX_DEPTH: usize = 100;
-/// CBOR's simple value for undefined, which has a variant of its own.
+/// CBOR's simple value for undefined, which is a separate variant of `Value`.
 const UNDEFINED: u8 = 23;
 
-/// Attributes as a dict in the file's order.
+/// Converts attributes to a dict in the file's order.
 pub(crate) fn attributes<'py>(py: Python<'py>, from: &Attributes) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for (key, value) in from.iter() {
@@ -20,7 +20,8 @@ pub(crate) fn attributes<'py>(py: Python<'py>, from: &Attributes) -> PyResult<Bo
     Ok(out)
 }
 
-/// One value. Null is `None`, a tagged value a `holdall.Tag`, a simple value a `holdall.Simple`.
+/// Converts a value. Null is `None`, a tagged value is a `holdall.Tag`, a simple value is a
+/// `holdall.Simple`.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -50,7 +51,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'
     })
 }
 
-/// A key of a map: lists become tuples, because keys are hashed.
+/// Converts a key of a map: lists become tuples, because keys must be hashable.
 fn key_to_python<'py>(py: Python<'py>, key: &Value) -> PyResult<Bound<'py, PyAny>> {
     let all = |items: &mut dyn Iterator<Item = PyResult<Bound<'py, PyAny>>>| {
         let items = items.collect::<PyResult<Vec<_>>>()?;
@@ -67,7 +68,7 @@ fn key_to_python<'py>(py: Python<'py>, key: &Value) -> PyResult<Bound<'py, PyAny
     }
 }
 
-/// Attributes from a mapping with text keys.
+/// Converts a mapping with text keys to attributes.
 pub(crate) fn from_mapping(from: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     let mapping = from.cast::<PyMapping>().map_err(|_| unsuitable(from, "attributes"))?;
     let mut pairs = Vec::new();
@@ -131,7 +132,7 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         }
         return Ok(Value::Map(pairs));
     }
-    // NumPy's scalars.
+    // NumPy scalars.
     if value.hasattr("dtype")? && value.hasattr("item")? {
         let plain = value.call_method0("item")?;
         if !plain.is_instance(&value.get_type())? {

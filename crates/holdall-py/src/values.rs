@@ -1,7 +1,7 @@
-//! What goes into models and comes out of them: the Python half has arrays for it.
+//! Inputs and outputs of models, for which the Python half has arrays.
 //!
-//! A tensor is a tuple of its element type, its shape, and a buffer, or a list of texts; a nested tensor is a
-//! list of such tuples.
+//! A tensor is a tuple of its element type, its shape, and a buffer or a list of strings; a
+//! nested tensor is a list of such tuples.
 
 use crate::errors::{Raise, misuse};
 use crate::memory::{BorrowedBuffer, Buffer};
@@ -11,7 +11,7 @@ use holdall_run::NamedValues;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// A value as the Python half takes it.
+/// Converts a value for the Python half.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &TensorValue) -> PyResult<Bound<'py, PyAny>> {
     match value {
         TensorValue::Numbers { ty, shape, data } => {
@@ -34,7 +34,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &TensorValue) -> PyResult<B
     }
 }
 
-/// Values by name, in their order.
+/// Converts values by name, in their order.
 pub(crate) fn named<'py>(py: Python<'py>, all: &NamedValues) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for (name, value) in all {
@@ -43,7 +43,8 @@ pub(crate) fn named<'py>(py: Python<'py>, all: &NamedValues) -> PyResult<Bound<'
     Ok(out)
 }
 
-/// The value that the Python half gave. Its bytes are copied: others may write to them.
+/// Converts a value from the Python half. Its bytes are copied, since other code may write to
+/// them.
 pub(crate) fn from_python(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     let py = of.py();
     if let Ok(inner) = of.cast::<PyList>() {
@@ -66,7 +67,7 @@ fn tensor(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     .raise(py)
 }
 
-/// The element type of that name.
+/// Parses an element type.
 pub(crate) fn ty_of(py: Python<'_>, name: &str) -> PyResult<ValueType> {
     ValueType::by_name(name).ok_or_else(|| {
         let message = format!("packages have no elements of {name:?}");

@@ -1,5 +1,5 @@
-//! Long work: without the GIL, on a thread of its own, so that the caller's can tell how far it is and
-//! hear Ctrl-C.
+//! Long work on a separate thread without the GIL, so that the calling thread can report progress
+//! and handle Ctrl-C.
 
 use crate::errors::Raise;
 use holdall::{Cancel, Result, Work};
@@ -10,12 +10,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long work runs between two looks at signals.
+/// The time between two checks for signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
-/// Work on fewer bytes than this is done where it is asked for: it ends before anyone loses patience.
+/// Work on fewer bytes than this runs on the calling thread, since it is fast enough to be
+/// uninterruptible.
 const QUICK: u64 = 64 << 20;
 
-/// How far work is, in bytes.
+/// The progress of work, in bytes.
 #[derive(Default)]
 pub(crate) struct Meter {
     done: AtomicU64,
@@ -23,12 +24,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Nothing is done of so many bytes.
+    /// Creates a meter with `total` bytes to do.
     pub(crate) fn new(total: u64) -> Meter {
         Meter { done: AtomicU64::new(0), total: AtomicU64::new(total) }
     }
 
-    /// So many more are.
+    /// Adds bytes that are done.
     pub(crate) fn add(&self, bytes: u64) {
         self.done.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -40,7 +41,7 @@ impl Meter {
     }
 }
 
-/// Does work on about so many bytes; Ctrl-C cancels it.
+/// Runs work on about this many bytes; Ctrl-C cancels it.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     bytes: u64,
@@ -49,8 +50,8 @@ pub(crate) fn run<T: Send>(
     run_with(py, bytes, None, None, work)
 }
 
-/// As [`run`], on so many threads. `listener` is called with the bytes done and all bytes; what it raises
-/// cancels the work.
+/// As [`run`], with a number of threads. `listener` is called with the bytes done and the total;
+/// an exception cancels the work.
 pub(crate) fn run_with<T: Send>(
     py: Python<'_>,
     bytes: u64,
@@ -79,14 +80,15 @@ pub(crate) fn run_with<T: Send>(
     }
     let value = outcome.raise(py)?;
     if let Some(listener) = listener {
-        // Bytes that were passed over, or stored ones that stood for decoded ones, are done too.
+        // Bytes that were skipped, or counted differently, are done too.
         meter.done.store(meter.total.load(Ordering::Relaxed), Ordering::Relaxed);
         meter.tell(listener)?;
     }
     Ok(value)
 }
 
-/// A part of work that others share: as [`run_with`], under a `cancel` and a `meter` that are kept between parts.
+/// Runs a part of larger work: as [`run_with`], with a `cancel` and a `meter` that are shared by
+/// the parts.
 pub(crate) fn part<T: Send>(
     py: Python<'_>,
     cancel: &Cancel,
@@ -102,8 +104,8 @@ pub(crate) fn part<T: Send>(
     }
 }
 
-/// Does work that cannot be cancelled on a thread of its own. Ctrl-C ends the wait for it: the work continues unseen, and
-/// what it comes to is dropped.
+/// Runs work that cannot be cancelled on a separate thread. Ctrl-C ends the wait for it: the work
+/// continues in the background, and its result is dropped.
 pub(crate) fn run_apart<T: Send + 'static>(
     py: Python<'_>,
     bytes: u64,
@@ -118,12 +120,12 @@ pub(crate) fn run_apart<T: Send + 'static>(
     let go = move || {
         let work = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(work) = work {
-            // Nobody may be left to take it.
+            // The receiver may have been dropped.
             let _ = give.send(work());
         }
     };
     if std::thread::Builder::new().spawn(go).is_err() {
-        // The system starts no more threads: done here, deaf.
+        // The system cannot start more threads: run it here, without handling Ctrl-C.
         let here = work.lock().unwrap_or_else(PoisonError::into_inner).take();
         return match here {
             Some(work) => py.detach(work).raise(py),
@@ -142,8 +144,8 @@ pub(crate) fn run_apart<T: Send + 'static>(
     }
 }
 
-/// What [`run_apart`] is told of opening a file: one on the web, or in a package that may have to fetch it, may take
-/// long; others are not worth a thread.
+/// Returns the estimated work of opening a file, for [`run_apart`]: remote files, and files in
+/// packages that may have to be fetched, may take long; others need no thread.
 pub(crate) fn far(path: &Path) -> u64 {
     match holdall::Location::new(path) {
         holdall::Location::Path(_) => 0,
@@ -166,7 +168,7 @@ fn watched<T: Send>(
     let (finished, news) = channel::<()>();
     let finished = Mutex::new(Some(finished));
     let go = || {
-        // Dropped at the end, however that comes: it is what the other side waits for.
+        // Dropped at the end in any case: the other side waits for it.
         let _finished = finished.lock().unwrap_or_else(PoisonError::into_inner).take();
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
         let value = work.map(|work| work());
@@ -175,7 +177,7 @@ fn watched<T: Send>(
     let mut interrupted = None;
     std::thread::scope(|scope| {
         if std::thread::Builder::new().spawn_scoped(scope, go).is_err() {
-            // The system starts no more threads: done here, deaf.
+            // The system cannot start more threads: run it here, without handling Ctrl-C.
             go();
             return;
         }
@@ -183,7 +185,7 @@ fn watched<T: Send>(
             if interrupted.is_some() {
                 continue;
             }
-            // There is nobody to tell where the interpreter is on its way out.
+            // Signals are not checked when the interpreter shuts down.
             let heard = Python::try_attach(|py| {
                 py.check_signals()?;
                 tell(py)
@@ -195,7 +197,7 @@ fn watched<T: Send>(
         }
     });
     let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // There is none only after a panic, which the scope has passed on.
+    // It is missing only after a panic, which the scope has propagated.
     let outcome = outcome.unwrap_or_else(|| Err(ended()));
     (outcome, interrupted)
 }

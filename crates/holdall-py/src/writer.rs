@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a file goes.
+/// The target of a file.
 pub(crate) enum Target {
     /// To a path.
     Path(PathBuf),
@@ -26,7 +26,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// What a caller named as the target.
+    /// Returns the target for a Python value.
     pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Target> {
         if let Ok(path) = object.extract::<PathBuf>() {
             return Ok(Target::Path(path));
@@ -42,7 +42,7 @@ impl Target {
 pub(crate) struct PyWrite(Py<PyAny>);
 
 impl PyWrite {
-    /// Writes to that object.
+    /// Creates a writer to that object.
     pub(crate) fn new(object: Py<PyAny>) -> PyWrite {
         PyWrite(object)
     }
@@ -52,7 +52,7 @@ impl Write for PyWrite {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = Python::try_attach(|py| {
             let written = self.0.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
-            // A raw file may take less; others say nothing, or all.
+            // A raw file may write less; other objects return None, or write everything.
             let count = if written.is_none() { bytes.len() } else { written.extract::<usize>()? };
             Ok(count.min(bytes.len()))
         });
@@ -67,17 +67,17 @@ impl Write for PyWrite {
     }
 }
 
-/// From so many bytes on, writing may take long.
+/// Writing at least this many bytes may take long.
 const LONG: usize = 16 << 20;
 
-/// A writer to wherever the file goes. To be used without the GIL: one that calls Python gets it then.
+/// A writer to any target. Used without the GIL: a writer that calls Python acquires it.
 pub(crate) enum Open {
     Path(Box<Writer<FileSink>>),
     Object(Box<Writer<StreamSink<PyWrite>>>),
 }
 
 impl Open {
-    /// A writer to what a caller named as the target.
+    /// Creates a writer to a target.
     pub(crate) fn new(
         target: &Bound<'_, PyAny>,
         writing: &Writing<'_>,
@@ -100,7 +100,7 @@ impl Open {
         }
     }
 
-    /// The order in which the format itself has such tensors.
+    /// Returns the format's own order of these tensors.
     pub(crate) fn order(&self, specs: &[TensorSpec]) -> Vec<usize> {
         match self {
             Open::Path(w) => w.order(specs),
@@ -129,7 +129,7 @@ impl Open {
         }
     }
 
-    /// Whether giving so many bytes more may take long.
+    /// Returns whether writing this many more bytes may take long.
     pub(crate) fn may_wait(&self, more: usize) -> bool {
         more >= LONG
             || match self {
@@ -142,7 +142,8 @@ impl Open {
         self.finish_from(None).map(drop)
     }
 
-    /// As [`Open::finish`] of what was written from an open file, with what was asked to change. Returns what was left behind.
+    /// As [`Open::finish`], for a file that is written from an open file with expected
+    /// differences. Returns the parts that were not written.
     pub(crate) fn finish_from(self, source: Source<'_>) -> holdall::Result<Vec<String>> {
         match self {
             Open::Path(w) => finish_from(*w, source),
@@ -151,7 +152,7 @@ impl Open {
     }
 }
 
-/// The file that another is written from, and what was asked to change.
+/// The file that another one is written from, and the expected differences.
 pub(crate) type Source<'a> = Option<(&'a File, &'a Expected)>;
 
 fn finish_from<S: Sink>(writer: Writer<S>, source: Source<'_>) -> holdall::Result<Vec<String>> {
@@ -164,22 +165,22 @@ fn finish_from<S: Sink>(writer: Writer<S>, source: Source<'_>) -> holdall::Resul
     Ok(left_behind)
 }
 
-/// What a component is, as the Python half says it: role, element type, decoded bytes, and the tensor
-/// and role whose bytes it shares.
+/// A component from the Python half: role, element type, decoded bytes, and the tensor and role
+/// whose bytes it shares.
 type Component = (String, String, u64, Option<(String, String)>);
-/// What a tensor is: name, shape, layout, attributes, components.
+/// A tensor from the Python half: name, shape, layout, attributes, components.
 pub(crate) type Spec<'py> = (String, Vec<u64>, String, Option<Bound<'py, PyAny>>, Vec<Component>);
 
-/// A file being written.
+/// A file that is being written.
 #[pyclass(frozen, name = "Writer", module = "holdall._holdall")]
 pub(crate) struct NativeWriter {
     open: Mutex<Option<Open>>,
-    /// Ctrl-C in a call ends the writer.
+    /// Ctrl-C during a call ends the writer.
     cancel: Cancel,
 }
 
 impl NativeWriter {
-    /// Does something with the open writer, without the GIL.
+    /// Calls a function with the open writer, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -224,7 +225,7 @@ impl NativeWriter {
         self.with(py, |open| open.tensor(spec))
     }
 
-    /// Takes the next bytes.
+    /// Writes the next bytes.
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
         let lent = BorrowedBuffer::from_object(bytes)?;
         let bytes = lent.bytes();
@@ -239,7 +240,7 @@ impl NativeWriter {
         part(py, &self.cancel, None, write)?.ok_or_else(|| closed(py))
     }
 
-    /// Writes what is left and publishes the file.
+    /// Completes and publishes the file.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let finish = || {
             let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -248,13 +249,13 @@ impl NativeWriter {
         part(py, &self.cancel, None, finish)?.ok_or_else(|| closed(py))
     }
 
-    /// Gives up: nothing appears at the path.
+    /// Aborts: no file appears at the path.
     fn abort(&self, py: Python<'_>) {
         py.detach(|| drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 }
 
-/// What the Python half says of a tensor, as the library's.
+/// Converts a tensor's description from the Python half.
 pub(crate) fn spec(py: Python<'_>, of: Spec<'_>) -> PyResult<TensorSpec> {
     let (name, shape, layout, attributes, components) = of;
     let components = components.into_iter().map(|(role, element, decoded_len, shares)| {

@@ -31,7 +31,7 @@ def test_lists_of_texts(echo):
         with pytest.raises(TypeError, match="input 's' has texts and"):
             echo(s=mixed)
     for ragged in (["a", ["b"]], [["a"], ["b", "c"]], [["a"], []], [["a"], [["b"]]]):
-        with pytest.raises(holdall.UsageError, match="input 's' makes no array") as info:
+        with pytest.raises(holdall.UsageError, match="input 's' does not form an array") as info:
             echo(s=ragged)
         assert info.value.code == "python/shape"
     # One long text among many short ones costs what it is long, not that for each.

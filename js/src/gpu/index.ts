@@ -1,5 +1,5 @@
 /**
- * Tensors in buffers of a GPU, by WebGPU.
+ * Uploads tensors to GPU buffers, by WebGPU.
  *
  * @module
  */
@@ -9,12 +9,12 @@ import type { TensorFile } from '../file.js'
 import { runs, type RunOptions } from '../runs.js'
 import type { Tensor } from '../tensor.js'
 
-/** A buffer, as far as this looks at it: a `GPUBuffer`. */
+/** The part of `GPUBuffer` that is used here. */
 export interface Buffer {
   destroy(): void
 }
 
-/** A device, as far as this looks at it: a `GPUDevice`. */
+/** The part of `GPUDevice` that is used here. */
 export interface Device<B extends Buffer = Buffer> {
   readonly limits: { readonly maxBufferSize: number }
   readonly queue: {
@@ -24,15 +24,18 @@ export interface Device<B extends Buffer = Buffer> {
   createBuffer(about: { label?: string; size: number; usage: number }): B
 }
 
-/** What is uploaded, and how. */
+/** Options for uploads. */
 export interface UploadOptions extends RunOptions {
-  /** Names of the tensors, in the order in which they are wanted; all in the file's own order where it is not said. */
+  /** Names of the tensors, in the order in which they are needed; by default all, in the file's own order. */
   tensors?: Iterable<string> | undefined
-  /** All elements as `f32`. Without it they come as they are stored, quantized ones as `f32`, sparse ones with their zeros. */
+  /**
+   * Converts all elements to `f32`. By default they keep their stored type; quantized tensors are `f32`, sparse ones
+   * are dense.
+   */
   as?: 'f32' | undefined
-  /** What the buffers are for: `STORAGE | COPY_SRC | COPY_DST` where it is not said. */
+  /** Usage flags of the buffers; `STORAGE | COPY_SRC | COPY_DST` by default. */
   usage?: number | undefined
-  /** Told of each tensor that is there, and how many bytes of how many are. */
+  /** Called after each uploaded tensor, with the number of bytes done and the total. */
   onTensor?: ((uploaded: Uploaded<any>, done: number, all: number) => void) | undefined
 }
 
@@ -40,19 +43,19 @@ export interface UploadOptions extends RunOptions {
 export interface Uploaded<B extends Buffer = Buffer> {
   tensor: Tensor
   buffer: B
-  /** Bytes of its elements; the buffer is filled up to a multiple of four. */
+  /** The size of the elements in bytes; the buffer is padded to a multiple of four. */
   size: number
-  /** The type of its elements: `f32`, `u8 f8_e4m3fn`. */
+  /** The type of the elements: `f32`, `u8 f8_e4m3fn`. */
   type: string
 }
 
 const [COPY_SRC, COPY_DST, STORAGE] = [0x4, 0x8, 0x80]
-/** Bytes that may be on their way at a time. */
+/** The maximum number of bytes in flight. */
 const PENDING = 64 << 20
 
 /**
- * Uploads tensors one after the other, in pieces: memory stays bounded, and the first can be used while the others come. Where it
- * fails, what was made is destroyed.
+ * Uploads tensors one after the other, in pieces: memory stays bounded, and each tensor can be used while the next
+ * ones are uploaded. On an error, the buffers created so far are destroyed.
  */
 export async function uploadTo<B extends Buffer>(
   file: TensorFile, device: Device<B>, options: UploadOptions = {},
@@ -77,7 +80,7 @@ export async function uploadTo<B extends Buffer>(
           options.signal?.throwIfAborted()
           const array = isAsked ? elementsOf(core, tensor.elementType(), run, { as: 'f32' }) : run
           const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
-          // What is written has a multiple of four bytes.
+          // Writes must be multiples of four bytes.
           const whole = new Uint8Array(left.length + bytes.length)
           whole.set(left)
           whole.set(bytes, left.length)
@@ -107,7 +110,7 @@ export async function uploadTo<B extends Buffer>(
   }
 }
 
-/** How many bytes of a buffer a tensor takes, found out before anything is made. */
+/** Returns the buffer size for a tensor, before anything is created. */
 function placed(file: TensorFile, tensor: Tensor, device: Device, { as }: UploadOptions) {
   const { fault, name } = tensor
   if (fault !== null) throw fault

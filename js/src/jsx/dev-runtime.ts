@@ -1,5 +1,5 @@
 /**
- * What `"jsx": "react-jsxdev"` makes of tags: the same.
+ * The runtime for `"jsx": "react-jsxdev"`, the same as the normal one.
  *
  * @module
  */

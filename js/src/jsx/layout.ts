@@ -1,5 +1,5 @@
 /**
- * Layouts of files as trees: components, and what they are rendered to.
+ * Layouts of files as JSX trees: the components, and rendering to schemas.
  *
  * @module
  */
@@ -15,15 +15,15 @@ export type { SchemaDiff } from '../schemas.js'
 export type { Placed } from '../write.js'
 export type { Children, Component, Node } from './runtime.js'
 
-/** What every component takes. */
+/** The properties of every component. */
 export interface Named extends s.Options {
-  /** What it is called in what it stands in; a `Field` around it may say that. The root may have a name, which becomes its `title`. */
+  /** The name in the parent; a surrounding `Field` may give it instead. The name of the root becomes its `title`. */
   name?: string
   /** Whether it may be absent. */
   optional?: boolean
 }
 
-/** An element type as safetensors writes it, in capitals or not. */
+/** An element type as in safetensors, in upper or lower case. */
 export type DTypeName = s.DType | Lowercase<s.DType>
 
 const component = <P>(type: string): Component<P> => (props) => ({ type, props: props as Props })
@@ -31,41 +31,53 @@ const component = <P>(type: string): Component<P> => (props) => ({ type, props: 
 /** The root of a file. */
 export const Model: Component<{ name?: string; children?: Children; additionalProperties?: boolean; title?: string; description?: string }> =
   component('Model')
-/** Members under one name: of a file an object of references, of a record a struct. At the root it is that of a file. */
+/**
+ * Members under one name: in a file an object of references, in a record a struct. A `Struct` at the root describes a
+ * file.
+ */
 export const Struct: Component<Named & { children?: Children }> = component('Struct')
-/** Elements in row-major order; `dtype` may list the types there may be. */
+/** Elements in row-major order; `dtype` may list several allowed types. */
 export const Tensor: Component<Named & { dtype?: DTypeName | readonly DTypeName[] | null; shape?: readonly s.Dim[] | null }> =
   component('Tensor')
-/** Many runs of bytes; only of a file. */
+/** Runs of bytes; only in a file. */
 export const Blob: Component<Named & { content: 'utf-8' | 'bytes' | 'json' | DTypeName }> = component('Blob')
 /**
- * Any number of records, whose members are the children, or of what the only child without a name is, or of values of the kind
- * `of`: of a file a dataset. In a record `count` says that there are always so many.
+ * Any number of records, whose members are the children; or of the type of the only child, if that has no name; or of
+ * values of the kind `of`. In a file it is a dataset. In a record, `count` gives a fixed length.
  */
 export const ArrayOf: Component<Named & { of?: s.Kind<any>; count?: number; children?: Children }> =
   component('ArrayOf')
-/** A list of references, whose members are the children, or of what the only child without a name is; only of a file. */
+/**
+ * A list of references, whose members are the children, or of the type of the only child, if that has no name; only
+ * in a file.
+ */
 export const List: Component<Named & { minItems?: number; maxItems?: number; children?: Children }> =
   component('List')
-/** A member: of a kind of `holdall/schema`, or what the only child is. */
+/** A member, of a kind of `holdall/schema` or of the type of the only child. */
 export const Field: Component<Named & { type?: s.Kind<any>; children?: Children }> = component('Field')
 
-/** What makes something of a tree, node by node. */
+/** Operations that convert a tree, node by node. */
 export interface HostConfig<I> {
-  /** What a node becomes. */
+  /** Creates the instance of a node. */
   createInstance(type: string, props: Props): I
-  /** Puts a child behind those that are there. */
+  /** Appends a child. */
   appendChild(parent: I, child: I): void
 }
 
-/** A node as any library makes it: a component that was not called yet, or children beside the props, too. */
+/**
+ * A node of this or any other JSX library: components may not have been called yet, and children may be outside of
+ * the props.
+ */
 export interface AnyNode {
   readonly type: unknown
   readonly props?: Readonly<Record<string, any>> | null
   readonly children?: unknown
 }
 
-/** Renders a tree from its leaves up: of this package's `jsx`, or of any other function that makes `{ type, props }`. */
+/**
+ * Renders a tree bottom-up: nodes may come from this package's `jsx`, or from any other function that returns `{
+ * type, props }`.
+ */
 export function renderTo<I>(tree: AnyNode, config: HostConfig<I>): I {
   const { type, props } = called(tree)
   const instance = config.createInstance(type, props)
@@ -75,14 +87,14 @@ export function renderTo<I>(tree: AnyNode, config: HostConfig<I>): I {
   return instance
 }
 
-/** A node whose components are called. */
+/** Returns a node after calling its components. */
 function called(node: AnyNode): Node {
   const { type, props } = node
   if (typeof type === 'function') return called((type as Component)({ children: node.children, ...props }))
   return { type: String(type), props: props ?? {} }
 }
 
-/** Children one after the other, those of fragments among them. */
+/** Returns the children as a flat list, including those of fragments. */
 function flat(children: unknown): AnyNode[] {
   if (children === null || children === undefined || typeof children === 'boolean') return []
   if (Array.isArray(children)) return children.flatMap(flat)
@@ -94,7 +106,7 @@ function flat(children: unknown): AnyNode[] {
   return flat(props.children ?? (children as AnyNode).children)
 }
 
-/** A node of a layout. */
+/** An instance of a layout node. */
 export interface Instance {
   readonly type: string
   readonly props: Props
@@ -103,7 +115,7 @@ export interface Instance {
 
 const TYPES = ['Model', 'Struct', 'Tensor', 'Blob', 'ArrayOf', 'List', 'Field']
 
-/** Makes layouts of trees. */
+/** Converts trees to layouts. */
 export const LayoutHostConfig: HostConfig<Instance> = {
   createInstance(type, props) {
     if (!TYPES.includes(type)) throw new TypeError(`\`${type}\` is not a component of a layout`)
@@ -115,19 +127,19 @@ export const LayoutHostConfig: HostConfig<Instance> = {
   },
 }
 
-/** What a tree says of a file. */
+/** The layout of a file that a tree describes. */
 export interface Layout {
   /** The schema, as JSON. */
   readonly schema: { [keyword: string]: s.Json }
-  /** The tensors whose element type and shape are said, by their paths. */
+  /** The tensors with a given element type and shape, by their paths. */
   readonly tensors: readonly { name: string; dtype: string; shape: number[] }[]
-  /** Every path of the schema, and where bytes of records lie. */
+  /** Returns every path of the schema, with the offsets of bytes in records. */
   outline(): Promise<OutlineRow[]>
-  /** Where each tensor lies in a file of Metatensor that has all of them and nothing else. */
+  /** Returns the location of each tensor in a Metatensor file that has exactly these tensors. */
   place(): Promise<Placed>
 }
 
-/** Renders a tree to a schema and offsets. Everything that is said of an element is in the schema, or refused. */
+/** Renders a tree to a schema and offsets. Every property of an element ends up in the schema, or is an error. */
 export function render(tree: AnyNode): Layout {
   const root = renderTo(tree, LayoutHostConfig)
   if (root.type !== 'Model' && root.type !== 'Struct') throw new TypeError(`a layout is a \`Model\` or a \`Struct\`, not a \`${root.type}\``)
@@ -143,31 +155,34 @@ export function render(tree: AnyNode): Layout {
     tensors,
     outline: () => outlineSchema(schema, { of: 'file' }),
     place: async () => {
-      if (open.length > 0) throw new TypeError(`it is not said how long \`${open[0]}\` is`)
+      if (open.length > 0) throw new TypeError(`the length of \`${open[0]}\` is not known`)
       return placeTensors(schema, tensors)
     },
   }
 }
 
-/** How one tree differs from another. */
+/** The differences between two trees. */
 export interface Reconciled extends SchemaDiff {
-  /** What a migration of a file does; fails as `planMigration` where something stands in the way of one. */
+  /** Returns the steps of a migration of a file; fails like `planMigration` if there is no migration. */
   plan(options?: Omit<PlanOptions, 'of'>): Promise<PlanStep[]>
 }
 
-/** Compares two trees: how the schema of the second differs from that of the first, and the step of a version that this is. */
+/**
+ * Compares two trees: returns the changes from the first schema to the second, and the version step that they
+ * require.
+ */
 export async function reconcile(before: AnyNode, after: AnyNode): Promise<Reconciled> {
   const [old, now] = [render(before).schema, render(after).schema]
   const found = await diffSchemas(old, now, { of: 'file' })
   return { ...found, plan: (options) => planMigration(old, now, { ...options, of: 'file' }) }
 }
 
-/** An element with all that is said of it, by itself or by the `Field` around it. */
+/** An element with all of its properties, including those of the surrounding `Field`. */
 interface Element {
   readonly type: string
-  /** Where it is in the file, for errors: `conv1.weight`. */
+  /** The path in the file, for errors: `conv1.weight`. */
   readonly path: string
-  /** What it is called in what it stands in; nothing for the root, and for elements of arrays. */
+  /** The name in the parent; undefined for the root and for elements of arrays. */
   readonly name: string | undefined
   readonly props: Record<string, any>
   readonly children: Element[]
@@ -177,7 +192,10 @@ function refused(type: string, path: string, found: string): never {
   throw new TypeError(`the \`${type}\` ${path === '' ? 'at the root' : `at \`${path}\``}: ${found}`)
 }
 
-/** An instance and all below it as elements; `path` is that of what it stands in, and its own where it has no name. */
+/**
+ * Converts an instance and its children to elements; `path` is that of the parent, or of the element if it has no
+ * name.
+ */
 function elementOf(instance: Instance, path: string): Element {
   const { type, children } = instance
   const { key: _, children: __, name, ...props } = instance.props as Record<string, any>
@@ -210,26 +228,26 @@ function elementOf(instance: Instance, path: string): Element {
 
 const DTYPE = /^([fiu]\d+|bf16|f\d_e\dm\d(fnuz)?|c64|bool)$/i
 
-/** An element type in capitals. */
+/** Returns an element type in upper case. */
 const capital = (name: unknown): any => (typeof name === 'string' && DTYPE.test(name) ? name.toUpperCase() : name)
 
-/** The kind of an element, in a record or outside of one. */
+/** Returns the kind of an element, inside or outside of a record. */
 function kindOf(element: Element, inRecord: boolean): s.Kind<any> {
   const { type, path, children } = element
   const { optional, ...props } = element.props
   const members = (record: boolean): [string, s.Kind][] =>
     children.map((child) => [child.name!, kindOf(child, record)])
-  /** The only child without a name, or a struct of all. */
+  /** The only child without a name, or a struct of all children. */
   const items = (record: boolean): s.Kind<any> => {
     if (children.length === 1 && children[0]!.name === undefined) return kindOf(children[0]!, record)
     return record ? s.Struct(members(true)) : s.References(members(false))
   }
-  /** What is said, but for those. */
+  /** Returns the properties except those that are handled separately. */
   const options = (...taken: string[]) => Object.fromEntries(Object.entries(props).filter(([name]) => !taken.includes(name)))
   const outside = () => {
     if (inRecord) refused(type, path, 'it does not stand in a record')
   }
-  /** An object of references has no bytes of its own. */
+  /** Checks that an object of references has no properties that only apply to bytes. */
   const bare = () => {
     for (const name of ['align', 'default']) {
       if (name in props) refused(type, path, `\`${name}\` says nothing of an object of references: give it to its tensors`)
@@ -276,7 +294,7 @@ function kindOf(element: Element, inRecord: boolean): s.Kind<any> {
   return optional === true ? s.Optional(kind) : kind
 }
 
-/** Gathers the tensors of a file, and what says not how long it is. */
+/** Collects the tensors of a file, and the tensors of unknown length. */
 function collect(
   { type, path, props, children }: Element, out: { name: string; dtype: string; shape: number[] }[], open: string[],
 ): void {
@@ -288,7 +306,7 @@ function collect(
   else for (const child of children) collect(child, out, open)
 }
 
-/** The path of a member. */
+/** Returns the path of a member. */
 const joined = (path: string, name: string): string => {
   const own = name === '' ? '\\_' : name.replace(/[.[\\]/g, '\\$&')
   return path === '' ? own : `${path}.${own}`

@@ -1,39 +1,40 @@
 /**
- * What `"jsx": "react-jsx", "jsxImportSource": "holdall"` makes of tags. Components of layouts are in `holdall/layout`.
+ * The runtime for `"jsx": "react-jsx", "jsxImportSource": "holdall"`. The components of layouts are in
+ * `holdall/layout`.
  *
  * @module
  */
 
-/** What is given to a component. */
+/** The properties of a component. */
 export interface Props {
   readonly [name: string]: unknown
   readonly children?: Children
 }
 
-/** A node of a tree: what it is, and what was given to it. */
+/** A node of a tree: its type and properties. */
 export interface Node {
   readonly type: string
   readonly props: Props
 }
 
-/** What may stand between two tags. What is nothing is left out. */
+/** The children of an element. Null, undefined and false are ignored. */
 export type Children = Node | null | undefined | false | readonly Children[]
 
-/** A component: what a tree is made of, by what is given to it. */
+/** A component: a function from properties to a node. */
 export type Component<P = any> = (props: P) => Node
 
-/** Makes a node: a component is called at once. */
+/** Creates a node. Components are called at once. */
 export function jsx(type: string | Component, props: Props | null): Node {
   return typeof type === 'function' ? type(props ?? {}) : { type, props: props ?? {} }
 }
 
-/** The same, where there are several children. */
+/** The same, for several children. */
 export const jsxs = jsx
 
-/** Nodes that stand where this one does. */
+/** A group of nodes that are inserted into the parent. */
 export const Fragment = (props: { children?: Children }): Node => ({ type: 'Fragment', props })
 
-/** What TypeScript asks of tags. */
+/** The types that TypeScript needs to check JSX. */
 export declare namespace JSX {
   type Element = Node
   type ElementType = Component

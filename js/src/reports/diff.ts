@@ -7,19 +7,19 @@ import type { Tensor } from '../tensor.js'
 import { valueOf, type Value, type Written } from '../values.js'
 import { elementOf, type Element } from './stats.js'
 
-/** How files are compared. */
+/** Options for comparing files. */
 export interface DiffOptions extends RunOptions {
   /**
-   * Lets elements agree when `|a - b| <= atol + rtol * |b|`. Without either, elements of one type agree when they are the
-   * same bits, elements of two types when they are the same number.
+   * Elements agree if `|a - b| <= atol + rtol * |b|`. If neither is given, elements of one type agree if they have
+   * the same bits, and elements of two types if they are the same number.
    */
   rtol?: number | undefined
   atol?: number | undefined
-  /** Told how many bytes of how many were compared. */
+  /** Called with the number of bytes compared and the total. */
   onProgress?: ((done: number, all: number) => void) | undefined
 }
 
-/** A tensor that only one file has. */
+/** A tensor that only one of the files has. */
 export interface TensorFacts {
   name: string
   shape: number[]
@@ -27,27 +27,27 @@ export interface TensorFacts {
   dense: string | null
 }
 
-/** An attribute that is not the same; a side that does not have it is `undefined`. */
+/** An attribute that differs; `undefined` on a side that does not have it. */
 export interface AttributeDiff {
   key: string
   a?: Value
   b?: Value
 }
 
-/** How elements compare. */
+/** The comparison of the elements of two tensors. */
 export interface ValueDiff {
   count: number
-  /** Elements that are not the same. */
+  /** The number of elements that are not identical. */
   unequal: number
-  /** Elements that do not agree under the tolerance. */
+  /** The number of elements that differ by more than the tolerance. */
   differing: number
   maxAbs: number
   maxRel: number
-  /** The first that does not agree, and its place: one number for each dimension. */
+  /** The first element that differs by more than the tolerance, and its index in each dimension. */
   first: { index: number[]; a: Element; b: Element } | null
 }
 
-/** A component that is not the same; `null` on the side that does not have it. */
+/** A component that differs; `null` on a side that does not have it. */
 export interface ComponentDiff {
   role: string
   types: [string | null, string | null]
@@ -55,10 +55,10 @@ export interface ComponentDiff {
   values: ValueDiff | null
 }
 
-/** What differs between two tensors of one name. */
+/** The differences between two tensors of the same name. */
 export interface TensorDiff {
   name: string
-  /** Whether nothing differs but values that agree under the tolerance. */
+  /** Whether all differences are within the tolerance. */
   same: boolean
   types: [string | null, string | null] | null
   shapes: [number[], number[]] | null
@@ -66,21 +66,21 @@ export interface TensorDiff {
   attributes: AttributeDiff[]
   components: ComponentDiff[]
   values: ValueDiff | null
-  /** Why the values could not be compared, where they could not. */
+  /** Why the values could not be compared; `null` if they were. */
   incomparable: HoldallError | null
 }
 
-/** What differs between two files. How something is stored is not a difference. */
+/** The differences between two files. The way in which values are stored is not a difference. */
 export interface FileDiff {
-  /** Whether there is no difference at all: the same tensors, bit for bit, and attributes. */
+  /** Whether there is no difference at all: the same tensors, bit for bit, and the same attributes. */
   identical: boolean
-  /** Whether there is none but in values that agree under the tolerance. */
+  /** Whether all differences are within the tolerance. */
   same: boolean
-  /** Whether names and shapes are the same, and values agree; types, layouts and attributes may differ. */
+  /** Whether names and shapes are the same and values agree; types, layouts and attributes may differ. */
   valuesAgree: boolean
-  /** Whether nothing was found to differ, but some values could not be compared. */
+  /** Whether no difference was found, but some values could not be compared. */
   undecided: boolean
-  /** Tensors that are in both, and those of them that are the same in all. */
+  /** The number of tensors that are in both files, and of those that are identical. */
   compared: number
   unchanged: number
   removed: TensorFacts[]
@@ -89,13 +89,13 @@ export interface FileDiff {
   attributes: AttributeDiff[]
 }
 
-/** What is compared of a pair: see `js/wasm/src/diff.rs`. */
+/** Modes of comparing a pair: see `js/wasm/src/diff.rs`. */
 const [VALUES, COMPONENTS] = [1, 2]
 const NONE = 2 ** 32 - 1
 /** Elements that are compared at a time: a multiple of 4. */
 const STEP = 1 << 18
 
-/** Compares two files of any two formats, in bounded memory: `a` is the old one. */
+/** Compares two files of any two formats, in bounded memory; `a` is the old one. */
 export async function diff(a: TensorFile, b: TensorFile, options: DiffOptions = {}): Promise<FileDiff> {
   const own = await Core.create('whole')
   await a.openIn(own)
@@ -109,7 +109,7 @@ export async function diff(a: TensorFile, b: TensorFile, options: DiffOptions = 
   return comparison.finish()
 }
 
-/** Runs of a blob in memory. */
+/** Reads the runs of a blob into memory. */
 async function partsOf(blob: Tensor, options: ReadOptions): Promise<{ count: number; run(n: number): Uint8Array }> {
   const [entries, heap] = [await blob.bytes({ ...options, role: 'entries' }), await blob.bytes({ ...options, role: 'blob_data' })]
   const view = new DataView(entries.buffer, entries.byteOffset, entries.length)
@@ -120,7 +120,7 @@ async function partsOf(blob: Tensor, options: ReadOptions): Promise<{ count: num
   }
 }
 
-/** Whether two texts are the same JSON: numbers by their digits, objects whatever the order of their members. */
+/** Returns whether two texts are the same JSON: numbers are compared digit by digit, objects in any order of members. */
 function sameJson(a: string, b: string): boolean {
   if (a === b) return true
   try {
@@ -130,7 +130,7 @@ function sameJson(a: string, b: string): boolean {
   }
 }
 
-/** JSON whose numbers are texts: those of 64 bits are no numbers of JavaScript. */
+/** Parses JSON with numbers as strings, since JavaScript numbers cannot hold 64-bit integers. */
 const parsed = (text: string): unknown =>
   JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (token.startsWith('"') ? `"s${token.slice(1)}` : `"n${token}"`)))
 
@@ -181,7 +181,7 @@ class Comparison {
     onProgress?.(Math.min(this.#done, this.#all), this.#all)
   }
 
-  /** Compares components by role, and says whether the values are to be compared, too. */
+  /** Compares components by role, and returns whether the values must be compared too. */
   async #components(at: number, a: Tensor, b: Tensor): Promise<boolean> {
     const numbers = this.#core.numbers('diff_components', [at])
     for (let n = 0; n < numbers.length; n += 3) {
@@ -193,7 +193,7 @@ class Comparison {
     return this.#core.call('diff_components_end', [at]).bytes.length > 0
   }
 
-  /** Whether records, or runs, are the same wherever the heap has their bytes. */
+  /** Returns whether records or runs are the same, wherever their bytes are in the heap. */
   async #hasSameContent(a: Tensor, b: Tensor): Promise<boolean> {
     const options = this.#options
     if (a.layout === 'records' && b.layout === 'records') {
@@ -215,7 +215,7 @@ class Comparison {
     runsOf: (core: Core, tensor: Tensor) => AsyncGenerator<Uint8Array>,
   ): Promise<void> {
     const [coreA, coreB] = [await this.#a.core(), await this.#b.core()]
-    // What has no elements says so before anything is compared.
+    // Throws for a tensor without elements before any comparison.
     if (component === NONE) [a, b].forEach((tensor) => tensor.elementType())
     const bits = this.#core.numbers('diff_values', [at, component]) as [number, number]
     const x = new Cursor(runsOf(coreA, a), bits[0])
@@ -284,7 +284,7 @@ class Comparison {
 const errorOf = (told: Told | null): HoldallError | null =>
   told === null ? null : new HoldallError(told, null)
 
-/** Elements that come in pieces, handed out in steps. */
+/** Regroups elements that arrive in pieces into steps of equal size. */
 class Cursor {
   readonly #runs: AsyncGenerator<Uint8Array>
   readonly #bits: number
@@ -297,7 +297,7 @@ class Cursor {
     this.#bits = bits
   }
 
-  /** Gets as many elements as make a step, if there are so many, and says how many there are. */
+  /** Reads up to a step of elements, and returns how many there are. */
   async fill(): Promise<number> {
     const wanted = (STEP * this.#bits) / 8
     while (this.#bytes.length < wanted && !this.#isDone) {

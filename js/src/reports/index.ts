@@ -1,6 +1,5 @@
 /**
- * What is found out about files: statistics, differences, everything that a table of contents says,
- * and what pickles in them would import.
+ * Reports about files: statistics, differences, contents, and the imports of pickles.
  *
  * @module
  */

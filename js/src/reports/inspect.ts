@@ -4,13 +4,13 @@ import type { Component } from '../tensor.js'
 import type { Value } from '../values.js'
 import { stats, type Stats, type StatsOptions } from './stats.js'
 
-/** What is looked at. */
+/** Options for `inspect`. */
 export interface InspectOptions extends StatsOptions {
-  /** With what the values of each tensor are like, which reads the file. */
+  /** Whether to include statistics of each tensor's values, which reads the whole file. */
   stats?: boolean | undefined
 }
 
-/** A tensor, without its elements. */
+/** A tensor's description, without its elements. */
 export interface TensorReport {
   name: string
   shape: number[]
@@ -19,13 +19,13 @@ export interface TensorReport {
   logicalType: string | null
   attributes: ReadonlyMap<string, Value>
   components: readonly Component[]
-  /** Why it cannot be read, where others can. */
+  /** Why the tensor cannot be read; `null` if it can. */
   fault: HoldallError | null
-  /** What its values are like, where that was asked for; an error where it has none that can be told. */
+  /** Statistics of its values, if requested; an error if they cannot be computed. */
   stats?: Stats | HoldallError
 }
 
-/** A file, without its elements. */
+/** A file's description, without its elements. */
 export interface FileReport {
   source: string | null
   format: string
@@ -34,14 +34,14 @@ export interface FileReport {
   size: number
   attributes: ReadonlyMap<string, Value>
   tensors: TensorReport[]
-  /** Tensors alike in all but the numbers in their names. */
+  /** Groups of tensors that differ only in the numbers in their names. */
   groups: { name: string; members: number[] }[]
-  /** What the file says besides that this version does not know, in words. */
+  /** Parts of the file that this version does not know, as messages. */
   passedOver: readonly string[]
   warnings: readonly Warning[]
 }
 
-/** Says what a file is and what it has in it, as one plain object. */
+/** Returns a description of a file and its contents as one plain object. */
 export async function inspect(file: TensorFile, options: InspectOptions = {}): Promise<FileReport> {
   const tensors: TensorReport[] = []
   const all = file.tensors.reduce((sum, tensor) => sum + tensor.storedLen, 0)

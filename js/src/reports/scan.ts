@@ -3,82 +3,86 @@ import { HoldallError, broken, type Told } from '../errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
 import type { Source } from '../source.js'
 
-/** What is known of something that a pickle would import, of a pickle, and of a file: the worst of its pickles, or that it has none. */
+/** The rating of an import, of a pickle, or of a file (the worst of its pickles, or `no pickles`). */
 export type ScanVerdict = 'no pickles' | 'safe' | 'unknown' | 'suspicious' | 'dangerous'
 
-/** Something that a pickle would import. */
+/** An object that a pickle would import. */
 export interface PickleImport {
-  /** The module, `?` where only running the pickle would tell. */
+  /** The module; `?` if it is only known when the pickle runs. */
   module: string
   name: string
   verdict: ScanVerdict
-  /** Whether it would be called, too; importing alone runs a module. */
+  /** Whether the object would also be called; importing alone already runs a module. */
   called: boolean
-  /** How often it is named. */
+  /** The number of references to it. */
   count: number
-  /** Where the first of those is, in bytes from where the file begins that the pickle is in. */
+  /** The offset of the first reference, in bytes from the start of the file that contains the pickle. */
   offset: number
 }
 
-/** A pickle, and what unpickling it would do. */
+/** A pickle and the imports that unpickling would make. */
 export interface PickleReport {
-  /** The file; `ARCHIVE!/NAME` of one in an archive. */
+  /** The file; `ARCHIVE!/NAME` for a pickle in an archive. */
   source: string
-  /** Where in that file it begins, and how many bytes can be followed. */
+  /** The offset in that file, and the number of bytes that could be followed. */
   offset: number
   len: number
-  /** Whether it is in the texts or bytes of another pickle. */
+  /** Whether it is embedded in the strings or bytes of another pickle. */
   inner: boolean
   protocol: number
   verdict: ScanVerdict
   imports: PickleImport[]
-  /** Why it was not followed to its end. What is before that would have run. */
+  /** Why it could not be followed to its end; `null` if it was. The instructions before that point would have run. */
   broken: HoldallError | null
 }
 
-/** What pickles were found, and what they would do. */
+/** The result of a scan. */
 export interface ScanReport {
-  /** The worst of all pickles; at least `unknown` where something could not be followed. `no pickles` where neither was found. */
+  /**
+   * The worst rating of all pickles; at least `unknown` if a part could not be followed. `no pickles` if there are
+   * neither.
+   */
   verdict: ScanVerdict
-  /** Files that were looked at, those in archives too. */
+  /** The number of files that were examined, including those in archives. */
   files: number
   pickles: PickleReport[]
-  /** What could not be followed, and why: pickles may be there. */
+  /** Parts that could not be followed, with the reason; they may contain pickles. */
   unread: HoldallError[]
 }
 
-/** An error as the core tells it here: with the file that it is about. */
+/** An error in the form of the core, with the file that it is about. */
 interface Placed {
   source: string | null
   error: Told
 }
 
-/** A report as the core tells it. */
+/** A report in the form of the core. */
 interface Found {
   verdict: ScanVerdict
   files: number
   pickles: (Omit<PickleReport, 'broken'> & { broken: Placed | null })[]
   unread: Placed[]
-  /** Files of a model that an index names, each with the error if they are not scanned. */
+  /** Files of a model that are listed in an index, each with the error if it was not scanned. */
   indices: { source: string; files: string[]; unread: Placed }[]
 }
 
-/** From the best to the worst. */
+/** Ratings from best to worst. */
 const VERDICTS: readonly ScanVerdict[] = ['no pickles', 'safe', 'unknown', 'suspicious', 'dangerous']
 const worse = (a: ScanVerdict, b: ScanVerdict): ScanVerdict => VERDICTS.indexOf(a) < VERDICTS.indexOf(b) ? b : a
 
 const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(error, source)
 
 /**
- * Looks for pickles in a file, in archives and compressed files in it, and in the pickles in it, and says what each would import and call.
- * Nothing is imported or called. The name of the file decides nothing. Files that an index of a model names are looked at too, where
- * the index is given by its path or address; otherwise the verdict on the index is `unknown`.
+ * Finds pickles in a file, in archives and compressed files in it, and in other pickles, and reports what each would
+ * import and call. Nothing is imported or called, and the name of the file does not matter. Files that a model's
+ * index lists are scanned too if the index is given by its path or address; otherwise the rating of the index is
+ * `unknown`.
  */
 export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
   const [report, indices] = await scanOne(await sourceOf(from, options), options)
   const isPlace = typeof from === 'string' || from instanceof URL
   for (const { source, files, unread } of indices) {
-    // Of an index in an archive, what is beside it was looked at.
+    // For an index in an archive, the files next to it were scanned.
     if (!isPlace || source.includes('!/')) {
       addUnread(report, errorOf(unread))
       continue
@@ -98,7 +102,7 @@ export async function scan(from: Openable, options: OpenOptions = {}): Promise<S
   return report
 }
 
-/** Adds what was found in another file. */
+/** Adds the results for another file. */
 function add(report: ScanReport, other: ScanReport): void {
   report.verdict = worse(report.verdict, other.verdict)
   report.files += other.files
@@ -106,7 +110,7 @@ function add(report: ScanReport, other: ScanReport): void {
   report.unread.push(...other.unread)
 }
 
-/** Adds why something could not be followed. */
+/** Adds the reason why a part could not be followed. */
 function addUnread(report: ScanReport, e: HoldallError): void {
   report.verdict = worse(report.verdict, 'unknown')
   report.unread.push(e)

@@ -3,25 +3,25 @@ import { cut, runs, type RunOptions } from '../runs.js'
 import type { Tensor } from '../tensor.js'
 import { nearest, valueOf, type Written } from '../values.js'
 
-/** An element: a bigint where it is an integer that a double cannot hold, two parts where it is complex. */
+/** An element: a bigint for an integer that a double cannot hold, a pair for a complex number. */
 export type Element = number | bigint | [number, number]
 
-/** How statistics are made. */
+/** Options for statistics. */
 export interface StatsOptions extends RunOptions {
-  /** Bins of the histogram: 16 where it is not said. With none the values are read once, not twice. */
+  /** The number of bins of the histogram: 16 by default. With 0 the values are read once instead of twice. */
   bins?: number | undefined
-  /** Told how many bytes of how many were read. */
+  /** Called with the number of bytes read and the total. */
   onProgress?: ((done: number, all: number) => void) | undefined
 }
 
-/** Statistics of a tensor's values: the fields from `min` on cover the finite values. */
+/** Statistics of a tensor's values; `min` to `histogram` cover the finite values. */
 export interface Stats {
-  /** What the numbers measure: of complex elements, the magnitudes. */
+  /** The measured quantity: the magnitude for complex elements. */
   measure: 'value' | 'magnitude'
-  /** Values in all: of a sparse tensor, the zeros that are not stored too. */
+  /** The number of values, including the zeros that a sparse tensor does not store. */
   count: number
   zeros: number
-  /** Zeros that a sparse tensor does not store. They are among `zeros` too. */
+  /** The zeros that a sparse tensor does not store, also counted in `zeros`. */
   impliedZeros: number
   nan: number
   inf: number
@@ -38,15 +38,15 @@ export interface Stats {
   histogram: { min: number; max: number; counts: number[] } | null
 }
 
-/** The element that the core wrote. */
+/** Parses an element from the core. */
 export const elementOf = (written: Written): Element => valueOf(written) as Element
 
-/** Goes through the values of a tensor, in bounded memory: twice, the second time for the histogram. */
+/** Computes statistics of a tensor in bounded memory: reads the values twice, the second time for the histogram. */
 export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats> {
   return tensor.file.run(async (core) => {
     const type = tensor.elementType()
     const bins = options.bins ?? 16
-    // One of its own, so that two may be made at the same time.
+    // A separate instance, so that two computations can run at the same time.
     const own = await Core.create()
     own.call('stats_begin', [bins], encode(type))
     const [held, zeros] = await stored(core, tensor, options)
@@ -65,7 +65,7 @@ export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats
     }
     await pass(options.check)
     const hasMore = own.call('stats_turn', [BigInt(zeros)]).bytes.length > 0
-    // What was compared with its digest once is not again.
+    // Digests are not checked a second time.
     if (hasMore) await pass(false)
     const told = own.json<Record<string, Written>>('stats_finish')
     const count = (name: string) => nearest(told[name] as number)
@@ -79,7 +79,7 @@ export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats
   })
 }
 
-/** The values that a sparse tensor stores, and how many zeros it has besides. */
+/** Reads the values that a sparse tensor stores, and counts its implied zeros. */
 async function stored(
   core: Core, tensor: Tensor, options: RunOptions,
 ): Promise<[Uint8Array | null, number]> {

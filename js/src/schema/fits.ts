@@ -1,6 +1,6 @@
 import { isBase64, isTime, roundsTo } from './values.js'
 
-/** A schema, as far as it is looked at here. */
+/** The part of a schema that is used here. */
 type Schema = { readonly [keyword: string]: any }
 
 const BITS = /^TypeDef:(Ui|I)nt(8|16|32|64)$/
@@ -11,24 +11,24 @@ const isPair = (value: unknown): boolean =>
   Array.isArray(value) && value.length === 2 && value.every(isCount)
 const KINDS = /^TypeDef:(U?[iI]nt(8|16|32|64)|B?Float(16|32|64)|Float8E4M3|Float8E5M2|Complex(64|128)|Boolean|Timestamp|Enum|String|Bytes|Record|Array|Struct|Union|Tensor|Blob)$/
 
-/** The kind of a schema: its keyword that starts with `TypeDef:` and is not its author's own. */
+/** Returns the kind of a schema: its `TypeDef:` keyword, except for custom ones. */
 export const kindOf = (schema: Schema): string | undefined =>
   Object.keys(schema).find((name) => KINDS.test(name))
 
-/** A float of JSON, which may be one that JSON has no number for. */
+/** Parses a float in JSON, including those that JSON writes as strings. */
 function floatOf(value: unknown): number | undefined {
   if (typeof value === 'number') return value
   const special = isObject(value) && Object.keys(value).length === 1 ? value['$float'] : undefined
   return special === 'nan' ? NaN : special === 'inf' ? Infinity : special === '-inf' ? -Infinity : undefined
 }
 
-/** Whether elements of an array are the values that a kind has in typed arrays. */
+/** Returns whether a value is an array or a typed array of elements. */
 const isArray = (value: unknown): value is ArrayLike<unknown> =>
   Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView))
 
 /**
- * Whether a value is one of a kind, in its form in JSON or in JavaScript (`docs/spec/metatensor.md`, 5.8), as far as its bytes
- * are concerned: what the standard keywords beside it say is looked at by whoever validates them. Without a kind every value fits.
+ * Returns whether a value fits a kind, in its JSON or JavaScript form (`docs/spec/metatensor.md`, 5.8), as far as its
+ * bytes are concerned; standard keywords are left to the validator. Without a kind every value fits.
  */
 export function fits(schema: Schema, value: unknown): boolean {
   const kind = kindOf(schema)
@@ -88,7 +88,7 @@ export function fits(schema: Schema, value: unknown): boolean {
   }
 }
 
-/** Whether a text has no half of a pair of UTF-16 alone, which UTF-8 has no bytes for. */
+/** Returns whether a string has no lone surrogate, which UTF-8 cannot represent. */
 export const isText = (text: string): boolean => !/\p{Surrogate}/u.test(text)
 
 function isStruct(schema: Schema, value: Record<string, unknown>): boolean {
@@ -96,13 +96,13 @@ function isStruct(schema: Schema, value: Record<string, unknown>): boolean {
   return (required as string[]).every((name) => {
     return Object.hasOwn(value, name) || properties[name]?.default !== undefined
   }) && Object.entries(value).every(([name, member]) => {
-    // An optional member that is absent.
+    // An absent optional member.
     if (member === undefined && !(required as string[]).includes(name)) return true
     return Object.hasOwn(properties, name) && fits(properties[name], member)
   })
 }
 
-/** A reference; or the elements, inside a record. */
+/** Returns whether a value is a reference to a tensor, or its elements inside a record. */
 function isTensor(value: Record<string, unknown>): boolean {
   if ('data' in value) return isArray(value['data'])
   const { dtype, shape, data_offsets: offsets } = value
@@ -110,8 +110,8 @@ function isTensor(value: Record<string, unknown>): boolean {
 }
 
 /**
- * Whether a value is what the standard keywords beside a kind say, of those that do not hold schemas: for validators that
- * leave all of a kind to its check.
+ * Returns whether a value fits the standard keywords of a kind, except those that contain schemas: for validators
+ * that delegate all of a kind to its check.
  */
 export function keeps(schema: Schema, value: unknown): boolean {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, pattern, minLength, maxLength, minItems, maxItems } = schema
@@ -152,7 +152,7 @@ export function keeps(schema: Schema, value: unknown): boolean {
   return true
 }
 
-/** Whether a value of JSON is of a type of JSON. */
+/** Returns whether a JSON value has a JSON type. */
 function isOf(type: unknown, value: unknown): boolean {
   if (type === undefined) return true
   if (Array.isArray(type)) return type.some((one) => isOf(one, value))

@@ -1,19 +1,22 @@
 import { broken } from '../errors.js'
 import { fits } from './fits.js'
 
-/** A schema of JSON Schema: keywords, or `true` or `false`. */
+/** A JSON Schema: an object of keywords, `true` or `false`. */
 type Schema = boolean | { readonly [keyword: string]: any }
 
-/** Which members and items of a value subschemas have looked at: what `unevaluatedProperties` and `unevaluatedItems` are not about. */
+/**
+ * Members and items that subschemas have evaluated, and that `unevaluatedProperties` and `unevaluatedItems` do not
+ * apply to.
+ */
 interface Seen {
   names: Set<string>
   items: number
   others: Set<number>
 }
 
-/** Keywords that refer to schemas in ways that are not followed here. */
+/** Keywords with references that are not supported. */
 const UNKNOWN = ['$dynamicRef', '$recursiveRef']
-/** How deep schemas refer to each other, at most. */
+/** The maximum depth of references between schemas. */
 const DEPTH = 256
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -24,7 +27,7 @@ const short = (value: unknown): string => {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }
 
-/** A value of JSON as text, the same for all that are equal: numbers by their value, members in one order. */
+/** Returns a canonical text of a JSON value: numbers by value, members sorted. */
 function canonical(value: unknown): string {
   if (typeof value === 'bigint') return String(value)
   if (typeof value === 'number') return Number.isInteger(value) ? String(BigInt(value)) : String(value)
@@ -35,8 +38,9 @@ function canonical(value: unknown): string {
 }
 
 /**
- * What of a value of JSON is not as a schema says in the standard keywords of draft 2020-12, and in its kinds: where, and why; `null` where it
- * fits. Integers beyond 2^53 are bigints. `format` says nothing, as everywhere; a pattern that JavaScript does not compile neither.
+ * Returns where and why a JSON value does not fit the standard keywords of draft 2020-12 or the kinds of a schema;
+ * `null` if it fits. Integers beyond 2^53 are bigints. `format` is not checked, nor is a pattern that JavaScript
+ * cannot compile.
  */
 export function violation(schema: Schema, value: unknown, defs: { readonly [name: string]: Schema }): string | null {
   return new Checker(defs).check(schema, value, '', nothing(), 0)
@@ -61,7 +65,7 @@ class Checker {
       : typeof value === 'string' ? textFits(schema, value)
         : null
     if (own !== null) return wrong(own)
-    // What stands in the same place, and counts as looking at it.
+    // Subschemas for the same value, which count for `unevaluated…`.
     const inside = (part: Schema, found = nothing()): [string | null, Seen] => [this.check(part, value, at, found, depth + 1), found]
     const take = (found: Seen) => {
       found.names.forEach((name) => seen.names.add(name))
@@ -177,7 +181,7 @@ class Checker {
     return null
   }
 
-  /** What a `$ref` leads to. */
+  /** Returns the target of a `$ref`. */
   private at(ref: string): Schema {
     const parts = ref.startsWith('#/$defs/') ? decodeURIComponent(ref.slice('#/$defs/'.length)).split('/') : []
     let found: any = this.defs
@@ -212,7 +216,7 @@ function textFits(schema: Record<string, any>, value: string): string | null {
   return compiled === null || compiled.test(value) ? null : `does not match \`${pattern}\``
 }
 
-/** A pattern; `null` for one that does not compile, to which no text is held. */
+/** Compiles a pattern; `null` if it does not compile and is ignored. */
 function patternOf(pattern: string): RegExp | null {
   try {
     return new RegExp(pattern, 'u')
@@ -221,7 +225,7 @@ function patternOf(pattern: string): RegExp | null {
   }
 }
 
-/** Whether a value is of a type of JSON. */
+/** Returns whether a value has a JSON type. */
 function isOf(type: unknown, value: unknown): boolean {
   switch (type) {
     case 'null': return value === null

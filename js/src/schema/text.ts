@@ -1,6 +1,6 @@
 /**
- * A schema as the text of its JSON, exactly: integers of 64 bits with all their digits, and -0 as the float that it is. A text
- * stays as it is.
+ * Returns a schema as exact JSON text: 64-bit integers keep all digits, and -0 stays a float. A schema given as text
+ * is returned unchanged.
  */
 export function schemaText(schema: unknown): string {
   return typeof schema === 'string' ? schema : textOf(schema) ?? 'null'

@@ -1,12 +1,12 @@
 import type { Json } from './kinds.js'
 
-/** A schema that cannot be made one of Metatensor, and the place in it. */
+/** A schema that cannot be converted to a Metatensor schema, with the location of the problem. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
   constructor(
-    /** Where: a JSON pointer. */
+    /** The location, as a JSON pointer. */
     readonly pointer: string,
-    /** What is wrong there. */
+    /** The problem. */
     readonly found: string,
   ) {
     super(`${pointer === '' ? 'the root' : pointer}: ${found}`)
@@ -15,31 +15,31 @@ export class SchemaError extends Error {
 
 type Node = { [keyword: string]: any }
 
-/** Types that schemas of the concept name as if they were JSON's, and what JSON has for them. */
+/** Type names of the concept's schemas that JSON does not have, and their JSON types. */
 const TYPES: Record<string, string> = {
   int8: 'integer', int16: 'integer', int32: 'integer', int64: 'integer',
   uint8: 'integer', uint16: 'integer', uint32: 'integer', uint64: 'integer',
   float32: 'number', float64: 'number', timestamp: 'string',
 }
-/** The kinds of those, by their names. */
+/** Returns the kind for such a type name. */
 const kindNamed = (type: string): string =>
   `TypeDef:${type.replace(/^./, (c) => c.toUpperCase())}`
-/** What JSON Schema has for the kind of a symbol, where nothing says it. */
+/** The default JSON type for a kind that is given by a symbol. */
 const JSON_TYPES: Record<string, string> = {
   Boolean: 'boolean', String: 'string', Enum: 'string', Timestamp: 'string', Bytes: 'string',
   Array: 'array', Struct: 'object', Union: 'object', Record: 'object', Tensor: 'object', Blob: 'object',
 }
-/** Keywords whose values are schemas by names; lists of schemas; schemas. */
+/** Keywords whose values are maps of schemas; lists of schemas; schemas. */
 const MAPS = ['properties', 'definitions', 'patternProperties', 'dependentSchemas', 'mapping']
 const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
 const SINGLE = ['items', 'additionalProperties', 'additionalItems', 'not', 'if', 'then', 'else', 'contains', 'propertyNames']
 
 /**
- * The schema of a header, or of a record, as JSON: of the kinds of this package, of types of TypeBox, or of both. What the
- * versions of TypeBox write that Metatensor does not know is mended where it can only mean one thing: `$id` and what refers
- * to it, unions of literals, tuples, records, kinds that only a symbol names. What else is none is refused.
+ * Returns the schema of a header or a record as JSON, from kinds of this package, TypeBox types, or both. Forms of
+ * TypeBox that Metatensor does not have are converted if they are unambiguous: `$id` and references to it, unions of
+ * literals, tuples, records, kinds that are only given by a symbol. Other forms are refused.
  *
- * @throws SchemaError names the place.
+ * @throws SchemaError with the location of a problem.
  */
 export function toSchema(of: object): { [keyword: string]: Json } {
   const lifted: { [name: string]: Json } = {}
@@ -49,13 +49,13 @@ export function toSchema(of: object): { [keyword: string]: Json } {
 }
 
 interface Scope {
-  /** Of the nodes around, the innermost first: what their `$defs` are called by, and their names at the root. */
+  /** For the surrounding nodes, innermost first: the names of their `$defs`, and those at the root. */
   names: Record<string, string>[]
-  /** The `$defs` of the root, where all are put. */
+  /** The `$defs` of the root, to which all others are moved. */
   lifted: { [name: string]: Json }
 }
 
-/** @internal A name as a segment of a JSON pointer. */
+/** @internal Escapes a name as a segment of a JSON pointer. */
 export const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 function node(from: unknown, at: string, scope: Scope): Json {
@@ -66,7 +66,7 @@ function node(from: unknown, at: string, scope: Scope): Json {
   const own: Node = named({ ...from }, from, at)
   const inner = definitions(own, at, scope)
   delete own['$defs']
-  // What a name refers to stands at one place.
+  // The target of a named reference is stored once.
   if (at !== '' && typeof own['$id'] === 'string') delete own['$id']
   if (typeof own['$ref'] === 'string') own['$ref'] = reference(own['$ref'], at, inner)
   literals(own)
@@ -93,7 +93,7 @@ function node(from: unknown, at: string, scope: Scope): Json {
   return out
 }
 
-/** The kind that only a symbol names, as a keyword. */
+/** Adds the keyword for a kind that is only given by a symbol. */
 function named(own: Node, from: object, at: string): Node {
   for (const symbol of Object.getOwnPropertySymbols(from)) {
     const name: unknown = (from as Record<symbol, unknown>)[symbol]
@@ -117,21 +117,21 @@ function named(own: Node, from: object, at: string): Node {
   return own
 }
 
-/** What the concept's `typedef.ts` puts beside a kind in an object of its own: keywords, as all others are. */
+/** Moves the keywords that the concept's `typedef.ts` stores in a separate object into the schema. */
 function metadata(own: Node, at: string): void {
   const given: unknown = own['metadata']
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return
   delete own['metadata']
   for (const [keyword, value] of Object.entries(given)) {
     if (keyword in own) throw new SchemaError(at, `its \`metadata\` says \`${keyword}\`, too`)
-    // A struct has no others anyway.
+    // The default for structs.
     if (keyword === 'additionalProperties' && value === false && 'TypeDef:Struct' in own) continue
     if (keyword === 'additionalProperties') throw new SchemaError(at, 'a struct has no members but its own: `additionalProperties` cannot be kept')
     own[keyword] = value
   }
 }
 
-/** Puts the `$defs` of a node where Metatensor has them, and notes what they may be called by. */
+/** Moves the `$defs` of a node to the root, and records the names by which they may be referenced. */
 function definitions(own: Node, at: string, scope: Scope): Scope {
   const defs: unknown = own['$defs']
   if (typeof defs !== 'object' || defs === null) return scope
@@ -154,14 +154,14 @@ function definitions(own: Node, at: string, scope: Scope): Scope {
 }
 
 function reference(to: string, at: string, { names }: Scope): string {
-  // A pointer counts from the root, whose `$defs` keep their names.
+  // A pointer starts at the root, whose `$defs` keep their names.
   if (to.startsWith('#')) return to
   const found = names.find((names) => to in names)?.[to]
   if (found === undefined) throw new SchemaError(at, `there is no \`$defs\` with \`${to}\``)
   return `#/$defs/${escaped(found)}`
 }
 
-/** A union of texts is an enum. */
+/** Converts a union of strings to an enum. */
 function literals(own: Node): void {
   const all: unknown = own['anyOf']
   if (!Array.isArray(all) || all.length === 0) return
@@ -173,7 +173,7 @@ function literals(own: Node): void {
   own['enum'] = [...new Set(all.map((one) => one.const))]
 }
 
-/** A list of schemas in `items`, as drafts before 2020-12 have it. */
+/** Converts a list of schemas in `items`, as in drafts before 2020-12. */
 function tuple(own: Node): void {
   const { items } = own
   if (!Array.isArray(items)) return
@@ -184,7 +184,7 @@ function tuple(own: Node): void {
   if (rest !== undefined) own['items'] = rest
 }
 
-/** Any names, as TypeBox writes it. */
+/** Converts TypeBox's form of a record with any names. */
 function record(own: Node): void {
   const by: unknown = own['patternProperties']
   if (typeof by !== 'object' || by === null || 'additionalProperties' in own) return
@@ -194,7 +194,7 @@ function record(own: Node): void {
   own['additionalProperties'] = only[1]
 }
 
-/** What the concept's `typedef.ts` calls otherwise. */
+/** Converts other forms of the concept's `typedef.ts`. */
 function concept(own: Node, at: string): void {
   if (own['TypeDef:Array'] === true && 'elements' in own) {
     own['items'] = own['elements']
@@ -217,7 +217,7 @@ function concept(own: Node, at: string): void {
       own['type'] ??= 'object'
       own['required'] ??= Object.keys(must)
       const names = Object.keys(own['properties'] ?? {})
-      // Numbers stand first among the names of an object, wherever they were written.
+      // JavaScript puts names that are numbers first, wherever they were written.
       if (names.length > 1 && names.some((name) => /^(0|[1-9]\d*)$/.test(name))) {
         throw new SchemaError(at, `the order of \`${names.join('`, `')}\` is lost: make it by \`Struct\` of \`holdall/schema\`, of pairs`)
       }
@@ -234,7 +234,7 @@ const hasKind = (one: Json | undefined): boolean =>
   typeof one === 'object' && one !== null && !Array.isArray(one)
   && ('$ref' in one || Object.keys(one).some((key) => key.startsWith('TypeDef:')))
 
-/** Holds the order of a struct, and of what must be one, against its members. */
+/** Checks the order of a struct's members, and that an object in a record is a struct. */
 function struct(own: { [keyword: string]: Json }, at: string): void {
   const names = own['TypeDef:Struct']
   const properties = (own['properties'] ?? {}) as { [name: string]: Json }
@@ -264,7 +264,7 @@ function struct(own: { [keyword: string]: Json }, at: string): void {
   }
 }
 
-/** A value that is not a schema: as JSON has it. */
+/** Converts a value that is not a schema to JSON. */
 function plain(value: unknown, at: string): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value

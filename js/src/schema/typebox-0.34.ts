@@ -1,5 +1,5 @@
 /**
- * The kinds for `@sinclair/typebox` 0.34, which knows them by `Kind` and `TypeRegistry`.
+ * The kinds for `@sinclair/typebox` 0.34, which identifies types by `Kind` and `TypeRegistry`.
  *
  * @module
  */
@@ -9,36 +9,36 @@ import type { Kind as AnyKind, StaticJson } from './kinds.js'
 
 export { SchemaError, toSchema } from './to-schema.js'
 
-/** A kind as a type of TypeBox 0.34. */
+/** A kind as a TypeBox 0.34 type. */
 export type TKind<T> = TSchema & { [Kind]: string; static: T }
 
-/** Where types of TypeBox are looked up by their names. */
+/** The registry in which TypeBox looks up types by name. */
 type Registry = Pick<typeof TypeRegistry, 'Has' | 'Set'>
 
-/** Whether a value is one of a kind with all the keywords beside it. */
+/** Returns whether a value fits a kind and all of its keywords. */
 type Check = (schema: unknown, value: unknown) => boolean
 
 /**
- * The registries of all copies of TypeBox that there may be, and the kinds in them. A program may have several copies of TypeBox, and of
- * this package: npm links a folder that is installed, packages that depend on others have their own, and each copy has one form for
- * `import` and another for `require`. Types of one stand in objects of another, so that all copies of this package share this.
+ * The registries of all loaded copies of TypeBox, and the registered kinds. A program may have several copies of
+ * TypeBox and of this package (linked folders, nested dependencies, one each for `import` and `require`), and types
+ * of one copy are used in objects of another, so all copies of this package share this object.
  */
 const shared: { registries: Registry[]; kinds: Map<string, Check> } =
   (globalThis as { [name: symbol]: any })[Symbol.for('holdall.typebox-0.34')] ??= { registries: [], kinds: new Map() }
 
-/** Adds a registry, with all kinds that there are by now. */
+/** Adds a registry, and registers all known kinds in it. */
 function add(registry: Registry): void {
   if (shared.registries.includes(registry)) return
   shared.registries.push(registry)
   for (const [name, check] of shared.kinds) if (!registry.Has(name)) registry.Set(name, check)
 }
 
-/** The copies that this package, and the program itself, would get, in Node. */
+/** Returns the copies of TypeBox that this package and the program itself would load in Node. */
 async function others(): Promise<Registry[]> {
   const { process } = globalThis as { process?: { versions?: { node?: string }; argv: string[]; cwd(): string } }
   if (process?.versions?.node === undefined) return []
   const found: Registry[] = []
-  // By names that no bundler looks for.
+  // In variables, so that bundlers do not resolve the names.
   const [module, url] = ['node:module', 'node:url']
   const { createRequire } = await import(/* @vite-ignore */ /* webpackIgnore: true */ module)
   const { pathToFileURL } = await import(/* @vite-ignore */ /* webpackIgnore: true */ url)
@@ -50,7 +50,7 @@ async function others(): Promise<Registry[]> {
         found.push((await import(/* @vite-ignore */ /* webpackIgnore: true */ pathToFileURL(one).href)).TypeRegistry)
       }
     } catch {
-      // There is none.
+      // TypeBox is not installed there.
     }
   }
   return found.filter((one) => typeof one?.Set === 'function')
@@ -60,8 +60,8 @@ add(TypeRegistry)
 for (const one of await others()) add(one)
 
 /**
- * A kind as a type of TypeBox: `Type.Object({ x: type(Float32()) })`. `Value.Check` holds values against the whole kind and the
- * keywords beside it, and JSON shows it as the keyword that it is.
+ * Returns a kind as a TypeBox type: `Type.Object({ x: type(Float32()) })`. `Value.Check` checks values against the
+ * kind and its keywords, and its JSON form is the keyword itself.
  */
 export function type<K extends AnyKind<any>>(
   kind: K,
@@ -73,7 +73,7 @@ export function type<K extends AnyKind<any>>(
   if (!shared.kinds.has(name)) {
     const check: Check = (schema, value) => fits(schema as {}, value) && keeps(schema as {}, value)
     shared.kinds.set(name, check)
-    // Of a kind the registry looks at nothing else.
+    // For a registered kind, TypeBox only calls its check.
     for (const one of shared.registries) if (!one.Has(name)) one.Set(name, check)
   }
   const own = { ...kind, [Kind]: name } as unknown as Record<symbol, unknown>

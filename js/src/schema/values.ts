@@ -1,9 +1,9 @@
-/** Of floats that JavaScript has no rounding for: numbers from here on become infinite, or are too large. */
+/** For floats without a rounding function in JavaScript: the smallest number that overflows. */
 const OVER: Record<string, number> = {
   Float16: 65520, BFloat16: (2 - 2 ** -8) * 2 ** 127, Float8E5M2: 61440, Float8E4M3: 464,
 }
 
-/** Whether a number is one of a kind of float, or is rounded to one. */
+/** Returns whether a number is a value of a float kind, or is rounded to one. */
 export function roundsTo(kind: string, value: number): boolean {
   if (Number.isNaN(value)) return true
   if (!Number.isFinite(value)) return kind !== 'Float8E4M3'
@@ -14,7 +14,7 @@ export function roundsTo(kind: string, value: number): boolean {
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
 
-/** Nanoseconds since 1970 of a time of RFC 3339; `undefined` for another text, and beyond 64 bits. */
+/** Parses an RFC 3339 time to nanoseconds since 1970; `undefined` if it is not valid or out of the range of 64 bits. */
 export function nanosecondsOf(text: string): bigint | undefined {
   const parts = TIME.exec(text)
   if (parts === null) return undefined
@@ -35,7 +35,7 @@ export const isTime = (text: string): boolean => nanosecondsOf(text) !== undefin
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
-/** Whether a text is base64 with padding, whose unused bits are zero. */
+/** Returns whether a string is padded base64 whose unused bits are zero. */
 export function isBase64(text: string): boolean {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return false
   if (!text.endsWith('=')) return true

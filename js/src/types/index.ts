@@ -1,6 +1,6 @@
 /**
- * Schemas of Metatensor made of types of TypeScript, by TypeScript's own compiler, which is looked for where the types are. Only
- * for Node.
+ * Creates Metatensor schemas from TypeScript types, with TypeScript's own compiler, which is looked up near the
+ * types. Only for Node.
  *
  * @module
  */
@@ -14,17 +14,17 @@ import { TypesError, Walk } from './walk.js'
 
 export { TypesError } from './walk.js'
 
-/** How a schema is made of types. */
+/** Options for creating a schema from types. */
 export interface TypesOptions {
-  /** The type that the schema is of; where it is not said, the default export, or the only type that is exported. */
+  /** The name of the type; by default the default export, or the only exported type. */
   type?: string | undefined
-  /** Whether the type is a record, though it does not extend `Struct`. */
+  /** Whether the type is a record even if it does not extend `Struct`. */
   record?: boolean | undefined
-  /** A program of TypeScript that has the file, for many schemas of one. */
+  /** A TypeScript program that contains the file, to create many schemas with one program. */
   program?: ts.Program | undefined
 }
 
-/** The compiler: that of the project of the types, or the one beside this package. */
+/** Returns the compiler: that of the project of the types, or the one installed with this package. */
 async function compiler(path: string): Promise<typeof ts> {
   const { createRequire } = await nodeModule('node:module')
   for (const from of [path, import.meta.url]) {
@@ -38,7 +38,7 @@ async function compiler(path: string): Promise<typeof ts> {
     'TypeScript is not installed', 'install it: `npm install --save-dev typescript`')
 }
 
-/** A program of files, under the `tsconfig.json` that is nearest to the first. */
+/** Creates a program for files, with the `tsconfig.json` nearest to the first. */
 export async function programOf(files: readonly string[]): Promise<ts.Program> {
   const paths = await Promise.all(files.map(absolute))
   return program(await compiler(paths[0]!), paths)
@@ -49,7 +49,7 @@ async function program(ts: typeof import('typescript'), paths: string[]): Promis
   const { dirname } = await nodeModule('node:path')
   let options: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.NodeNext, lib: ['lib.es2022.d.ts'], types: [],
-    // Where nobody installed this package.
+    // For projects that have not installed this package.
     paths: { 'holdall/schema': [ts.sys.resolvePath(fileURLToPath(new URL('../schema/index.d.ts', import.meta.url)))] },
   }
   const config = ts.findConfigFile(dirname(paths[0]!), ts.sys.fileExists)
@@ -67,10 +67,10 @@ async function absolute(file: string): Promise<string> {
 }
 
 /**
- * The schema of a type in a file of TypeScript. Members lie in the order in which they are written, those of what an interface
- * extends first.
+ * Returns the schema of a type in a TypeScript file. Members have the order in which they are written, those of base
+ * interfaces first.
  *
- * @throws TypesError names the place of what is no Metatensor, and what to write instead.
+ * @throws TypesError if a type has no Metatensor equivalent, with the location and a suggestion.
  */
 export async function schemaOfTypes(
   file: string, options: TypesOptions = {},

@@ -3,8 +3,8 @@ import type ts from 'typescript'
 type Compiler = typeof ts
 
 /**
- * The members of a type in the order in which they are written: what it extends first, parts of an intersection from left to
- * right. `null` where nothing says an order.
+ * Returns the members of a type in the order in which they are written: base types first, parts of an intersection
+ * from left to right. `null` if the order is not known.
  */
 export function membersOf(ts: Compiler, checker: ts.TypeChecker, type: ts.Type): ts.Symbol[] | null {
   const names: string[] | null = namesOf(ts, checker, type)
@@ -29,7 +29,7 @@ function namesOf(ts: Compiler, checker: ts.TypeChecker, type: ts.Type): string[]
   const own = type.getProperties().filter(({ name }) => !bases.includes(name))
   const places = own.map((one) => ({ name: one.name, at: one.valueDeclaration ?? one.declarations?.[0] }))
   if (places.some(({ at }) => at === undefined)) return null
-  // Members of several declarations have an order only where those are parts of one interface.
+  // Members of several declarations have an order only if these are parts of one interface.
   const parents = new Set(places.map(({ at }) => at!.parent))
   const declared = type.symbol?.declarations ?? []
   if (parents.size > 1 && ![...parents].every((one) => (declared as readonly ts.Node[]).includes(one))) return null
@@ -43,8 +43,8 @@ function namesOf(ts: Compiler, checker: ts.TypeChecker, type: ts.Type): string[]
 }
 
 /**
- * The parts of a union in the order in which they are written where it stands, or where what stands there was named. The
- * compiler sorts them otherwise. `null` where that is not all of them.
+ * Returns the parts of a union in the order in which they are written, in place or in the type alias. The compiler
+ * sorts them differently. `null` if that does not cover all of them.
  */
 export function unionOf(
   ts: Compiler, checker: ts.TypeChecker, node: ts.Node, parts: readonly ts.Type[],

@@ -6,14 +6,14 @@ import { membersOf, unionOf } from './order.js'
 type Compiler = typeof ts
 type Kind = s.Kind<any>
 
-/** A place in a file: line and column count from one. */
+/** A location in a file: line and column start at 1. */
 export interface Place {
   file: string
   line: number
   column: number
 }
 
-/** A type that is no Metatensor, where it stands, and what to write instead. */
+/** A type without a Metatensor equivalent, with its location and a suggestion. */
 export class TypesError extends Error {
   override readonly name = 'TypesError'
   readonly file: string
@@ -26,7 +26,7 @@ export class TypesError extends Error {
   }
 }
 
-/** Kinds whose brand says all of them. */
+/** Kinds without parameters, by their brand. */
 const SCALARS: Record<string, (options?: s.Options) => Kind> = {
   Int8: s.Int8, Int16: s.Int16, Int32: s.Int32, Int64: s.Int64,
   Uint8: s.Uint8, Uint16: s.Uint16, Uint32: s.Uint32, Uint64: s.Uint64,
@@ -34,40 +34,40 @@ const SCALARS: Record<string, (options?: s.Options) => Kind> = {
   Float8E4M3: s.Float8E4M3, Float8E5M2: s.Float8E5M2, Complex64: s.Complex64, Complex128: s.Complex128,
   Timestamp: s.Timestamp, Bytes: s.Bytes,
 }
-/** Types of JavaScript that are no JSON, and what is written in their place. */
+/** JavaScript types that are not JSON, and what to write instead. */
 const INSTEAD: Record<string, string> = {
   Date: '`Timestamp`', Uint8Array: '`Bytes`, or `Uint8[]`', ArrayBuffer: '`Bytes`', Buffer: '`Bytes`',
   Map: '`Record<string, …>`', Set: 'an array',
   Int8Array: '`Int8[]`', Int16Array: '`Int16[]`', Int32Array: '`Int32[]`', Uint16Array: '`Uint16[]`', Uint32Array: '`Uint32[]`',
   BigInt64Array: '`Int64[]`', BigUint64Array: '`Uint64[]`', Float32Array: '`Float32[]`', Float64Array: '`Float64[]`',
 }
-/** Tags of documentation that are keywords whose values are JSON; texts. */
+/** Documentation tags that are keywords: those with JSON values, and those with text. */
 const VALUES = [
   'default', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'minItems',
   'maxItems', 'uniqueItems', 'align',
 ]
 const TEXTS = ['title', 'format', 'pattern', 'contentMediaType']
 
-/** Where the walk is. */
+/** The current position of the walk. */
 interface At {
-  /** What is to blame, and where the order of a union is written. */
+  /** The node for error messages, which also gives the order of a union. */
   node: ts.Node
-  /** The place in the schema: a JSON pointer. */
+  /** The location in the schema: a JSON pointer. */
   pointer: string
   /** Whether it is inside a record, where every value has a kind. */
   inRecord: boolean
-  /** Whether it is the type of a member that may be absent. */
+  /** Whether it is the type of an optional member. */
   isOptional?: boolean
 }
 
-/** Goes through a type, and makes kinds of it. */
+/** Converts types to kinds. */
 export class Walk {
   readonly #ts: Compiler
   readonly #program: ts.Program
   readonly #checker: ts.TypeChecker
-  /** What each place of the schema comes from. */
+  /** The source node of each location in the schema. */
   readonly #nodes = new Map<string, ts.Node>()
-  /** Objects that the walk is inside of, and the names of those that refer to themselves. */
+  /** The objects that are being visited, and the names of those that refer to themselves. */
   readonly #open = new Map<ts.Type, string | null>()
   readonly #defs: { [name: string]: Kind } = {}
 
@@ -77,7 +77,7 @@ export class Walk {
     this.#checker = program.getTypeChecker()
   }
 
-  /** Where a place of the schema comes from: that place, or the nearest around it. */
+  /** Returns the source location for a location in the schema, or for the nearest one around it. */
   placed(pointer: string): Place {
     for (let at = pointer; ; at = at.slice(0, at.lastIndexOf('/'))) {
       const node = this.#nodes.get(at)
@@ -97,7 +97,7 @@ export class Walk {
     throw new TypesError(this.#place(node), found, remedy)
   }
 
-  /** The kind of a type of a file by its name, or of the only one. */
+  /** Returns the kind of a type in a file, by name, or of the only one. */
   root(file: ts.SourceFile, name: string | undefined, record: boolean): { kind: Kind; isRecord: boolean } {
     const node = this.#named(file, name)
     this.#nodes.set('', node)
@@ -137,7 +137,9 @@ export class Walk {
     return this.#refuse(all[1]!.name!, `it exports several types: ${names}`, 'say which the schema is of, with `--type`')
   }
 
-  /** What a brand says the kind is: that of this package, or any literal member that is the name of one. */
+  /**
+   * Returns the kind of a branded type: one of this package, or another member with a literal type that names a kind.
+   */
   #brand(type: ts.Type): string | null {
     const flags = this.#ts.TypeFlags
     const isOwn = type.getProperty('~kind')
@@ -153,14 +155,14 @@ export class Walk {
     return null
   }
 
-  /** What the brand says besides. */
+  /** Returns the parameters in the brand. */
   #of(type: ts.Type): any {
     const property = type.getProperty('~of')
     return property === undefined ? undefined
       : this.#value(this.#checker.getNonNullableType(this.#checker.getTypeOfSymbol(property)))
   }
 
-  /** A type of literals as the value that it is. */
+  /** Converts a literal type to its value. */
   #value(type: ts.Type): any {
     if (type.isLiteral()) return type.value
     if (type.flags & this.#ts.TypeFlags.Null) return null
@@ -174,7 +176,7 @@ export class Walk {
     return undefined
   }
 
-  /** Keywords of what is written above a declaration. */
+  /** Returns the keywords in the documentation of a declaration. */
   #annotations(node: ts.Node): s.Options {
     const ts = this.#ts
     const out: s.Options = {}
@@ -200,7 +202,7 @@ export class Walk {
     return { ...json, ...options } as unknown as Kind
   }
 
-  /** The kind of a type. */
+  /** Returns the kind of a type. */
   #kind(type: ts.Type, at: At, options: s.Options): Kind {
     const flags = this.#ts.TypeFlags
     const { inRecord, node } = at
@@ -329,7 +331,10 @@ export class Walk {
     return s.Union(by, mapping, options)
   }
 
-  /** An object: a struct in a record, and references or plain values elsewhere; without the member that is a discriminator. */
+  /**
+   * Converts an object: to a struct in a record, otherwise to references or plain values; `without` leaves out the
+   * discriminator.
+   */
   #object(type: ts.Type, at: At, given: s.Options, without?: string): Kind {
     const checker = this.#checker
     const symbol = type.symbol as ts.Symbol | undefined
@@ -360,7 +365,7 @@ export class Walk {
     return { $ref: `#/$defs/${escaped(ref)}` } as unknown as Kind
   }
 
-  /** A name that no other definition has. */
+  /** Returns a name that no other definition has. */
   #free(name: string): string {
     const known = [...Object.keys(this.#defs), ...this.#open.values()]
     let free = name === '__type' ? 'Type' : name
@@ -400,7 +405,7 @@ export class Walk {
     return s.References(pairs, additionalProperties === undefined ? others : { ...others, additionalProperties })
   }
 
-  /** A type without `undefined`, unless it may be `null` too: then `#union` leaves that out. */
+  /** Returns a type without `undefined`, unless it may also be `null`: then `#union` removes it. */
   #there(type: ts.Type): ts.Type {
     const hasNull = type.isUnion() && type.types.some((one) => one.flags & this.#ts.TypeFlags.Null)
     return hasNull ? type : this.#checker.getNonNullableType(type)

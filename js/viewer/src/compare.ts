@@ -1,10 +1,10 @@
 import { count, h, short, table } from './dom.js'
 import { alert } from './tensor.js'
 
-/** A type as the tree has it: what it means, without how it is stored. */
+/** Returns a type as shown in the tree: the logical type without the storage type. */
 const typeOf = (name: string | null): string | undefined => name?.split(' ').at(-1)
 
-/** What differs between two files, as part of the page. */
+/** Renders the differences between two files. */
 export function comparison(names: [string, string], found: any, onChoose: (name: string) => void): HTMLElement {
   const out = h('div', {}, h('h1', {}, `${names[0]} → ${names[1]}`))
   const verdict = found.identical
@@ -41,7 +41,7 @@ export function comparison(names: [string, string], found: any, onChoose: (name:
   return out
 }
 
-/** What verifying found, as part of the page. */
+/** Renders the result of a verification. */
 export function verification(found: any): HTMLElement {
   const words: Record<string, string> = {
     sound: 'Everything that can be checked is sound.', bad: 'Something is wrong with this file.',

@@ -1,9 +1,9 @@
-/** Elements of the page. Whatever comes out of a file goes in as text, by way of here. */
+/** Elements of the page. All text from files is inserted as text, by the functions here. */
 
 type Child = Node | string | null | undefined | false
 type Props = Record<string, string | number | boolean | ((event: any) => void) | undefined>
 
-/** An element with its attributes, listeners and children. */
+/** Creates an element with attributes, listeners and children. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K, props: Props = {}, ...children: (Child | Child[])[]
 ): HTMLElementTagNameMap[K] {
@@ -24,13 +24,13 @@ export function svg(tag: string, props: Record<string, string | number>, ...chil
   return out
 }
 
-/** A name whose lines end behind its parts, where they must end at all. */
+/** Returns a name that can break after its separators. */
 export const breakable = (name: string): Child[] => name.split(/(?<=[./_])/).flatMap((part, at) => (at === 0 ? [part] : [h('wbr'), part]))
 
-/** `1234567` as `1 234 567`. */
+/** Formats `1234567` as `1 234 567`. */
 export const count = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f')
 
-/** Bytes in words. */
+/** Formats a number of bytes. */
 export function size(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   let unit = 0
@@ -42,7 +42,7 @@ export function size(bytes: number): string {
   return unit === 0 ? `${bytes} B` : `${n.toFixed(n < 10 ? 2 : n < 100 ? 1 : 0)} ${units[unit]}`
 }
 
-/** A number in few characters. */
+/** Formats a number in a few characters. */
 export function short(x: number | bigint | [number, number] | null): string {
   if (x === null) return '–'
   if (typeof x === 'bigint') return String(x)

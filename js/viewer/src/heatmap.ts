@@ -1,18 +1,18 @@
 import { h, short } from './dom.js'
 
-/** Elements of one read: 4 MiB of them. */
+/** Elements per read: 4 MiB. */
 const BLOCK = 1 << 20
-/** Blocks that are kept: 64 MiB. */
+/** The number of cached blocks: 64 MiB. */
 const KEPT = 16
-/** The largest that a browser lets something be, with room to spare. */
+/** The maximum size of an element in browsers, in pixels, with a margin. */
 const LONGEST = 8_000_000
 export const ZOOMS = [1, 2, 4, 8, 16, 32]
 
-/** What is looked at of a tensor: element numbers as rows and columns. */
+/** The part of a tensor that is shown, with its elements as rows and columns. */
 export interface Map2D {
   rows: number
   columns: number
-  /** Elements in all: the last row may be short. */
+  /** The total number of elements: the last row may be shorter. */
   count: number
 }
 
@@ -21,14 +21,14 @@ export interface Place {
   column: number
 }
 
-/** Low, middle and high end of the colours. */
+/** Colours for low, middle and high values. */
 type Stops = [number[], number[], number[]]
 
 const stops = (isDark: boolean): Stops => isDark
   ? [[104, 170, 240], [32, 36, 43], [244, 141, 106]]
   : [[33, 102, 172], [247, 246, 242], [190, 58, 38]]
 
-/** A picture of numbers, of which only what is in sight is read and drawn. */
+/** A heat map that reads and draws only the visible part. */
 export class Heatmap {
   readonly element: HTMLElement
   readonly #read: (start: number, end: number, signal: AbortSignal) => Promise<ArrayLike<number>>
@@ -78,7 +78,7 @@ export class Heatmap {
     return this.#zoom
   }
 
-  /** The first row and column in sight. */
+  /** The first visible row and column. */
   get place(): Place {
     const { x, y } = this.#offset()
     return { row: Math.floor(y / this.#zoom), column: Math.floor(x / this.#zoom) }
@@ -106,14 +106,14 @@ export class Heatmap {
     this.go({ row, column })
   }
 
-  /** What the ends of the colours stand for. */
+  /** Sets the values at the ends of the colour scale. */
   setRange(low: number, high: number): void {
     this.#range = [low, high]
     this.#schedule()
     this.#tell()
   }
 
-  /** Brings an element into sight, at the upper left corner. */
+  /** Scrolls an element to the upper left corner. */
   go({ row, column }: Place): void {
     const width = this.#map.columns * this.#zoom
     const height = this.#map.rows * this.#zoom
@@ -157,7 +157,7 @@ export class Heatmap {
     this.#schedule()
   }
 
-  /** Pixels of the whole picture that are left of and above what is in sight. */
+  /** The number of pixels to the left of and above the visible part. */
   #offset(): { x: number; y: number } {
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.#port
     const from = (at: number, full: number, view: number) => {
@@ -175,7 +175,7 @@ export class Heatmap {
     this.#frame = requestAnimationFrame(() => this.#draw())
   }
 
-  /** Where a block starts, how many rows it has, and how many elements of each. */
+  /** The number of rows of a block, and of elements in each row. */
   #shape(): { rows: number; columns: number } {
     const { columns } = this.#map
     return columns >= BLOCK ? { rows: 1, columns: BLOCK } : { rows: Math.max(1, Math.floor(BLOCK / Math.max(1, columns))), columns }
@@ -188,7 +188,8 @@ export class Heatmap {
       this.#blocks.set(key, found)
       return found
     }
-    // The rest is asked for when these are there, if it is still in sight; the first, which tells the colours, waits for no other.
+    // Further blocks are requested when these have arrived, if they are still visible; the first block, which sets
+    // the colour range, is requested alone.
     if (this.#hasFailed || this.#pending >= (this.#range === null ? 1 : 3)) return null
     this.#blocks.set(key, null)
     this.#pending++
@@ -218,7 +219,10 @@ export class Heatmap {
     return null
   }
 
-  /** Ends of the colours from what came first: three times the standard deviation around the mean, the same on both sides of zero where it has both. */
+  /**
+   * Estimates the colour range from the first values: three standard deviations around the mean, symmetric if there
+   * are values on both sides of zero.
+   */
   #guess(values: ArrayLike<number>): void {
     let [n, mean, squares, min, max] = [0, 0, 0, Infinity, -Infinity]
     const step = Math.max(1, Math.floor(values.length / 65_536))
@@ -303,7 +307,7 @@ export class Heatmap {
     context.drawImage(small, (left * zoom - x) * ratio, (top * zoom - y) * ratio, across * size, down * size)
   }
 
-  /** The element under the pointer. */
+  /** Returns the element under the pointer. */
   at(event: MouseEvent): Place | null {
     const box = this.#port.getBoundingClientRect()
     const { x, y } = this.#offset()
@@ -326,7 +330,7 @@ export class Heatmap {
   }
 }
 
-/** The ends of the colours. */
+/** Returns the colour range. */
 export function rangeOf(min: number, max: number, mean: number, std: number): [number, number] {
   const [from, to] = [Math.max(min, mean - 3 * std), Math.min(max, mean + 3 * std)]
   if (min < 0 && max > 0) {

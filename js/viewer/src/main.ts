@@ -6,16 +6,16 @@ import { Backend, core } from './rpc.js'
 import { TensorPane, alert, pairsTable, picture, troubleOf, type View } from './tensor.js'
 import { Tree } from './tree.js'
 
-/** What the address of the page says: which file, which tensor, what of it. */
+/** The state in the page's address: the file, the tensor, and the view of it. */
 interface State {
   url?: string
   tensor?: string
-  /** The address of a file that it is compared with. */
+  /** The address of a file to compare with. */
   other?: string
   view: Partial<View>
 }
 
-/** A page that may open addresses has another policy: see `build.mjs`. */
+/** Pages that may open addresses have a different content security policy: see `build.mjs`. */
 const OPENS_URLS = document.querySelector('meta[http-equiv]')?.getAttribute('content')?.includes("connect-src 'none'") === false
 
 class App {
@@ -31,7 +31,7 @@ class App {
   #tree: Tree | null = null
   #pane = h('div', { class: 'pane', tabindex: -1 })
   #tensor: TensorPane | null = null
-  /** The pictures of the package, once somebody looked at it. */
+  /** The pictures of the package, loaded on first use. */
   #pictured: Promise<Picture[]> | null = null
   #isWaiting = false
   #resting: ReturnType<typeof setTimeout> | undefined
@@ -68,7 +68,7 @@ class App {
       event.preventDefault()
       depth = 0
       document.body.classList.remove('over')
-      // They are there as long as this runs; what is in folders comes later.
+      // The entries are only valid during this event; folders are read later.
       const entries = [...event.dataTransfer?.items ?? []].flatMap((item) => item.webkitGetAsEntry() ?? [])
       void Promise.all(entries.map((entry) => filesIn(entry))).then((all) => this.#openAll(all.flat()))
     })
@@ -120,7 +120,7 @@ class App {
     input.click()
   }
 
-  /** Opens a file, a model of several, or two files that are compared. */
+  /** Opens a file, a model in several files, or two files to compare. */
   async #openAll(files: [string, File][]): Promise<void> {
     const [first, second] = files
     if (first === undefined) return
@@ -131,7 +131,7 @@ class App {
   }
 
   #openUrl(url: string): void {
-    // The page that opens nothing but files hands over to the one that may ask a server.
+    // The page that cannot access servers redirects to the one that can.
     if (!OPENS_URLS) location.href = `open.html#${new URLSearchParams({ url })}`
     else void this.#open(url)
   }
@@ -176,7 +176,7 @@ class App {
     this.#pane.scrollTop = 0
   }
 
-  /** The file as a whole. */
+  /** Shows the file as a whole. */
   #overview(): void {
     const file = this.#file
     if (file === null) return
@@ -198,7 +198,7 @@ class App {
         alert({ code, message: `${tensor === null ? '' : `${tensor}: `}${message}${n > 1 ? ` (${n} times)` : ''}`, advice: null }, 'odd')))
     }
     if (card.length > 0) section('Card', h('div', { class: 'box card' }, card.flatMap((text) => markdown(text!))))
-    // A place for what takes a while.
+    // A placeholder for content that loads slowly.
     const gallery = h('div')
     out.append(gallery)
     void this.#pictures(gallery)
@@ -213,7 +213,7 @@ class App {
     this.#into(out)
   }
 
-  /** The pictures of a package. */
+  /** Shows the pictures of a package. */
   async #pictures(gallery: HTMLElement): Promise<void> {
     const file = this.#file
     this.#pictured ??= this.#backend.call('pictures', [0])
@@ -243,7 +243,7 @@ class App {
     this.#write()
     const pane = new TensorPane(this.#backend, 0, at, facts, view, (view) => {
       this.#state.view = view
-      // When it rests: a browser counts addresses, and each of them takes time of the frame.
+      // Debounced: browsers limit the rate of address changes, and each takes time of the frame.
       clearTimeout(this.#resting)
       this.#resting = setTimeout(() => this.#write(), 150)
     })
@@ -273,7 +273,7 @@ class App {
     this.#main.classList.add('detail')
   }
 
-  /** Does something that takes a while, with its progress and a way to end it. */
+  /** Runs a slow operation with a progress bar and a way to cancel it. */
   async #busy<T>(
     what: string, work: (options: { signal: AbortSignal; onProgress: (done: number, all: number) => void }) => Promise<T>,
     failed: (problem: HTMLElement) => void,
@@ -324,7 +324,7 @@ class App {
     try {
       localStorage.setItem('holdall-theme', theme)
     } catch {
-      // It is forgotten, then.
+      // The preference is not remembered in this case.
     }
   }
 
@@ -357,25 +357,25 @@ function stateOf(hash: string): State {
   return state
 }
 
-/** An address as a whole: the worker, which comes from a text, has none that others count from. */
+/** Resolves an address: the worker, which is created from a text, has no base address. */
 const whole = <F extends From>(from: F): F | string =>
   typeof from === 'string' && URL.canParse(from, location.href) ? new URL(from, location.href).href : from
 
-/** The files in what was dropped, by their paths. */
+/** Returns the files in a dropped entry, by path. */
 async function filesIn(entry: FileSystemEntry, folder = ''): Promise<[string, File][]> {
   const path = folder + entry.name
   if (entry.isFile) return [[path, await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed))]]
   const reader = (entry as FileSystemDirectoryEntry).createReader()
   const out: [string, File][] = []
   for (;;) {
-    // Some at a time.
+    // Entries are returned in batches.
     const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed))
     if (some.length === 0) return out
     for (const one of some) out.push(...await filesIn(one, `${path}/`))
   }
 }
 
-/** The last part of an address. */
+/** Returns the last part of an address. */
 const nameOf = (from: File | string): string => {
   if (typeof from !== 'string') return from.name
   const last = from.split(/[?#]/)[0]!.split('/').at(-1)!

@@ -1,6 +1,6 @@
 import { h } from './dom.js'
 
-/** Text with `code`, *emphasis* and links, which lead to `https` alone. */
+/** Renders text with `code`, *emphasis* and links, which may only lead to `https`. */
 function inline(text: string): (Node | string)[] {
   const out: (Node | string)[] = []
   const marks = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|!?\[([^\]]*)\]\(([^()\s]+)\)/g
@@ -20,7 +20,7 @@ function inline(text: string): (Node | string)[] {
   return out
 }
 
-/** Markdown as elements: headings, lists, code, paragraphs. HTML in it is text, and pictures are links. */
+/** Renders Markdown: headings, lists, code, paragraphs. HTML in it is shown as text, and pictures as links. */
 export function markdown(text: string): HTMLElement[] {
   const out: HTMLElement[] = []
   const lines = text.replace(/\r\n?/g, '\n').split('\n')

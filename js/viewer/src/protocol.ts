@@ -1,4 +1,4 @@
-/** What the page and its worker tell each other. */
+/** The messages between the page and its worker. */
 
 import type { Limits } from 'holdall'
 
@@ -9,7 +9,7 @@ export interface Trouble {
   advice: string | null
 }
 
-/** A tensor, or several alike. */
+/** A tensor, or a group of similar ones. */
 export interface GroupFacts {
   name: string
   members: number[]
@@ -18,19 +18,19 @@ export interface GroupFacts {
   isFault: boolean
 }
 
-/** What is opened: a file, an address, or the files of a model by their paths. */
+/** The source to open: a file, an address, or the files of a model by path. */
 export type From = File | string | [string, File][]
 
 export interface FileFacts {
   name: string
-  /** How many it is of. */
+  /** The number of files. */
   files: number
   format: string
   version: string
   size: number
   tensors: number
   storedLen: number
-  /** Names and values, as texts. */
+  /** Names and values, as text. */
   attributes: [string, string][]
   warnings: { code: string; message: string; tensor: string | null; count: number }[]
   names: string[]
@@ -58,13 +58,13 @@ export interface TensorFacts {
   attributes: [string, string][]
   components: ComponentFacts[]
   fault: Trouble | null
-  /** Whether any range of its elements can be read alone. */
+  /** Whether any range of its elements can be read separately. */
   isRanged: boolean
 }
 
 export type Cell = string | { image: Uint8Array; type: string } | { bytes: number }
 
-/** A picture in a package, or why it cannot be read. */
+/** A picture in a package, or the reason why it cannot be read. */
 export type Picture = { name: string; image: Uint8Array; type: string } | { name: string; trouble: Trouble }
 
 export interface RecordsPage {
@@ -73,11 +73,11 @@ export interface RecordsPage {
   rows: Cell[][]
 }
 
-/** What the worker does. Elements come as numbers, magnitudes where they are complex. */
+/** The operations of the worker. Elements are returned as numbers, complex ones as magnitudes. */
 export interface Methods {
   init(wasm: ArrayBuffer): void
   open(slot: number, from: From, limits: Limits): FileFacts
-  /** Whether files are of one model. */
+  /** Returns whether files belong to one model. */
   isModel(files: [string, File][]): boolean
   tensor(slot: number, at: number): TensorFacts
   numbers(slot: number, at: number, start: number, end: number): Float32Array | Float64Array

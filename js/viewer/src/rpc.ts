@@ -2,7 +2,7 @@ import type { Methods, Tell, Trouble } from './protocol.js'
 
 declare const HOLDALL_WORKER: string
 
-/** What went wrong in the worker. */
+/** An error in the worker. */
 export class Failure extends Error {
   constructor(readonly trouble: Trouble) {
     super(trouble.message)
@@ -20,14 +20,14 @@ interface Waiting {
   onProgress: Options['onProgress']
 }
 
-/** The worker that has the files. */
+/** The worker that holds the files. */
 export class Backend {
   readonly #worker: Worker
   readonly #waiting = new Map<number, Waiting>()
   #next = 0
 
   constructor() {
-    // From a text, because a page that was opened as a file may have no other.
+    // Created from a text, because a page that was opened as a file cannot load another script as a worker.
     const url = URL.createObjectURL(new Blob([HOLDALL_WORKER], { type: 'text/javascript' }))
     this.#worker = new Worker(url)
     this.#worker.onmessage = ({ data }: MessageEvent<Tell>) => {
@@ -59,7 +59,10 @@ export class Backend {
 
 declare const HOLDALL_CORE: string
 
-/** The module of WebAssembly, which lies beside the page as a script, so that nothing need be fetched. */
+/**
+ * Returns the WebAssembly module, which is embedded in a script next to the page, so that nothing needs to be
+ * fetched.
+ */
 export async function core(): Promise<ArrayBuffer> {
   const bytes = Uint8Array.from(atob(HOLDALL_CORE), (c) => c.charCodeAt(0))
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))

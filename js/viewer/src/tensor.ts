@@ -3,14 +3,14 @@ import { Heatmap, ZOOMS, rangeOf, type Place } from './heatmap.js'
 import type { Cell, TensorFacts, Trouble } from './protocol.js'
 import { Failure, type Backend } from './rpc.js'
 
-/** Bytes that are gone through without being asked to. */
+/** Bytes that are read without a click. */
 const AT_ONCE = 64 << 20
 /** Records on a page, and columns and rows of values. */
 const [RECORDS, COLUMNS, ROWS] = [50, 8, 12]
 
-/** What of a tensor is looked at: part of the page's address. */
+/** The view of a tensor, which is part of the page's address. */
 export interface View {
-  /** Dimensions that are rows. */
+  /** The number of leading dimensions that become rows. */
   split: number
   row: number
   column: number
@@ -27,19 +27,19 @@ export const troubleOf = (e: unknown): Trouble =>
 export const pairsTable = (pairs: [string, string][]): HTMLElement =>
   table([], pairs.map(([key, value]) => [key, value]), ['key mono', 'long'])
 
-/** The dimensions of rows and columns. */
+/** Returns the number of rows and columns. */
 function cut(shape: number[], split: number): [rows: number, columns: number] {
   const product = (all: number[]) => all.reduce((a, b) => a * b, 1)
   return [product(shape.slice(0, split)), product(shape.slice(split))]
 }
 
-/** Where rows end and columns begin unless somebody says otherwise: where both are long. */
+/** Returns the default split between rows and columns, for which both are long. */
 function usual(shape: number[]): number {
   if (shape.length < 2) return shape.length
   return shape.at(-1)! >= 16 ? shape.length - 1 : 1
 }
 
-/** Everything about one tensor. */
+/** The pane for one tensor. */
 export class TensorPane {
   readonly element: HTMLElement
   readonly #backend: Backend
@@ -75,7 +75,7 @@ export class TensorPane {
       this.#statistics()
       this.#map(view)
       this.#section('Values', this.#values)
-      // Behind what the heat map asks for in this frame.
+      // After the requests of the heat map in this frame.
       requestAnimationFrame(() => void this.#showValues(0))
     }
     if (attributes.length > 0) this.#section('Attributes', pairsTable(attributes))
@@ -143,7 +143,7 @@ export class TensorPane {
     } }, ZOOMS.map((n) => h('option', { value: n }, `${n}×`)))
     const set = (split: number) => {
       this.#split = split
-      // A vector is folded into lines.
+      // A vector is wrapped into lines.
       const [rows, columns] = shape.length < 2 ? folded(all) : cut(shape, split)
       heatmap.set({ rows, columns, count: all })
     }
@@ -181,7 +181,7 @@ export class TensorPane {
       const place = heatmap.at(event)
       if (place !== null) void this.#showValues(this.#flat(place))
     })
-    // When it is on the page, and has a size.
+    // When it is on the page and has a size.
     requestAnimationFrame(() => heatmap.go({ row: view.row ?? 0, column: view.column ?? 0 }))
   }
 
@@ -201,7 +201,7 @@ export class TensorPane {
     return unravel(this.#facts.shape, this.#flat(place))
   }
 
-  /** A few values as numbers, from the line that has that one. */
+  /** Shows a few values as numbers, starting with the line that contains the element. */
   async #showValues(flat: number): Promise<void> {
     const { shape, count: all } = this.#facts
     const width = Math.max(1, Math.min(COLUMNS, shape.at(-1) ?? 1))
@@ -277,7 +277,7 @@ export class TensorPane {
   }
 }
 
-/** A vector as lines of a picture. */
+/** Wraps a vector into lines of a picture. */
 function folded(all: number): [rows: number, columns: number] {
   const columns = Math.min(all, all > 16_384 ? 1024 : 64)
   return [Math.ceil(all / Math.max(1, columns)), columns]
@@ -298,14 +298,14 @@ function cellOf(cell: Cell): Node | string {
   return picture(cell.image, cell.type, `${cell.type}, ${count(cell.image.length)} bytes`)
 }
 
-/** A picture that the file has, under what is said where it cannot be shown. */
+/** Shows a picture from the file with a caption, or the caption alone if it cannot be shown. */
 export function picture(image: Uint8Array, type: string, says: string): HTMLElement {
   const url = URL.createObjectURL(new Blob([image as BlobPart], { type }))
   const forget = () => URL.revokeObjectURL(url)
   return h('img', { src: url, alt: says, load: forget, error: forget })
 }
 
-/** Numbers and a histogram. */
+/** Renders statistics and a histogram. */
 function figures(found: any): HTMLElement {
   const rows: [string, string][] = [
     ['min', short(found.min)], ['max', short(found.max)], ['mean', short(found.mean)], ['std', short(found.std)],

@@ -1,13 +1,13 @@
 import { count, h } from './dom.js'
 import type { FileFacts, GroupFacts } from './protocol.js'
 
-/** A line of the tree: a part of names, a group of tensors alike, or a tensor. */
+/** A line of the tree: a common part of names, a group of similar tensors, or a tensor. */
 interface Line {
   label: string
   depth: number
   lines: Line[]
   group?: GroupFacts
-  /** The number of the tensor. */
+  /** The index of the tensor. */
   at?: number
   isOpen: boolean
 }
@@ -15,12 +15,12 @@ interface Line {
 const HEIGHT = 28
 const byNumber = new Intl.Collator('en', { numeric: true })
 
-/** The parts of a name, cut at its dots, but not at those in braces. */
+/** Splits a name at its dots, except those in braces. */
 export function parts(name: string): string[] {
   return name.match(/(?:\{[^}]*\}|[^.{])+|\{|(?<=\.)(?=\.)|^(?=\.)|(?<=\.)$/g) ?? [name]
 }
 
-/** The tensors of a file as a tree, of which only what is in sight is on the page. */
+/** The tensors of a file as a tree; only the visible part is on the page. */
 export class Tree {
   readonly element: HTMLElement
   readonly #facts: FileFacts
@@ -54,7 +54,7 @@ export class Tree {
     else this.#list.focus()
   }
 
-  /** Marks the tensor that is looked at, and brings it into sight. */
+  /** Marks the selected tensor and scrolls to it. */
   choose(at: number | null): void {
     this.#chosen = at
     if (at !== null && !this.#shown.some((line) => line.at === at)) {
@@ -66,7 +66,7 @@ export class Tree {
     this.#draw()
   }
 
-  /** Groups as a tree by the parts of their names: what has one child alone is one line with it. */
+  /** Builds a tree of groups from the parts of their names; nodes with a single child are merged with it. */
   #made(groups: GroupFacts[]): Line[] {
     interface Node { nodes: Map<string, Node>; groups: GroupFacts[] }
     const root: Node = { nodes: new Map(), groups: [] }

@@ -3,21 +3,21 @@ import { openArchive } from 'holdall/archive'
 import { diff, stats } from 'holdall/reports'
 import type { Ask, Cell, FileFacts, From, Methods, Picture, RecordsPage, TensorFacts, Trouble } from './protocol.js'
 
-/** The most that a dense copy takes of a tensor whose elements cannot be had by ranges. */
+/** The maximum size of a dense copy, for tensors whose elements cannot be read by ranges. */
 const MOST = 64 << 20
-/** Bytes of a component that are shown. */
+/** The number of bytes of a component that are shown. */
 const SHOWN = 4096
-/** Characters of a value that are shown. */
+/** The number of characters of a value that are shown. */
 const LONGEST = 20_000
 
-/** Pictures of a package that are shown, and bytes of one. */
+/** The number of pictures of a package that are shown, and the maximum size of one. */
 const PICTURED = 24
 const LARGEST = 16 << 20
 
 const files: (TensorFile | undefined)[] = []
-/** What the files were opened from. */
+/** The sources of the open files. */
 const sources: From[] = []
-/** The last tensor that was made dense as a whole. */
+/** The last tensor that was converted to dense as a whole. */
 let whole: { key: string; values: Float32Array | Float64Array } | undefined
 
 interface Turn {
@@ -38,7 +38,7 @@ function troubleOf(e: unknown): Trouble {
   return { code: '', message: e instanceof Error ? e.message : String(e), advice: null }
 }
 
-/** A value as text: nothing in it is ever more than that. */
+/** Formats a value as text. */
 function shown(value: Value): string {
   if (typeof value === 'string') return value
   if (value instanceof Uint8Array) return `${value.length} bytes`
@@ -139,12 +139,12 @@ async function texts(slot: number, at: number, start: number, end: number, signa
   return Array.from(array as ArrayLike<number | bigint>, (x) => (typeof x === 'bigint' ? String(x) : dense === 'bool' ? String(x !== 0) : real(x)))
 }
 
-/** A number to seven digits or so: what an f32 tells. */
+/** Formats a number with about seven digits, the precision of an f32. */
 function real(x: number): string {
   return Number.isInteger(x) || !Number.isFinite(x) ? String(x) : String(Number(x.toPrecision(7)))
 }
 
-/** What pictures start with. */
+/** Signatures of picture formats. */
 const PICTURES: [string, number[]][] = [
   ['image/png', [0x89, 0x50, 0x4e, 0x47]], ['image/jpeg', [0xff, 0xd8, 0xff]], ['image/gif', [0x47, 0x49, 0x46, 0x38]],
 ]
@@ -152,7 +152,7 @@ const PICTURES: [string, number[]][] = [
 const pictureType = (bytes: Uint8Array): string | undefined =>
   PICTURES.find(([, start]) => start.every((byte, at) => bytes[at] === byte))?.[0]
 
-/** The pictures in a package: files that are named as such, and begin so. */
+/** Returns the pictures in a package: files with a picture's extension and signature. */
 async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
   const from = sources[slot]
   if (from === undefined || Array.isArray(from) || fileOf(slot).format !== 'carton') return []
@@ -176,7 +176,7 @@ async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
   }
 }
 
-/** What a member of a record is, and the same as the file's own JSON has it, which says an `f32` in its own digits. */
+/** Formats a member of a record, with the digits of the file's own JSON for `f32` values. */
 function cell(value: unknown, told: unknown): Cell {
   if (value instanceof Uint8Array) {
     const type = value.length < LARGEST ? pictureType(value) : undefined
@@ -191,7 +191,7 @@ function cell(value: unknown, told: unknown): Cell {
     }
     let isWide = false
     const all = JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? ((isWide = true), String(inner)) : inner))
-    // Integers of 64 bits lose digits when JSON is read.
+    // 64-bit integers lose digits when JSON is parsed.
     const text = isWide ? all : JSON.stringify(told)
     return text.length > 500 ? `${text.slice(0, 500)}…` : text
   }
@@ -200,7 +200,7 @@ function cell(value: unknown, told: unknown): Cell {
 
 type Schema = { readonly [keyword: string]: any }
 
-/** The schema of the member at a path. */
+/** Returns the schema of the member at a path. */
 const schemaAt = (root: Schema, path: string[]): Schema | undefined => {
   const followed = (schema: Schema | undefined): Schema | undefined => {
     for (let n = 0; n < 64 && typeof schema?.['$ref'] === 'string'; n++) schema = root['$defs']?.[schema['$ref'].replace('#/$defs/', '')]
@@ -209,10 +209,10 @@ const schemaAt = (root: Schema, path: string[]): Schema | undefined => {
   return path.reduce<Schema | undefined>((schema, key) => followed(schema?.['properties']?.[key]), followed(root))
 }
 
-/** Whether a value of that schema is a struct: its members are columns of their own. */
+/** Returns whether values of a schema are structs, whose members are shown as separate columns. */
 const isStruct = (schema: Schema | undefined): boolean => schema !== undefined && ('TypeDef:Struct' in schema || 'TypeDef:Union' in schema)
 
-/** The member at a path; nothing where it, or what it is in, is absent. */
+/** Returns the member at a path; undefined if it or a parent is absent. */
 const member = (value: any, path: string[]): unknown =>
   path.reduce((of, key) => (typeof of === 'object' && of !== null && Object.hasOwn(of, key) ? of[key] : undefined), value)
 
@@ -253,7 +253,7 @@ async function bytes(slot: number, at: number, component: number, signal: AbortS
     const found = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
     if (!/[\0-\x08\x0e-\x1f]/.test(found)) text = found
   } catch {
-    // Bytes that are no text.
+    // The bytes are not text.
   }
   const hex = Array.from(head.subarray(0, 256), (byte) => byte.toString(16).padStart(2, '0')).join(' ')
   return { text, hex, isCut: (c.decodedLen ?? Infinity) > (text === null ? 256 : SHOWN) }
@@ -321,7 +321,7 @@ onmessage = async ({ data }: MessageEvent<Ask>) => {
     const method = methods[data.method as keyof Methods]
     const result = await method({ signal: stop.signal, onProgress }, ...data.args)
     const isArray = result instanceof Float32Array || result instanceof Float64Array
-    // What is a part of something larger is copied.
+    // Views of larger buffers are copied.
     const isAlone = isArray && result.byteLength === result.buffer.byteLength
     post({ id, result }, isAlone ? [result.buffer] : [])
   } catch (e) {

@@ -1,4 +1,4 @@
-//! What verifying finds out besides digests and decoding: how components fit together, records, blobs, gaps.
+//! Verification besides digests and decoding: how components fit together, records, blobs, gaps.
 
 use crate::file::File;
 use crate::json::{self, CALL, Object};
@@ -14,7 +14,8 @@ use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
 use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
 
-/// Checks how the components of a tensor fit together. The answer is a byte where nothing here knows how.
+/// Checks how the components of a tensor fit together. The answer is one byte if there is no
+/// check for its layout.
 pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let found = match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {
@@ -66,7 +67,7 @@ fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the bytes of a run are what the blob says.
+/// Checks that the bytes of a run have the blob's content.
 fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error> {
     match content {
         Content::Utf8 => match std::str::from_utf8(run) {
@@ -83,15 +84,16 @@ fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error
     }
 }
 
-/// The stretches of the file that must be zero, where its format has such a rule: start, end, and the number of the tensor that follows.
+/// Returns the gaps of the file that must be zero, if its format has this rule: start, end, and
+/// the index of the next tensor.
 pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
     let index = file.index()?;
     let has_rule = holdall_formats::by_name(index.format()).and_then(|f| f.gaps).is_some();
     Ok(if has_rule { Answer::Done(le(between(index))) } else { Answer::NOTHING })
 }
 
-/// The stretches that align components, where writers of the format and version set them to zero: the code of the warning that they are
-/// not, and `ranges` as those of [`gaps`].
+/// Returns the gaps that align components, for formats and versions whose writers set them to
+/// zero: the code of the warning for other bytes, and `ranges` as in [`gaps`].
 pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     let index = file.index()?;
     let code = holdall_formats::by_name(index.format()).and_then(|f| f.padding?(index.version()));
@@ -102,7 +104,7 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
     let mut ranges = between(index);
     for gap in ranges.as_chunks_mut::<3>().0 {
-        // What is longer may be what is left of tensors that were removed, and is nobody's.
+        // A longer gap may be left from tensors that were removed.
         let next = gap[0].next_multiple_of(align);
         let end = if next == gap[1] { next } else { gap[0].next_multiple_of(LEAST_ALIGN) };
         gap[1] = gap[1].min(end);
@@ -113,11 +115,13 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     Ok(Answer::text(text.finish()))
 }
 
-/// Every component starts at a multiple of this many bytes, at least; the largest alignment that files are written with.
+/// The smallest alignment of components, in bytes, up to the largest one that files are written
+/// with.
 const LEAST_ALIGN: u64 = 64;
 const MOST_ALIGN: u64 = 2 << 20;
 
-/// What of the first source belongs to no component: start, end, and the number of the tensor that follows.
+/// Returns the ranges of the first source that belong to no component: start, end, and the index
+/// of the next tensor.
 fn between(index: &Index) -> Vec<u64> {
     let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
     for tensor in index.tensors() {
@@ -139,7 +143,7 @@ fn between(index: &Index) -> Vec<u64> {
     out
 }
 
-/// Checks that bytes of such a stretch are zero.
+/// Checks that the bytes of a gap are zero.
 pub(crate) fn gap(file: &File, start: u64, bytes: &[u8], tensor: u64) -> Result<Answer, Error> {
     let index = file.index()?;
     let Some(rule) = holdall_formats::by_name(index.format()).and_then(|f| f.gaps) else {

@@ -1,4 +1,4 @@
-//! The open file: from ranges to an index, and what the index says.
+//! The open file: decoding an index from ranges, and queries about it.
 
 use crate::json::{self, CALL, Object};
 use crate::{Answer, le};
@@ -17,15 +17,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most that neighbours are joined to.
+/// The maximum length of joined neighbouring ranges.
 pub(crate) const JOINED: u64 = 64 << 20;
 
-/// One file.
+/// An open file, or one that is being opened.
 pub(crate) struct File {
-    /// What came of it; empty once the index is there.
+    /// The bytes received so far; empty once the index is decoded.
     window: Window,
     index: Option<Index>,
-    /// Seek tables that were looked for, by the numbers of tensor and component.
+    /// Seek tables by tensor and component; `None` if there is none.
     tables: BTreeMap<(u32, u32), Option<Arc<SeekTable>>>,
 }
 
@@ -34,7 +34,7 @@ impl File {
         File { window: Window::new(len), index: None, tables: BTreeMap::new() }
     }
 
-    /// One whose index is there.
+    /// Creates an open file from an index.
     #[cfg(feature = "whole")]
     pub(crate) fn of(index: Index) -> File {
         let len = index.source_lens().next().unwrap_or_default();
@@ -58,7 +58,7 @@ impl File {
         Ok(Answer::text(self.facts()?.finish()))
     }
 
-    /// What the index says of the file as a whole.
+    /// Returns the properties of the file as a whole.
     pub(crate) fn facts(&self) -> Result<Object, Error> {
         let index = self.index()?;
         let format = holdall_formats::by_name(index.format());
@@ -84,7 +84,8 @@ impl File {
             }))
     }
 
-    /// The digest of what the file holds, however it lies in it; nothing where there is none.
+    /// Returns the digest of the file's contents, independent of how they are stored; empty if
+    /// the format has none.
     #[cfg(feature = "whole")]
     pub(crate) fn content(&self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
         let Some(content) =
@@ -98,7 +99,7 @@ impl File {
         }
     }
 
-    /// The bytes that a checksum of the file covers, by its number among those.
+    /// Returns the bytes that a checksum of the file covers, by the index of the checksum.
     #[cfg(feature = "whole")]
     pub(crate) fn checksum(&self, at: u32) -> Result<Want, Error> {
         let found = self.index()?.checksums().get(at as usize);
@@ -109,8 +110,8 @@ impl File {
         Ok(Want::new(at, bytes).with_digests(algorithm))
     }
 
-    /// The components without a digest of their own that checksums of the file cover: numbers of the tensor, the component and the
-    /// checksum.
+    /// Returns the components without a digest that checksums of the file cover, as indices of
+    /// the tensor, the component and the checksum.
     #[cfg(feature = "whole")]
     pub(crate) fn covered(&self) -> Result<Answer, Error> {
         let index = self.index()?;
@@ -154,7 +155,7 @@ impl File {
         Ok(Answer::numbers(found.map(|at| at as u64)))
     }
 
-    /// The name that may have been meant by one that there is not; empty where none is near enough.
+    /// Returns the name most similar to an unknown one; empty if none is similar enough.
     pub(crate) fn near(&self, name: &[u8]) -> Result<Answer, Error> {
         let names = self.index()?.names();
         let near = std::str::from_utf8(name).ok().and_then(|name| nearest(name, names));
@@ -201,7 +202,7 @@ impl File {
 }
 
 impl File {
-    /// The array that is put together of chunks of the file, of that number.
+    /// Returns the array with that source number, which is assembled from chunks of the file.
     fn array(&self, source: u32) -> Result<&Chunked, Error> {
         let number = Extent::new(source, 0..0).chunked();
         let array = number.and_then(|n| self.index().ok()?.chunked().get(n));
@@ -245,12 +246,12 @@ impl File {
     }
 }
 
-/// The number of the file of the host that has it, or of what the index states.
+/// Returns the source number of an extent: that of a file, or the number of the index itself.
 pub(crate) fn source(extent: &Extent) -> u64 {
     u64::from(extent.source)
 }
 
-/// What is needed, those at most `gap` bytes apart joined; or what is wrong.
+/// Returns the needed ranges, joined if they are at most `gap` bytes apart, or the error.
 pub(crate) fn stopped(stop: Stop, gap: u64) -> Result<Answer, Error> {
     match stop {
         Stop::Fail(e) => Err(e),

@@ -1,4 +1,4 @@
-//! What the host is told as JSON.
+//! JSON for the host.
 
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
@@ -16,14 +16,14 @@ holdall_core::error::rules! {
     /// The rules of calls.
     pub static RULES;
 
-    /// The host calls as it must not.
+    /// The host made an invalid call.
     pub CALL: Misuse "wasm/call" "The module is called in order, with numbers that it gave.";
 }
 
 /// The largest integer below which every integer is a double.
 const SAFE: i128 = (1 << 53) - 1;
 
-/// Appends a float; what JSON cannot say is an object.
+/// Appends a float; values that JSON lacks are written as an object.
 pub(crate) fn maybe_float(x: Option<f64>, out: &mut String) {
     match x {
         Some(x) => Value::Float(x).write_json(out),
@@ -31,7 +31,7 @@ pub(crate) fn maybe_float(x: Option<f64>, out: &mut String) {
     }
 }
 
-/// Appends an element; a complex one is a list of its two parts.
+/// Appends an element; a complex number is a list of its two parts.
 pub(crate) fn maybe_number(n: Option<Number>, out: &mut String) {
     match n {
         Some(Number::Integer(n)) => integer(n, out),
@@ -40,7 +40,7 @@ pub(crate) fn maybe_number(n: Option<Number>, out: &mut String) {
     }
 }
 
-/// Appends an integer, as text in an object where a double cannot hold it.
+/// Appends an integer, or an object with its digits if a double cannot hold it.
 pub(crate) fn integer(n: impl Into<i128>, out: &mut String) {
     let n = n.into();
     // Writing to a String cannot fail.
@@ -50,7 +50,7 @@ pub(crate) fn integer(n: impl Into<i128>, out: &mut String) {
     };
 }
 
-/// An object that is written field by field.
+/// A JSON object that is written field by field.
 pub(crate) struct Object(String);
 
 impl Object {
@@ -58,7 +58,7 @@ impl Object {
         Object("{".to_owned())
     }
 
-    /// The next field, whose value `write` appends.
+    /// Adds a field whose value `write` appends.
     pub(crate) fn with(mut self, name: &str, write: impl FnOnce(&mut String)) -> Object {
         if self.0.len() > 1 {
             self.0.push(',');
@@ -98,7 +98,7 @@ impl Object {
     }
 }
 
-/// Appends a text, or `null`.
+/// Appends a string, or `null`.
 pub(crate) fn text_or_null(value: Option<&str>, out: &mut String) {
     match value {
         Some(value) => write_string(value, out),
@@ -106,7 +106,7 @@ pub(crate) fn text_or_null(value: Option<&str>, out: &mut String) {
     }
 }
 
-/// Appends a list, each item by `write`.
+/// Appends a list, with `write` for each item.
 pub(crate) fn list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut String,
@@ -122,14 +122,14 @@ pub(crate) fn list<T>(
     out.push(']');
 }
 
-/// A list of texts.
+/// Returns a list of strings.
 pub(crate) fn texts<'t>(items: impl IntoIterator<Item = &'t str>) -> String {
     let mut out = String::new();
     list(items, &mut out, write_string);
     out
 }
 
-/// An error, with all that there is to it.
+/// Returns an error with all of its details.
 pub(crate) fn error(e: &Error) -> String {
     let object = Object::new()
         .text("kind", e.kind().as_str())
@@ -162,7 +162,7 @@ pub(crate) fn error(e: &Error) -> String {
     object.with("remedies", remedies).finish()
 }
 
-/// What is odd.
+/// Returns a warning.
 pub(crate) fn warning(w: &Warning) -> String {
     Object::new()
         .text("code", w.code)
@@ -173,7 +173,7 @@ pub(crate) fn warning(w: &Warning) -> String {
         .finish()
 }
 
-/// The formats that are built in.
+/// Returns the formats of this build.
 pub(crate) fn formats(all: &[&Format]) -> String {
     let mut out = String::new();
     list(all, &mut out, |format, out| {
@@ -190,7 +190,8 @@ pub(crate) fn formats(all: &[&Format]) -> String {
     out
 }
 
-/// What a list does not show of a tensor: its attributes and components, and why it cannot be read.
+/// Returns the properties of a tensor that a list does not include: attributes, components, and
+/// why it cannot be read.
 pub(crate) fn tensor(info: &TensorInfo, chunked: &[Arc<Chunked>]) -> String {
     let object = Object::new().with("attributes", |out| attributes(info.attributes(), out)).with(
         "components",
@@ -225,7 +226,7 @@ fn component(c: &Component, chunked: &[Arc<Chunked>]) -> String {
         .finish()
 }
 
-/// Attributes, as pairs: a name may be any.
+/// Appends attributes as pairs, since names are arbitrary.
 pub(crate) fn attributes(all: &Attributes, out: &mut String) {
     list(all.iter(), out, |(key, value), out| pair(key, out, |out| self::value(value, out)));
 }
@@ -238,7 +239,8 @@ fn pair(key: &str, out: &mut String, write: impl FnOnce(&mut String)) {
     out.push(']');
 }
 
-/// A value. What JSON has no form for is an object with one key that starts with `$`, and so is every map.
+/// Appends a value. Values that JSON lacks, and all maps, are objects with one key that starts
+/// with `$`.
 pub(crate) fn value(of: &Value, out: &mut String) {
     match of {
         Value::Integer(n) => integer(*n, out),
@@ -261,12 +263,13 @@ pub(crate) fn value(of: &Value, out: &mut String) {
             value(item, out);
             out.push_str("]}");
         }
-        // What is neither an integer nor holds other values is written as everywhere.
+        // Other scalars have the same JSON as elsewhere.
         other => other.write_json(out),
     }
 }
 
-/// Limits by their names in camelCase, and what is no limit but given with them; the rest is as it is by default.
+/// Parses limits by their names in camelCase, and the flags given with them; missing ones have
+/// their default.
 pub(crate) fn limits(text: &[u8]) -> Result<Limits, Error> {
     let wrong = || CALL.broken("limits are an object of numbers");
     let text = std::str::from_utf8(text).map_err(|_| wrong())?;
@@ -277,7 +280,7 @@ pub(crate) fn limits(text: &[u8]) -> Result<Limits, Error> {
             ("salvage", Value::Bool(on)) => limits.salvage = *on,
             ("skipUnknown", Value::Bool(on)) => limits.skip_unknown = *on,
             _ => {
-                // An unknown name is told before its value is looked at.
+                // An unknown name is reported before its value is checked.
                 Limit::find(name, NameCase::Camel)?;
                 let n = value.as_integer().and_then(|n| u64::try_from(n).ok());
                 let n = n.ok_or_else(|| {

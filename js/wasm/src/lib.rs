@@ -1,8 +1,9 @@
-//! What JavaScript calls: one open file for each instance of the module, and schemas.
+//! The functions that JavaScript calls: one open file per instance of the module, and schemas.
 //!
-//! A call takes numbers, and bytes that the host wrote where [`input`] said. It answers with a status, and with bytes
-//! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
-//! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
+//! A call takes numbers, and bytes that the host wrote to [`input`]. It returns a status, and
+//! bytes at [`output`] that are valid until the next call: numbers are `u64`, texts are JSON in
+//! which an integer that a double cannot hold is `{"$int": "…"}`. The module does no I/O: if a
+//! call needs bytes of the file, the answer has the ranges.
 //!
 //! In JavaScript every read is a promise, so formats must do no I/O. `js/src` fetches bytes and keeps arrays;
 //! `js/wasm` does everything else: `decode` returns ranges until it has enough bytes, `plan` returns fetches and
@@ -38,7 +39,7 @@ use read::Reads;
 use stats::Pass;
 use std::cell::RefCell;
 
-/// What an instance holds.
+/// The state of an instance.
 #[derive(Default)]
 struct State {
     input: Vec<u8>,
@@ -46,7 +47,7 @@ struct State {
     limits: Limits,
     file: Option<File>,
     reads: Reads,
-    /// Decoded components of the tensor that is looked at next.
+    /// Decoded components of a tensor, for the next call.
     held: view::Held,
     pass: Option<Pass>,
     #[cfg(feature = "whole")]
@@ -57,11 +58,11 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// What a call came to.
+/// The result of a call.
 enum Answer {
-    /// It is done, and this is what it gives.
+    /// The call is complete; the output.
     Done(Vec<u8>),
-    /// Ranges of the file that it lacks: starts and ends.
+    /// The call needs these ranges of the file: starts and ends.
     Need(Vec<u8>),
 }
 
@@ -77,12 +78,13 @@ impl Answer {
     }
 }
 
-/// Numbers as the host reads them.
+/// Encodes numbers for the host.
 fn le(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
     numbers.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
-/// Runs a call: 0 where it is done, 1 where it needs ranges, 2 where it failed, and the output is the error.
+/// Runs a call and returns its status: 0 for done, 1 if it needs ranges, 2 for an error, which is
+/// the output.
 fn call(run: impl FnOnce(&mut State) -> Result<Answer, Error>) -> u32 {
     STATE.with_borrow_mut(|state| {
         let (status, output) = match run(state) {
@@ -106,7 +108,7 @@ impl State {
     }
 
     fn pass(&mut self) -> Result<&mut Pass, Error> {
-        self.pass.as_mut().ok_or_else(|| json::CALL.broken("no values are gone through"))
+        self.pass.as_mut().ok_or_else(|| json::CALL.broken("no statistics were begun"))
     }
 
     fn file_mut(&mut self) -> Result<&mut File, Error> {
@@ -122,7 +124,7 @@ pub extern "C" fn seed(a: u64, b: u64) {
     let _ = (a, b);
 }
 
-/// Where the host writes `len` bytes for the next call.
+/// Returns the address to which the host writes `len` bytes of input for the next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(len: usize) -> *const u8 {
     STATE.with_borrow_mut(|state| {
@@ -132,19 +134,19 @@ pub extern "C" fn input(len: usize) -> *const u8 {
     })
 }
 
-/// Where the answer of the last call lies.
+/// Returns the address of the last call's output.
 #[unsafe(no_mangle)]
 pub extern "C" fn output() -> *const u8 {
     STATE.with_borrow(|state| state.output.as_ptr())
 }
 
-/// Bytes of the answer.
+/// Returns the length of the output.
 #[unsafe(no_mangle)]
 pub extern "C" fn output_len() -> usize {
     STATE.with_borrow(|state| state.output.len())
 }
 
-/// Begins to open a file of `len` bytes. The input is JSON: limits by their names.
+/// Begins to open a file of `len` bytes. The input is JSON: limits by name.
 #[unsafe(no_mangle)]
 pub extern "C" fn begin(len: u64) -> u32 {
     call(|state| {
@@ -155,7 +157,7 @@ pub extern "C" fn begin(len: u64) -> u32 {
     })
 }
 
-/// The input is what the file has at `offset`.
+/// Adds bytes of the file; the input is at `offset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn add(offset: u64) -> u32 {
     call(|state| {
@@ -165,7 +167,8 @@ pub extern "C" fn add(offset: u64) -> u32 {
     })
 }
 
-/// Says what the file is, or which ranges it takes to say so; those at most `gap` bytes apart are one.
+/// Decodes the index, or returns the ranges needed for it, joined if they are at most `gap` bytes
+/// apart.
 #[unsafe(no_mangle)]
 pub extern "C" fn decode(gap: u64) -> u32 {
     call(|state| {
@@ -174,19 +177,19 @@ pub extern "C" fn decode(gap: u64) -> u32 {
     })
 }
 
-/// All tensors, as a list shows them: see [`list::list`].
+/// Returns all tensors for a list: see [`list::list`].
 #[unsafe(no_mangle)]
 pub extern "C" fn list() -> u32 {
     call(|state| Ok(list::list(state.file()?.index()?)))
 }
 
-/// What a list does not show of tensor number `at`.
+/// Returns the properties of tensor `at` that a list does not include.
 #[unsafe(no_mangle)]
 pub extern "C" fn tensor(at: u32) -> u32 {
     call(|state| state.file()?.tensor(at))
 }
 
-/// The number of the tensor whose name is the input, if there is one.
+/// Returns the index of the tensor whose name is the input, if it exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn find() -> u32 {
     call(|state| {
@@ -195,7 +198,7 @@ pub extern "C" fn find() -> u32 {
     })
 }
 
-/// The name of a tensor that may have been meant by the input, which is none; empty where none is near enough.
+/// Returns the name most similar to the input, an unknown name; empty if none is similar enough.
 #[unsafe(no_mangle)]
 pub extern "C" fn near() -> u32 {
     call(|state| {
@@ -204,19 +207,20 @@ pub extern "C" fn near() -> u32 {
     })
 }
 
-/// The bytes of rows of a dense tensor: from where to where in its decoded component.
+/// Returns the range of the decoded component that holds rows of a dense tensor.
 #[unsafe(no_mangle)]
 pub extern "C" fn rows(at: u32, start: u64, end: u64) -> u32 {
     call(|state| state.file()?.rows(at, start..end))
 }
 
-/// Where the seek table of a component may be, and in which source, if it may have one and it was not read yet.
+/// Returns where the seek table of a component may be, and in which source, if it may have one
+/// that was not read yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn table(at: u32, component: u32) -> u32 {
     call(|state| state.file()?.table(at, component))
 }
 
-/// The input is what lies where [`table`] said, or the answer to this call before.
+/// Reads a seek table; the input is the range that [`table`] or the previous call returned.
 #[unsafe(no_mangle)]
 pub extern "C" fn table_read(at: u32, component: u32) -> u32 {
     call(|state| {
@@ -234,7 +238,7 @@ pub extern "C" fn plan(mode: u32, piece: u64, gap: u64, at_once: u32) -> u32 {
     })
 }
 
-/// The input is what lies `offset` bytes behind the start of fetch number `fetch` of a read.
+/// Adds bytes of a fetch; the input is `offset` bytes after the start of fetch `fetch` of a read.
 #[unsafe(no_mangle)]
 pub extern "C" fn push(read: u32, fetch: u32, offset: u64) -> u32 {
     call(|state| {
@@ -243,13 +247,13 @@ pub extern "C" fn push(read: u32, fetch: u32, offset: u64) -> u32 {
     })
 }
 
-/// Ends a read, and compares what only all of its bytes tell.
+/// Ends a read, and makes the checks that need all of its bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn finish(read: u32) -> u32 {
     call(|state| state.reads.finish(read))
 }
 
-/// Forgets a read.
+/// Discards a read.
 #[unsafe(no_mangle)]
 pub extern "C" fn forget(read: u32) -> u32 {
     call(|state| {
@@ -258,26 +262,26 @@ pub extern "C" fn forget(read: u32) -> u32 {
     })
 }
 
-/// Bytes that the table of contents itself states.
+/// Returns bytes that are stored in the table of contents.
 #[unsafe(no_mangle)]
 pub extern "C" fn stated(start: u64, end: u64) -> u32 {
     call(|state| state.file()?.stated(start..end))
 }
 
-/// The components that checksums of the file cover: see [`File::covered`].
+/// Returns the components that checksums of the file cover: see [`File::covered`].
 #[cfg(feature = "whole")]
 #[unsafe(no_mangle)]
 pub extern "C" fn covered() -> u32 {
     call(|state| state.file()?.covered())
 }
 
-/// Where the chunks are that have bytes of an array which is put together of chunks, one after the other: source, start and end of each.
+/// Returns the chunks that hold a range of an array: source, start and end of each.
 #[unsafe(no_mangle)]
 pub extern "C" fn chunks(source: u32, start: u64, end: u64) -> u32 {
     call(|state| state.file()?.chunks(source, start..end))
 }
 
-/// The input is those chunks; the answer, the bytes of the array.
+/// Assembles a range of an array; the input is its chunks, concatenated.
 #[unsafe(no_mangle)]
 pub extern "C" fn unchunk(source: u32, start: u64, end: u64) -> u32 {
     call(|state| {
@@ -286,7 +290,7 @@ pub extern "C" fn unchunk(source: u32, start: u64, end: u64) -> u32 {
     })
 }
 
-/// The input is all of a component of the tensor that is looked at next, decoded.
+/// Holds a decoded component for the next call; the input is all of its bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn hold(component: u32) -> u32 {
     call(|state| {
@@ -296,7 +300,7 @@ pub extern "C" fn hold(component: u32) -> u32 {
     })
 }
 
-/// The elements of a tensor whose components are held, as a dense one's.
+/// Returns the elements of a tensor whose components are held, in dense form.
 #[unsafe(no_mangle)]
 pub extern "C" fn dense(at: u32) -> u32 {
     call(|state| {
@@ -305,13 +309,13 @@ pub extern "C" fn dense(at: u32) -> u32 {
     })
 }
 
-/// Which bytes of the data of a tensor have elements `start..end`: see [`view::range`].
+/// Returns the range of a tensor's data that holds elements `start..end`: see [`view::range`].
 #[unsafe(no_mangle)]
 pub extern "C" fn element_range(at: u32, start: u64, end: u64) -> u32 {
     call(|state| Ok(view::range(&state.file()?.info(at)?, start, end)))
 }
 
-/// The input is whole blocks of a tensor; the answer, their elements as `f32`.
+/// Decodes whole blocks of a quantized tensor, the input, to `f32`.
 #[unsafe(no_mangle)]
 pub extern "C" fn blocks(at: u32) -> u32 {
     call(|state| {
@@ -320,13 +324,13 @@ pub extern "C" fn blocks(at: u32) -> u32 {
     })
 }
 
-/// Tensors alike, put together.
+/// Returns groups of similar tensors.
 #[unsafe(no_mangle)]
 pub extern "C" fn groups() -> u32 {
     call(|state| Ok(list::groups(state.file()?.index()?)))
 }
 
-/// The stored values of a sparse tensor whose components are held: see [`stats::stored`].
+/// Returns the stored values of a sparse tensor whose components are held: see [`stats::stored`].
 #[unsafe(no_mangle)]
 pub extern "C" fn stored_values(at: u32) -> u32 {
     call(|state| {
@@ -336,7 +340,7 @@ pub extern "C" fn stored_values(at: u32) -> u32 {
     })
 }
 
-/// Begins to go through elements of the type whose name is the input.
+/// Begins statistics of elements of the type named by the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn stats_begin(bins: u32) -> u32 {
     call(|state| {
@@ -345,7 +349,7 @@ pub extern "C" fn stats_begin(bins: u32) -> u32 {
     })
 }
 
-/// The input is the next elements.
+/// Adds elements; the input is the next ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn stats_take() -> u32 {
     call(|state| {
@@ -360,16 +364,16 @@ pub extern "C" fn stats_turn(zeros: u64) -> u32 {
     call(|state| Ok(state.pass()?.turn(zeros)))
 }
 
-/// What the elements are like.
+/// Returns the statistics.
 #[unsafe(no_mangle)]
 pub extern "C" fn stats_finish() -> u32 {
     call(|state| match state.pass.take() {
         Some(pass) => Ok(pass.finish()),
-        None => Err(json::CALL.broken("no values are gone through")),
+        None => Err(json::CALL.broken("no statistics were begun")),
     })
 }
 
-/// Checks how the held components of a tensor fit together.
+/// Checks that the held components of a tensor fit together.
 #[unsafe(no_mangle)]
 pub extern "C" fn check(at: u32) -> u32 {
     call(|state| {
@@ -378,7 +382,7 @@ pub extern "C" fn check(at: u32) -> u32 {
     })
 }
 
-/// Where everything in a record of a dataset lies.
+/// Returns the layout of a dataset's records.
 #[unsafe(no_mangle)]
 pub extern "C" fn record_layout(at: u32) -> u32 {
     call(|state| {
@@ -387,7 +391,7 @@ pub extern "C" fn record_layout(at: u32) -> u32 {
     })
 }
 
-/// The held records of a dataset as JSON.
+/// Returns the held records of a dataset as JSON.
 #[unsafe(no_mangle)]
 pub extern "C" fn record_lines(at: u32) -> u32 {
     call(|state| {
@@ -397,7 +401,8 @@ pub extern "C" fn record_lines(at: u32) -> u32 {
     })
 }
 
-/// The input is the name of an element type, of `name_len` bytes, and elements of it: the same as `f32`, or `f64`.
+/// Converts elements to `f32` or `f64`; the input is the name of their type (`name_len` bytes)
+/// and the elements.
 #[unsafe(no_mangle)]
 pub extern "C" fn numbers(name_len: u32, wide: u32) -> u32 {
     call(|state| {
@@ -406,19 +411,19 @@ pub extern "C" fn numbers(name_len: u32, wide: u32) -> u32 {
     })
 }
 
-/// The stretches of the file that align components: see [`check::padding`].
+/// Returns the gaps of the file that align components: see [`check::padding`].
 #[unsafe(no_mangle)]
 pub extern "C" fn padding() -> u32 {
     call(|state| check::padding(state.file()?))
 }
 
-/// The stretches of the file that must be zero: start, end, and the number of the tensor that follows.
+/// Returns the gaps of the file that must be zero: start, end, and the index of the next tensor.
 #[unsafe(no_mangle)]
 pub extern "C" fn gaps() -> u32 {
     call(|state| check::gaps(state.file()?))
 }
 
-/// The input is what lies in such a stretch.
+/// Checks the bytes of a gap, the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
     call(|state| {
@@ -427,20 +432,20 @@ pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
     })
 }
 
-/// The formats that are built in.
+/// Returns the formats of this build.
 #[unsafe(no_mangle)]
 pub extern "C" fn format_list() -> u32 {
     call(|_| Ok(Answer::text(json::formats(holdall_formats::FORMATS))))
 }
 
-/// The names of all that can be done about errors.
+/// Returns the names of all remedies.
 #[unsafe(no_mangle)]
 pub extern "C" fn remedy_list() -> u32 {
     call(|_| Ok(Answer::text(json::texts(Remedy::examples().iter().map(|r| r.name())))))
 }
 
-/// Compiles the schema in the input, and says every path of it: what stands there, and where its bytes lie. It is that of
-/// one record where `reading` is 1, that of a file where it is 2, and otherwise what it looks like.
+/// Compiles the schema in the input and returns its paths, with types and locations of bytes.
+/// `reading` is 1 for the schema of a record, 2 for that of a file, and otherwise it is detected.
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_outline(reading: u32) -> u32 {
     call(|state| schema::outline(&state.take(), reading))

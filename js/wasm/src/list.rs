@@ -1,4 +1,4 @@
-//! All tensors of a file at once, as a list of them shows each: one call, however many there are.
+//! Lists all tensors of a file with one call, however many there are.
 
 use crate::json::Object;
 use crate::view::{dense_type, name_of};
@@ -8,10 +8,10 @@ use holdall_core::model::{RowKind, element_count};
 use holdall_core::{DType, Index, Layout, LogicalType, TensorInfo};
 use std::collections::BTreeMap;
 
-/// Kinds that are looked through one by one; a file with more of them is slower to list.
+/// The number of kinds that are searched linearly; listing a file with more kinds is slower.
 const FEW: usize = 16;
 
-/// The kinds of tensors that there are so far, as JSON.
+/// The kinds of tensors seen so far, as JSON.
 #[derive(Default)]
 struct Kinds {
     few: Vec<(RowKind, u32)>,
@@ -20,7 +20,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    /// The number of the kind of tensor number `at`.
+    /// Returns the index of the kind of tensor `at`.
     fn number(&mut self, kind: RowKind, index: &Index, at: usize) -> u32 {
         if let Some((_, number)) = self.few.iter().find(|(known, _)| *known == kind) {
             return *number;
@@ -42,7 +42,7 @@ impl Kinds {
     }
 }
 
-/// What is shown of a tensor but for its name and its numbers.
+/// Returns the listed properties of a tensor as JSON, except for its name and its numbers.
 fn text_of(info: &TensorInfo) -> String {
     let first = match info.layout() {
         Layout::Dense => None,
@@ -59,9 +59,10 @@ fn text_of(info: &TensorInfo) -> String {
         .finish()
 }
 
-/// Four numbers of 32 bits: how many tensors there are, how many dimensions all of them have, bytes of all names, 0. Then, each for all
-/// tensors: the numbers of elements, bytes in the file, and all dimensions, as doubles; where its name ends, in units of UTF-16, where its
-/// dimensions end, and the number of its kind, in 32 bits; all names; the kinds, as JSON.
+/// Returns four 32-bit numbers (tensors, dimensions of all tensors, bytes of all names, 0),
+/// followed by these arrays for all tensors: the numbers of elements, the bytes in the file, and
+/// all dimensions, as doubles; the ends of names in UTF-16 units, the ends of dimensions, and the
+/// indices of kinds, in 32 bits; all names; the kinds, as JSON.
 pub(crate) fn list(index: &Index) -> Answer {
     let (count, names, all_dims) = (index.len(), index.all_names(), index.all_dims());
     let doubles = || Vec::<f64>::with_capacity(count);
@@ -77,15 +78,15 @@ pub(crate) fn list(index: &Index) -> Answer {
         let shape = all_dims.get(dims_start..row.dims_end).unwrap_or_default();
         numbers.push(element_count(shape).unwrap_or(u64::MAX) as f64);
         stored.push(row.stored_len as f64);
-        // How long it is in JavaScript.
+        // The length in JavaScript.
         units += match is_ascii {
             true => row.name_end - name_start,
             false => names[name_start..row.name_end].encode_utf16().count(),
         };
-        // The index has room for no more than 2^32 of anything.
+        // The index has less than 2^32 of everything.
         name_ends.push(units as u32);
         dims_ends.push(row.dims_end as u32);
-        // Most are as the one before.
+        // Most tensors have the same kind as the previous one.
         let number = match last {
             Some((kind, number)) if kind == row.kind => number,
             _ => kinds.number(row.kind, index, at),
@@ -115,7 +116,7 @@ pub(crate) fn list(index: &Index) -> Answer {
     Answer::Done(out)
 }
 
-/// Groups of tensors alike: their name, and the numbers of their members.
+/// Returns groups of similar tensors: their name, and the indices of their members.
 pub(crate) fn groups(index: &Index) -> Answer {
     let infos: Vec<TensorInfo> = index.tensors().collect();
     let all = holdall_core::model::group::groups(&infos);

@@ -1,4 +1,4 @@
-//! Reads: what to fetch for components, and elements of what came.
+//! Reads: planning fetches for components, and decoding the fetched bytes.
 
 use crate::file::source;
 use crate::json::CALL;
@@ -8,29 +8,30 @@ use holdall_core::read::{Assembly, DecodedPart, FetchSizing, Plan, Purpose, Read
 use holdall_core::{ByteOrder, Bytes, Component, DType, Encoding, Error, Layout, TensorInfo};
 use std::collections::BTreeMap;
 
-/// Decoded bytes go to the host; without it they are only checked.
+/// Decoded bytes are passed to the host; otherwise they are only checked.
 const GIVE: u32 = 1;
 /// Bools are checked to be 0 or 1.
 const BOOLS: u32 = 2;
-/// Nothing is decoded here: the host takes bytes where they lie, of components that are stored as they are.
+/// Nothing is decoded here: the host uses the fetched bytes of components that are stored raw.
 const BARE: u32 = 4;
 
-/// A want as the host writes it: numbers of tensor and component, flags, nothing, start, end.
+/// The length of a request from the host: indices of tensor and component, flags, padding, start,
+/// end.
 const WANT_LEN: usize = 32;
-/// It is a range of the decoded bytes.
+/// The request has a range of the decoded bytes.
 const RANGE: u32 = 1;
-/// The digest that the file gives is compared.
+/// The digest in the file is checked.
 const DIGEST: u32 = 2;
-/// Its stored bytes are wanted as they are.
+/// The stored bytes are returned without decoding.
 const AS_STORED: u32 = 4;
-/// It is of no tensor, but the bytes of a checksum of the file, by its number among those.
+/// The request is for the bytes of a checksum of the file, by its index, instead of a component.
 #[cfg(feature = "whole")]
 const CHECKSUM: u32 = 8;
 
-/// Typed arrays want their bytes at multiples of this.
+/// The alignment of typed arrays, in bytes.
 const ALIGN: u64 = 8;
 
-/// Reads under way, by their numbers.
+/// Active reads by number.
 #[derive(Default)]
 pub(crate) struct Reads {
     next: u32,
@@ -40,22 +41,23 @@ pub(crate) struct Reads {
 struct Read {
     assembly: Assembly,
     mode: u32,
-    /// Of each want, whether its bytes are bools, and the tensor that it is of.
+    /// For each request, whether its bytes are bools, and its tensor.
     wants: Vec<(bool, Option<TensorInfo>)>,
-    /// The first byte that is not a bool.
+    /// The error for the first byte that is not a bool.
     bad: Option<Error>,
 }
 
-/// What reading costs.
+/// Returns the costs of reads.
 pub(crate) fn terms(piece: u64, gap: u64, at_once: u32) -> ReadHints {
     let mut terms = if at_once > 1 { ReadHints::REMOTE } else { ReadHints::DISK };
     (terms.piece, terms.gap, terms.at_once) = (piece, gap, at_once as usize);
     terms
 }
 
-/// Plans a read of the wants in `input`. The answer is the number of the read, the numbers of fetches and of parts, and
-/// those: of a fetch its source, the number of its parts, start and end; of a part its want, its purpose, and from where to
-/// where its stored and its decoded bytes are.
+/// Plans a read of the requests in `input`. The answer has the number of the read, the numbers of
+/// fetches and of parts, and both: for a fetch its source, the number of its parts, start and
+/// end; for a part its request, its purpose, and the ranges of its stored and of its decoded
+/// bytes.
 pub(crate) fn plan(
     state: &mut State,
     input: &[u8],
@@ -121,8 +123,8 @@ pub(crate) fn plan(
 }
 
 impl Reads {
-    /// Takes bytes of a fetch. The answer is what could be decoded: the number of the want, the place among its decoded
-    /// bytes, how many there are, and they themselves, filled up to a multiple of 8.
+    /// Adds bytes of a fetch. The answer is what could be decoded: the index of the request, the
+    /// offset in its decoded bytes, their number, and the bytes, padded to a multiple of 8.
     pub(crate) fn push(
         &mut self,
         read: u32,
@@ -169,7 +171,7 @@ impl Reads {
     }
 }
 
-/// Says which tensor an error of a read is about, which is told where there is only one.
+/// Adds the name of the tensor to an error of a read, if all requests are for one tensor.
 fn named(e: Error, wants: &[(bool, Option<TensorInfo>)]) -> Error {
     match wants {
         [(_, Some(only))] => e.in_tensor(only.name()),
@@ -177,7 +179,8 @@ fn named(e: Error, wants: &[(bool, Option<TensorInfo>)]) -> Error {
     }
 }
 
-/// Whether the bytes of a component are bools and nothing else. A packed sparse tensor has indices among them.
+/// Returns whether the bytes of a component are only bools; a packed sparse tensor has indices
+/// among them.
 fn is_bool(info: &TensorInfo, c: &Component) -> bool {
     let packed = matches!(info.layout(), Layout::PackedCsr | Layout::PackedCoo);
     !packed && c.dtype == DType::Bool && c.logical_type.is_none()

@@ -1,4 +1,4 @@
-//! Records of a dataset: where their members lie, and that their bytes are what they should be.
+//! Records of a dataset: the layout of their members, and checks of their bytes.
 
 use crate::Answer;
 use crate::json::{Object, integer, list};
@@ -9,7 +9,7 @@ use holdall_json::{parse, write_string};
 use holdall_schema::{Dim, Kind, Len, Schema, SchemaLimits, TypeId, normal};
 use std::collections::BTreeMap;
 
-/// The records of a tensor, and how far they may be read.
+/// The records of a tensor, with limits for reading them.
 struct Records {
     dataset: Dataset,
     has_heap: bool,
@@ -21,7 +21,7 @@ impl Records {
         let of_schemas = limits.of_schemas();
         let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
         let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
-        // Where only decoding tells, the records that come are counted.
+        // If the length is only known after decoding, the received records are counted.
         match info.component(&Role::Data).and_then(|c| c.decoded_len) {
             Some(len) => dataset.check_len(len)?,
             None if dataset.stride == 0 => dataset.check_len(0)?,
@@ -34,7 +34,7 @@ impl Records {
         Ok(Records { dataset, has_heap, limits: limits_of(limits, len) })
     }
 
-    /// Does something with each of the held records, and with the heap.
+    /// Calls a function for each of the held records, with the heap.
     fn each(
         &self,
         info: &TensorInfo,
@@ -63,7 +63,7 @@ pub(crate) fn check(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(
     records.each(info, held, |record, heap| schema.check_record(*ty, record, heap, limits))
 }
 
-/// The held records as JSON, in a list.
+/// Returns the held records as a JSON list.
 pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let records = Records::of(info, limits)?;
     let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
@@ -79,13 +79,13 @@ pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<A
     Ok(Answer::text(text))
 }
 
-/// Where everything in a record lies: its types, each by its number, with those that it is made of before it.
+/// Returns the layout of a record: its types by index, with the parts of a type before the type.
 pub(crate) fn layout(info: &TensorInfo, limits: &Limits) -> Result<Answer, Error> {
     let Records { dataset, .. } = Records::of(info, limits)?;
     layout_of(&dataset.schema, dataset.ty, dataset.count).map(Answer::text)
 }
 
-/// The same, of so many records of a schema.
+/// Returns the layout for `count` records of a schema.
 pub(crate) fn layout_of(schema: &Schema, ty: TypeId, count: u64) -> Result<String, Error> {
     let mut table = Table { schema, numbers: BTreeMap::new(), out: Vec::new() };
     let root = table.add(ty)?;
@@ -104,7 +104,7 @@ struct Table<'s> {
 }
 
 impl Table<'_> {
-    /// The number of a type. Schemas are not deeper than their limit.
+    /// Returns the index of a type. The recursion is bounded by the depth limit of schemas.
     fn add(&mut self, id: TypeId) -> Result<u64, Error> {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
@@ -164,7 +164,7 @@ impl Table<'_> {
                         _ => out.push_str("null"),
                     });
                 }),
-            // A scalar or an entry: there is nothing more to it.
+            // A scalar or an entry has no further fields.
             _ => one,
         };
         let number = self.out.len() as u64;

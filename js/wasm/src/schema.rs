@@ -1,11 +1,11 @@
-//! Schemas on their own: where each path lies, and what changed.
+//! Schemas by themselves: the locations of paths, and differences.
 
 use crate::Answer;
 use crate::json::{self, Object};
 use holdall_core::Error;
 use holdall_schema::{Base, Document, Outline, Reading, RowPresence, SchemaLimits, Symbols};
 
-/// Compiles a schema, read as [`crate::schema_outline`] says.
+/// Compiles a schema; `reading` is as for [`crate::schema_outline`].
 pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
     let reading = match reading {
         1 => Reading::Record,
@@ -15,7 +15,7 @@ pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
     Document::parse(text, "the schema", reading, &SchemaLimits::default()).map_err(Error::unplaced)
 }
 
-/// Every path of a schema.
+/// Returns every path of a schema.
 pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
     let (limits, symbols) = (SchemaLimits::default(), Symbols::default());
     let document = document(text, reading)?;

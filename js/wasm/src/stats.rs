@@ -1,4 +1,4 @@
-//! What the values of a tensor are like, pass by pass.
+//! Statistics of a tensor's values, in two passes.
 
 use crate::json::{self, CALL, Object};
 use crate::view::{Held, element_type, get};
@@ -8,25 +8,25 @@ use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::stats::{Bins, Measure, Moments, Stats, stored_values};
 use holdall_core::{Error, Layout, Limits, TensorInfo};
 
-/// Values that are gone through.
+/// The values that are being processed.
 pub(crate) struct Pass {
     of: ElementType,
     bins: usize,
     moments: Moments,
     second: Option<(Stats, Bins)>,
-    /// Zeros that are not stored.
+    /// The number of zeros that are not stored.
     zeros: u64,
 }
 
 impl Pass {
-    /// The input is the name of the type of the elements.
+    /// Begins statistics; `name` is the type of the elements.
     pub(crate) fn begin(name: &[u8], bins: u32) -> Result<Pass, Error> {
         let of = element_type(name)?;
         let moments = Moments::new(&of);
         Ok(Pass { of, bins: bins.min(1 << 16) as usize, moments, second: None, zeros: 0 })
     }
 
-    /// Takes whole elements.
+    /// Adds whole elements.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Answer, Error> {
         match &mut self.second {
             Some((_, bins)) => bins.take(&self.of, bytes)?,
@@ -39,7 +39,8 @@ impl Pass {
         Ok(Answer::NOTHING)
     }
 
-    /// Ends the first pass, with so many zeros that are not stored. The answer is a byte where there is to be another.
+    /// Ends the first pass; `zeros` is the number of zeros that are not stored. The answer is one
+    /// byte if a second pass is needed.
     pub(crate) fn turn(&mut self, zeros: u64) -> Answer {
         self.zeros = zeros;
         self.moments.add_zeros(zeros);
@@ -49,7 +50,7 @@ impl Pass {
         Answer::Done(vec![1; usize::from(self.second.is_some())])
     }
 
-    /// What was found.
+    /// Returns the statistics.
     pub(crate) fn finish(self) -> Answer {
         let stats = match self.second {
             None => self.moments.finish(&self.of, self.zeros),
@@ -94,8 +95,9 @@ fn shown(stats: &Stats) -> String {
         .finish()
 }
 
-/// The stored values of a sparse tensor whose components are held: how many zeros it has besides, and their bytes.
-/// Nothing where some share a place.
+/// Returns the stored values of a sparse tensor whose components are held: the number of its
+/// other zeros, and the bytes of the values. The answer is empty if several entries have the same
+/// index.
 pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let get = get(info, held);
     let found = match info.layout() {
@@ -107,7 +109,7 @@ pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<
             let coo = Coo::from_tensor(info, get, limits)?;
             stored_values(coo.values(), || coo.places(), info.count())
         }
-        // Their entries are looked at as they lie in the whole.
+        // These are converted to dense form as a whole.
         Layout::SparseBlocks | Layout::SparseHybrid => None,
         _ => return Err(CALL.broken("the tensor is not sparse")),
     };

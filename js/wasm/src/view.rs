@@ -1,4 +1,4 @@
-//! Tensors that are not dense, as dense ones; elements as numbers.
+//! Dense forms of tensors that are not dense, and conversion of elements to numbers.
 
 use crate::json::CALL;
 use crate::{Answer, le};
@@ -12,10 +12,10 @@ use holdall_core::layout::{Computed as _, float, strided::Strided};
 use holdall_core::{Bytes, DType, Error, Layout, Limits, LogicalType, Role, TensorInfo};
 use std::collections::BTreeMap;
 
-/// Decoded components by their numbers.
+/// Decoded components by index.
 pub(crate) type Held = BTreeMap<u32, Bytes>;
 
-/// Hands out what is held, by role.
+/// Returns a held component by role.
 pub(crate) fn get<'h>(
     info: &'h TensorInfo,
     held: &'h Held,
@@ -27,7 +27,7 @@ pub(crate) fn get<'h>(
     }
 }
 
-/// The elements of a tensor, row by row.
+/// Returns the elements of a tensor, row-major.
 pub(crate) fn dense(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let made = of_layout(&info, held, limits).map_err(|e| e.in_tensor(info.name()))?;
     Ok(Answer::Done(made.into_bytes().into()))
@@ -55,7 +55,7 @@ fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, E
     }
 }
 
-/// The type of the elements of its dense form.
+/// Returns the element type of its dense form.
 pub(crate) fn dense_type(info: &TensorInfo) -> Option<ElementType> {
     match info.layout() {
         layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
@@ -64,7 +64,8 @@ pub(crate) fn dense_type(info: &TensorInfo) -> Option<ElementType> {
     }
 }
 
-/// `u8 f8_e5m2`, `f32`: its storage, and what it means where that is more.
+/// Returns the name of an element type: the storage type, with the logical type if it has one
+/// (`f32`, `u8 f8_e5m2`).
 pub(crate) fn name_of(of: &ElementType) -> String {
     match &of.logical_type {
         Some(logical) => format!("{} {logical}", of.dtype.as_str()),
@@ -72,7 +73,7 @@ pub(crate) fn name_of(of: &ElementType) -> String {
     }
 }
 
-/// The type of that name.
+/// Parses the name of an element type.
 pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
     let name = std::str::from_utf8(name).unwrap_or_default();
     let (dtype, logical) = match name.split_once(' ') {
@@ -84,7 +85,7 @@ pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
     of.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.shown())))
 }
 
-/// Whole blocks of a tensor as `f32`.
+/// Decodes whole blocks of a quantized tensor to `f32`.
 pub(crate) fn blocks(info: &TensorInfo, bytes: Bytes) -> Result<Answer, Error> {
     let Layout::Blocks(of) = info.layout() else {
         return Err(CALL.broken("the tensor has no blocks"));
@@ -95,7 +96,7 @@ pub(crate) fn blocks(info: &TensorInfo, bytes: Bytes) -> Result<Answer, Error> {
     Ok(Answer::Done(made.iter().flat_map(|x| x.to_le_bytes()).collect()))
 }
 
-/// Elements of a type as `f32` or `f64`.
+/// Converts elements of a type to `f32` or `f64`.
 pub(crate) fn numbers(input: &[u8], name_len: usize, wide: bool) -> Result<Answer, Error> {
     let (name, bytes) = input.split_at(name_len.min(input.len()));
     let ElementType { dtype, logical_type: logical, .. } = element_type(name)?;
@@ -111,8 +112,9 @@ pub(crate) fn numbers(input: &[u8], name_len: usize, wide: bool) -> Result<Answe
     Ok(Answer::Done(out))
 }
 
-/// Numbers of elements `start..end` of a tensor: the bytes of its data that have them, how many elements of those come
-/// before, and bytes that hold whole elements each; nothing where they cannot be told apart.
+/// Returns the range of a tensor's data that holds elements `start..end`, the number of elements
+/// before them in that range, and the size of its smallest unit of whole elements in bytes; empty
+/// if ranges cannot be read separately.
 pub(crate) fn range(info: &TensorInfo, start: u64, end: u64) -> Answer {
     let end = end.min(info.count());
     let start = start.min(end);

@@ -1,8 +1,10 @@
-//! Lists the public items of a crate, one a line, sorted: `holdall-public-api holdall.json`. With `--is-known` before the
-//! path it only says, by its exit status, whether it can read that version of rustdoc's JSON.
+//! Lists the public items of a crate, one per line, sorted: `holdall-public-api holdall.json`.
+//! With `--is-known` before the path it only reports, by its exit status, whether it supports
+//! that version of rustdoc's JSON.
 //!
-//! With `HOLDALL_RUSTDOC` in the environment it is `rustdoc` instead, with unstable options allowed. Cargo runs it as
-//! `RUSTDOC`. If the variable that allows them were set for all of cargo, dependencies would be built anew with it.
+//! With `HOLDALL_RUSTDOC` in the environment it runs `rustdoc` with unstable options instead;
+//! cargo runs it as `RUSTDOC`. Setting the variable that allows these options for all of cargo
+//! would rebuild dependencies.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -48,7 +50,7 @@ fn list() -> ExitCode {
     }
 }
 
-/// Whether the version that the file states is the one that the library reads.
+/// Returns whether the file has the supported version.
 fn is_known(path: &Path) -> ExitCode {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let stated = text.split_once("\"format_version\":").map(|(_, rest)| rest);

@@ -1,4 +1,5 @@
-//! Numbers at the edges, wherever a file declares one: each of them broke a released reader.
+//! Extreme numbers in every declared length, offset and count: each of them broke a released
+//! reader.
 
 use super::Made;
 use super::zt::*;
@@ -6,7 +7,7 @@ use crate::tables::safetensors_files::file;
 use crate::tables::ztensor_files::{map, of_root, text, with};
 use crate::tables::ztensor_files::{object, root};
 
-/// Numbers that no file has room for.
+/// Numbers that are too large for any file.
 const HUGE: [(&str, u64); 5] = [
     ("2-to-40", 1 << 40),
     ("2-to-63-less-1", (1 << 63) - 1),
@@ -32,7 +33,7 @@ fn zt(version: Version, name: &str, build: impl FnOnce(&mut Zt)) -> Made {
     Made::new(format!("reject/ztensor/{name}.zt"), f.finish())
 }
 
-/// The length of the manifest, and where components are.
+/// Cases for the length of the manifest, and the ranges of components.
 fn in_version(version: Version) -> Vec<Made> {
     let v = version.name();
     let sound = || {
@@ -78,7 +79,7 @@ fn in_version(version: Version) -> Vec<Made> {
     all
 }
 
-/// Shapes, and what compressed data claims to decode to.
+/// Cases for shapes, and for the declared decoded length of compressed data.
 fn shapes() -> Vec<Made> {
     let mut all = Vec::new();
     let stored = frame(&noise(16, 1), 1);
@@ -89,7 +90,7 @@ fn shapes() -> Vec<Made> {
                 let part = f.part("u8", &noise(16, 1));
                 f.dense("w", &[n], part);
             }));
-            // Before 1.2 only the shape says what a component decodes to.
+            // Before 1.2 the decoded length only follows from the shape.
             all.push(zt(version, &format!("index.expansion.shape-{name}-{v}"), |f| {
                 let part = f.part("u8", &stored).zstd(n);
                 f.dense("w", &[n], part);
@@ -117,14 +118,14 @@ fn shapes() -> Vec<Made> {
             let part = f.part("u8", &noise(16, 1)).zstd(n).with("encoding", text("raw"));
             f.dense("w", &[16], part);
         }));
-        // Complex elements are two of their storage elements.
+        // Complex elements are two storage elements each.
         let half = n / 2 + 1;
         all.push(zt(Version::V1_2, &format!("index.size.complex-{name}"), |f| {
             let part = f.part("f32", &noise(16, 1)).with("type", text("complex64"));
             f.dense("w", &[half / 8 + 1], part);
         }));
     }
-    // One byte in RLE blocks decodes to 32 KiB at most: one element more is too many.
+    // One byte in RLE blocks decodes to at most 32 KiB: one element more is too many.
     all.push(zt(Version::V1_2, "index.expansion.one-more", |f| {
         let most = stored.len() as u64 * (32 << 10);
         let part = f.part("u8", &stored).zstd(most + 1);
@@ -137,7 +138,7 @@ fn shapes() -> Vec<Made> {
     all
 }
 
-/// Lengths inside CBOR: of text, bytes, arrays and maps.
+/// Cases for lengths in CBOR: of text, bytes, arrays and maps.
 fn cbor_lengths() -> Vec<Made> {
     let mut all = Vec::new();
     for (name, n) in HUGE {
@@ -166,10 +167,11 @@ fn safetensors() -> Vec<Made> {
         let bytes = [&n.to_le_bytes()[..], b"{}"].concat();
         let path = format!("reject/safetensors/safetensors.header-bounds.{name}.safetensors");
         all.push(Made::new(path, bytes));
-        // The reference counts bits, and refuses a shape that has 2^64 of them.
+        // The reference implementation counts bits, and refuses a shape with 2^64 of them.
         let fits = n < 1 << 61;
         let end = format!(r#"{{"w":{{"dtype":"U8","shape":[{n}],"data_offsets":[0,{n}]}}}}"#);
-        // What the table says of the file counts before what is wrong with the shape. Offsets count from the data.
+        // An error about the file's bounds takes precedence over one about the shape. Offsets
+        // count from the start of the data.
         let wraps = n.checked_add(1 << 10).is_none();
         let code = if wraps { "safetensors.offsets.end" } else { "safetensors.truncated.end" };
         all.push(of(format!("{code}-{name}"), &end, 4));

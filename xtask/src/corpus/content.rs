@@ -18,7 +18,7 @@ pub(crate) fn rejects() -> Vec<Made> {
     all
 }
 
-/// A zTensor file of that name with what `build` puts in it.
+/// Returns a zTensor file of that name with the contents that `build` adds.
 fn zt(version: Version, name: &str, build: impl FnOnce(&mut Zt)) -> Made {
     let mut file = Zt::new(version);
     build(&mut file);
@@ -41,7 +41,7 @@ fn digests() -> Vec<Made> {
         }
     }
     let v1_2 = |name: &str, build: &dyn Fn(&mut Zt)| zt(Version::V1_2, name, build);
-    // A digest is of the stored bytes, not of those they decode to.
+    // A digest covers the stored bytes, not the decoded ones.
     all.push(v1_2("file.digest.of-decoded", &|f| {
         let stored = frame(&bytes, 1);
         let part = f.part("u8", &stored).zstd(100).digest(&digest_of(Algorithm::Crc32c, &bytes));
@@ -55,7 +55,7 @@ fn digests() -> Vec<Made> {
         let part = f.part("u8", &bytes).digest("crc32c:deadbeef");
         f.dense("w", &[100], part);
     }));
-    // Two tensors of the same bytes, of which the second says something else about them.
+    // Two tensors with the same bytes, of which the second has another description.
     for (name, compressed) in
         [("file.digest.second-of-two", false), ("file.digest.second-of-two-compressed", true)]
     {
@@ -79,7 +79,7 @@ fn digests() -> Vec<Made> {
 fn compressed() -> Vec<Made> {
     let bytes = noise(100, 2);
     let whole = frame(&bytes, 1);
-    // Decodes to `len` bytes, says the file: by its own field in 1.2, by the shape before.
+    // Declares `len` decoded bytes: by its own field in 1.2, by the shape before.
     let of = |version: Version, name: &str, stored: &[u8], len: u64| {
         zt(version, name, |f| {
             let part = f.part("u8", stored).zstd(len);
@@ -115,7 +115,7 @@ fn compressed() -> Vec<Made> {
         v1_2("zstd.length.two-frames-less", &two, 101),
         v1_2("zstd.length.two-frames-more", &two, 60),
         v1_2("zstd.length.declared-0", &whole, 0),
-        // Short, and padded by filling the rest of the buffer with zeros.
+        // Too short, and a reader could pad the buffer with zeros.
         v1_2("zstd.length.empty-frame", &frame(&[], 1), 100),
         // A bomb: 16 MiB in a few hundred bytes.
         v1_2("zstd.length.bomb", &frame_of_run(0, 16 << 20), 100),
@@ -127,7 +127,7 @@ fn compressed() -> Vec<Made> {
         all.push(of(version, &format!("zstd.length.bomb-{name}"), &frame_of_run(0, 4 << 20), 8));
         all.push(of(version, &format!("zstd.broken.cut-{name}"), cut(5), 100));
     }
-    // Nothing tells what sparse components of 1.0 decode to, so that they are decoded as a stream.
+    // The decoded length of sparse components of 1.0 is unknown, so they are decoded as a stream.
     for (window_log, name) in [(28, "2-to-28"), (31, "2-to-31")] {
         all.push(zt(Version::V1_0, &format!("zstd.window.{name}"), |f| {
             let values = f.part("u8", &frame_of_window(&[7], window_log));
@@ -139,7 +139,7 @@ fn compressed() -> Vec<Made> {
     all
 }
 
-/// Three frames, and a seek table that gives the first two each other's lengths.
+/// Returns three frames, with a seek table that swaps the lengths of the first two.
 fn lying_seek_table() -> Vec<u8> {
     const LENS: [usize; 3] = [1 << 20, 3 << 20, 1 << 20];
     let frames: Vec<Vec<u8>> =
@@ -218,7 +218,7 @@ fn sparse() -> Vec<Made> {
             let indptr = f.part("u64", &u64s(&[0, 1]));
             f.tensor("w", &[1, 4], "sparse_csr", &csr_parts(values, indices, indptr));
         }),
-        // Unsigned indices of all ones are no -1.
+        // Unsigned indices with all bits set are not -1.
         zt(Version::V1_2, "sparse.index-bounds.u8", |f| {
             let values = f.part("f32", &f32s(&[1.0]));
             let coords = f.part("u8", &[0xff]);
@@ -232,7 +232,7 @@ fn sparse() -> Vec<Made> {
     ]
 }
 
-/// 0.1's sparse tensors of one component.
+/// Sparse tensors of 0.1 with one component.
 fn packed() -> Vec<Made> {
     let of = |name: &str, layout: &'static str, bytes: &[u8]| {
         zt(Version::V0_1, name, |f| {
@@ -390,7 +390,7 @@ fn bools() -> Vec<Made> {
     all
 }
 
-/// Records and blobs whose attribute does not say what they are.
+/// Records and blobs without a valid schema in their attribute.
 fn kinds() -> Vec<Made> {
     let number = r#"{"type":"integer","TypeDef:Uint32":true}"#;
     let of = |name: &str, layout: &'static str, kind: Option<&str>| {

@@ -1,9 +1,9 @@
-//! The corpus: files that are accepted, each with what `inspect` says of it, and files that are refused,
-//! each named after the code it is refused with (`index.bounds.offset-0-1.2.zt` breaks `index/bounds`).
+//! The corpus: accepted files, each with the output of `inspect`, and rejected files, each named
+//! after the code of its error (`index.bounds.offset-0-1.2.zt` breaks `index/bounds`).
 //!
-//! What stands in `corpus/reject`, and in `corpus/accept` under a name that starts with `made-`, comes from
-//! the tables here and is the same every time. Other accepted files were written by the programs they
-//! are named after (see `interop/`) and are kept as they came.
+//! Files in `corpus/reject`, and those in `corpus/accept` whose name starts with `made-`, are
+//! generated from the tables here and are the same every time. Other accepted files were written
+//! by the programs they are named after (see `interop/`) and are kept unchanged.
 
 mod bounds;
 mod content;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// A file of the corpus.
 pub(crate) struct Made {
-    /// Below `corpus/`.
+    /// The path below `corpus/`.
     path: String,
     bytes: Vec<u8>,
 }
@@ -41,12 +41,12 @@ pub(crate) fn corpus(args: &[String]) -> Outcome {
     cargo(["test"]).args(packages).args(["--test", "corpus*"]).run()
 }
 
-/// `cargo xtask bless`: writes what `inspect` says of every accepted file beside it.
+/// `cargo xtask bless`: writes the output of `inspect` next to every accepted file.
 pub(crate) fn bless(_args: &[String]) -> Outcome {
     cargo(["test", "--package", "holdall-cli", "--test", "corpus"]).env("HOLDALL_BLESS", "1").run()
 }
 
-/// Writes every file that comes from a table, and removes those that no longer do.
+/// Writes every generated file, and removes those that are no longer generated.
 fn make() -> Outcome {
     let io = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     let corpus = root().join("corpus");
@@ -64,7 +64,7 @@ fn make() -> Outcome {
     Ok(())
 }
 
-/// Every file that comes from a table.
+/// Returns every generated file.
 fn all() -> Vec<Made> {
     let of_families = TABLES.iter().flat_map(|files| files());
     let mut all: Vec<Made> = of_families.map(|(path, bytes)| Made::new(path, bytes)).collect();
@@ -75,7 +75,7 @@ fn all() -> Vec<Made> {
     all
 }
 
-/// Files that are in the corpus as if they came from a table, but do not.
+/// Returns files in the corpus whose names mark them as generated, but that no table generates.
 fn strays(corpus: &Path) -> Vec<String> {
     let made: BTreeSet<String> = all().into_iter().map(|m| m.path).collect();
     let mut strays = Vec::new();

@@ -1,5 +1,5 @@
-//! Sound files of the odder kinds: what other programs may write and ours does not, and what readers
-//! have stumbled over.
+//! Valid files with unusual features: those that other programs may write and ours does not, and
+//! those that have caused errors in readers.
 
 use super::Made;
 use super::zt::*;
@@ -56,7 +56,7 @@ fn every_dtype(f: &mut Zt) {
     }
 }
 
-/// Names are any text at all, and sort by their bytes.
+/// Names may be any text, and sort by their bytes.
 const NAMES: [&str; 14] = [
     "",
     " ",
@@ -91,7 +91,7 @@ fn scalars_and_nothing(f: &mut Zt) {
     f.dense("one", &[1], part);
     let part = f.part("i16", &[1, 2]);
     f.dense("ones", &[1; 64], part);
-    // Nothing takes no room: what follows has the same offset.
+    // An empty component takes no space, so the next one has the same offset.
     let part = f.part("f32", &[]);
     f.dense("nothing", &[0], part);
     let part = f.part("f32", &[]);
@@ -104,7 +104,7 @@ fn scalars_and_nothing(f: &mut Zt) {
     f.dense("nothing_at_the_end", &[0], part);
 }
 
-/// Compressed data in every form that decodes to the same.
+/// Adds compressed data in every form that decodes to the same bytes.
 fn frames(f: &mut Zt) {
     let bytes: Vec<u8> = noise(600, 9).iter().map(|b| b & 7).collect();
     let half = bytes.len() / 2;
@@ -156,7 +156,7 @@ fn digests(f: &mut Zt) {
     f.dense("of_nothing", &[0], part);
 }
 
-/// Tensors that have the same bytes, as different things.
+/// Adds tensors that share their bytes but have different types.
 fn tied(f: &mut Zt) {
     let part = f.part("f32", &noise(48, 5));
     f.dense("embed", &[3, 4], part.clone());
@@ -198,7 +198,7 @@ fn sparse(f: &mut Zt, compressed: bool) {
     coo(f, "coo_empty", &[3, 3], &[], 0);
 }
 
-/// 0.1's sparse tensors: as its document says it, as its crate writes it.
+/// Adds sparse tensors of 0.1: as specified by its document, and as written by its crate.
 fn packed(f: &mut Zt) {
     let value = |x: f64| x.to_le_bytes().to_vec();
     let record = |at: [u64; 2], x: f64| [u64s(&at), value(x)].concat();
@@ -218,13 +218,14 @@ fn packed(f: &mut Zt) {
             .attribute("nnz", uint(2));
         f.tensor(&format!("{name}_compressed_crate"), &[2, 4], crate_layout, &[("data", part)]);
     }
-    // Neither form: its bytes can be had, and no more.
+    // Neither form: only its bytes can be read.
     let part = f.part("f64", &noise(24, 3));
     f.tensor("unknown", &[2, 4], "sparse", &[("data", part.clone())]);
     f.tensor("other_layout", &[3], "ragged", &[("data", part)]);
 }
 
-/// Sparse tensors whose indices stand in the manifest, as 0.1's document has them: [[0, 0, 0, 1.5], [-2, 0, 0, 0]].
+/// Adds sparse tensors with their indices in the manifest, as in 0.1's document: [[0, 0, 0, 1.5],
+/// [-2, 0, 0, 0]].
 fn stated(f: &mut Zt) {
     let list = |items: &[u64]| array(&items.iter().map(|&item| uint(item)).collect::<Vec<_>>());
     let lists = |items: &[&[u64]]| array(&items.iter().map(|&item| list(item)).collect::<Vec<_>>());
@@ -254,7 +255,7 @@ fn stated(f: &mut Zt) {
         ("coo_flat", vec![("coords", list(&[0, 1, 3, 0]))]),
         ("coo_by_dimension", vec![("indices", lists(&[&[0, 1], &[3, 0]]))]),
         ("coo_row_col", vec![("row", list(&[0, 1])), ("col", list(&[3, 0]))]),
-        // The other way round a coordinate would lie outside.
+        // In the other order a coordinate would be out of bounds.
         ("coo_by_value", vec![("coords", lists(&[&[0, 3], &[1, 0]]))]),
     ];
     for (name, fields) in coordinates {
@@ -264,7 +265,8 @@ fn stated(f: &mut Zt) {
             t.attribute(key, value);
         }
     }
-    // As many values as dimensions, and no telling which way: a list for each dimension, and a warning.
+    // As many values as dimensions, so the order is ambiguous: it is read as a list for each
+    // dimension, with a warning.
     f.tensor("coo_either_way", &[4, 4], "sparse", &[("data", part)])
         .attribute("sparse_format", text("coo"))
         .attribute("coords", lists(&[&[0, 1], &[3, 2]]));
@@ -286,13 +288,13 @@ fn big_endian(f: &mut Zt) {
     }
     let part = f.part("u32", &noise(8, 9)).with("data_endianness", text("little"));
     f.dense("little", &[2], part);
-    // The crate swaps the whole of a sparse tensor, indices too, in units of its dtype.
+    // The crate swaps all bytes of a sparse tensor, including indices, in units of its dtype.
     let record = [1u64.to_be_bytes(), 1.5f64.to_be_bytes()].concat();
     let part = f.part("f64", &record).with("data_endianness", text("big"));
     f.tensor("coo", &[2], "sparsecoo", &[("data", part)]);
 }
 
-/// Values of attributes of every kind that CBOR has.
+/// Returns attribute values of every kind in CBOR.
 fn every_value() -> Vec<(&'static str, Vec<u8>)> {
     let deep = (0..20).fold(uint(1), |inner, _| array(&[inner]));
     vec![
@@ -361,7 +363,7 @@ fn only_1_2() -> Vec<Made> {
             f.part("u8", &noise(100, 3));
         }),
         v1_2("nulls", &|f| {
-            // What a writer has no value for.
+            // Writers without a value write null.
             let null = || vec![0xf6];
             let part = f.part("u8", &[1]);
             let part = ["digest", "type", "uncompressed_length", "encoding"]
@@ -375,7 +377,7 @@ fn only_1_2() -> Vec<Made> {
     ]
 }
 
-/// Fields that a later version may have, at every level.
+/// Returns a file with fields of a possible later version, at every level.
 fn unknown_fields(name: &str, version: &str) -> Made {
     let new = || ("new", map(&[("x", array(&[uint(1), vec![0xf7], vec![0xc1, 0x00]]))]));
     let part = map(&[("dtype", text("u8")), ("offset", uint(64)), ("length", uint(16)), new()]);
@@ -389,13 +391,13 @@ fn unknown_fields(name: &str, version: &str) -> Made {
 
 fn logical_types(f: &mut Zt) {
     for (i, t) in LogicalType::KNOWN.into_iter().enumerate() {
-        // Eight elements, whole bytes in all of them.
+        // Eight elements have a whole number of bytes in every type.
         let len = t.bits().expect("a known type");
         let dtype = t.storage().expect("a known type").as_str();
         let part = f.part(dtype, &noise(len as usize, i as u64)).with("type", text(t.as_str()));
         f.dense(&format!("t_{}", t.as_str()), &[2, 4], part);
     }
-    // Unknown, and known ones over a dtype that they are not defined over: plain elements.
+    // Unknown logical types, and known ones with an undefined storage dtype: plain elements.
     for (name, dtype, t) in
         [("unknown", "i16", "i12"), ("wrong_storage", "i8", "f8_e5m2"), ("itself", "f32", "f32")]
     {
@@ -413,7 +415,7 @@ fn layouts(f: &mut Zt) {
         .attribute("by", text("a later program"));
     f.tensor("bare", &[7], "virtual", &[]);
     f.tensor("csr_like", &[3], "sparse_bsr", &[("values", a), ("indptr", b)]);
-    // Components beside those of the layout.
+    // Components in addition to those of the layout.
     let data = f.part("u8", &[1, 2]);
     let mask = f.part("bool", &[1, 0]);
     f.tensor("masked", &[2], "dense", &[("mask", mask), ("data", data)]);
@@ -464,7 +466,7 @@ fn narrow_indices(f: &mut Zt) {
     }
 }
 
-/// Long components with a seek table of each form, and with some that tell nothing true.
+/// Adds long components with a seek table of each form, and with incorrect ones.
 fn seek_tables(f: &mut Zt) {
     const LEN: usize = 5 << 20;
     const LENS: [usize; 3] = [2 << 20, 2 << 20, 1 << 20];
@@ -473,7 +475,7 @@ fn seek_tables(f: &mut Zt) {
     let sizes: Vec<(u64, u64)> =
         frames.iter().zip(LENS).map(|(f, len)| (f.len() as u64, len as u64)).collect();
     let table = zstd::seek_table(&sizes).expect("short frames");
-    // With a checksum of each frame, which we do not look at.
+    // With a checksum of each frame, which we do not check.
     let mut checked = 0x184d_2a5eu32.to_le_bytes().to_vec();
     checked.extend((12 * 3 + 9u32).to_le_bytes());
     for (stored, decoded) in &sizes {
@@ -484,7 +486,7 @@ fn seek_tables(f: &mut Zt) {
     checked.extend(3u32.to_le_bytes());
     checked.push(0x80);
     checked.extend(0x8f92_eab1u32.to_le_bytes());
-    // Of other frames: the sizes do not add up, so that it is passed over.
+    // For other frames: the sizes do not add up, so it is ignored.
     let off = [sizes[0], (sizes[1].0, sizes[1].1 - 1), sizes[2]];
     let off = zstd::seek_table(&off).expect("short frames");
     let mut cut = table.clone();
@@ -504,7 +506,7 @@ fn safetensors() -> Vec<Made> {
         bytes.extend_from_slice(data);
         Made::new(format!("accept/safetensors/made-{name}.safetensors"), bytes)
     };
-    // All dtypes, 16 elements each, in an order of their own.
+    // All dtypes, 16 elements each, in an arbitrary order.
     let mut dtypes = String::from("{");
     let mut end = 0;
     for (name, bits) in [

@@ -1,4 +1,4 @@
-//! Files as our own writer writes them: every version, with every option.
+//! Files from our own writer: every version, with every option.
 
 use super::Made;
 use super::zt::*;
@@ -25,7 +25,7 @@ pub(crate) fn accepts() -> Vec<Made> {
         let bare = of().with_digest(None).with_encode(encode(version).with_align(512));
         add("aligned", &plain, Convert::new(bare).with_sharing(Sharing::Copy));
         add("empty", &open(Zt::new(Version::V1_2).finish()), Convert::new(of()));
-        // More than 4 MiB: frames of their own and a seek table.
+        // More than 4 MiB: separate frames and a seek table.
         let long = Convert::new(of().with_zstd(3)).with_encoding();
         add("frames", &open(long_tensor()), long);
     }
@@ -78,7 +78,7 @@ fn written(path: String, file: &File, options: &Convert) -> Made {
     Made::new(path, bytes)
 }
 
-/// What every version can say.
+/// Returns a file with features of all versions.
 fn plain() -> Vec<u8> {
     let mut f = Zt::new(Version::V1_2);
     plain_tensors(&mut f);
@@ -132,7 +132,7 @@ fn more_tensors(f: &mut Zt) {
     ]));
 }
 
-/// What only 1.2 can say.
+/// Returns a file with features of 1.2 only.
 fn everything() -> Vec<u8> {
     let mut f = Zt::new(Version::V1_2);
     plain_tensors(&mut f);
@@ -151,7 +151,7 @@ fn everything() -> Vec<u8> {
     f.finish()
 }
 
-/// One tensor of 5 MB that compresses well.
+/// Returns a tensor of 5 MB that compresses well.
 fn long_tensor() -> Vec<u8> {
     let mut f = Zt::new(Version::V1_2);
     let stored = [frame_of_run(1, 3_000_000), frame_of_run(2, 2_000_001)].concat();
@@ -160,7 +160,7 @@ fn long_tensor() -> Vec<u8> {
     f.finish()
 }
 
-/// A file after edits in place: tensors removed, added and renamed, attributes set.
+/// Returns a file after edits in place: tensors removed, added and renamed, attributes set.
 fn edited(all: &[Made]) -> Vec<u8> {
     let name = "accept/ztensor/made-1.2-written_raw.zt";
     let from = all.iter().find(|m| m.path == name).expect("it was just written");

@@ -1,4 +1,4 @@
-//! zTensor files put together field by field, so that any of them can be wrong.
+//! Assembles zTensor files field by field, so that any field can be invalid.
 
 use crate::tables::ztensor_files::{array, map, text, uint};
 use holdall::{Algorithm, DType, Hasher};
@@ -27,7 +27,7 @@ impl Version {
     }
 }
 
-/// A file being put together. Its bytes so far hold the components.
+/// A file that is being assembled. Its bytes so far hold the components.
 pub(crate) struct Zt {
     version: Version,
     out: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct Zt {
     attributes: Option<Vec<u8>>,
 }
 
-/// A tensor's fields. All versions are written from the same.
+/// The fields of a tensor, from which all versions are written.
 #[derive(Clone)]
 pub(crate) struct Tensor {
     dtype: &'static str,
@@ -46,7 +46,7 @@ pub(crate) struct Tensor {
     attributes: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// A component's fields.
+/// The fields of a component.
 #[derive(Clone)]
 pub(crate) struct ComponentFields {
     dtype: &'static str,
@@ -56,19 +56,19 @@ pub(crate) struct ComponentFields {
 }
 
 impl ComponentFields {
-    /// The component with this field, in place of the one it had.
+    /// Sets a field of the component.
     pub(crate) fn with(mut self, key: &'static str, value: Vec<u8>) -> ComponentFields {
         self.fields.retain(|(k, _)| *k != key);
         self.fields.push((key, value));
         self
     }
 
-    /// The same bytes as elements of another dtype.
+    /// Changes the component's dtype, with the same bytes.
     pub(crate) fn with_dtype(self, dtype: &'static str) -> ComponentFields {
         ComponentFields { dtype, ..self }
     }
 
-    /// The component, compressed; 1.2 also says to what it decodes.
+    /// Marks the component as compressed; 1.2 also declares the decoded length.
     pub(crate) fn zstd(self, decoded: u64) -> ComponentFields {
         self.with("encoding", text("zstd")).with("uncompressed_length", uint(decoded))
     }
@@ -85,7 +85,7 @@ impl Zt {
         Zt { version, out, align: 64, tensors, attributes: None }
     }
 
-    /// Puts what follows at multiples of `align` bytes.
+    /// Aligns the next bytes to a multiple of `align`.
     pub(crate) fn align(&mut self, align: usize) {
         self.align = align;
     }
@@ -127,7 +127,7 @@ impl Zt {
         self.attributes = Some(cbor);
     }
 
-    /// The file.
+    /// Returns the file.
     pub(crate) fn finish(self) -> Vec<u8> {
         let (version, mut out) = (self.version, self.out);
         let manifest = match version {
@@ -164,7 +164,7 @@ impl Tensor {
         self
     }
 
-    /// The tensor as 1.0 to 1.2 say it.
+    /// Returns the tensor's fields in the form of 1.0 to 1.2.
     fn object(&self, version: Version) -> Vec<u8> {
         let mut fields = Vec::new();
         if version == Version::V1_0 {
@@ -182,7 +182,7 @@ impl Tensor {
         map(&fields)
     }
 
-    /// The tensor as 0.1 says it: of one component.
+    /// Returns the tensor's fields in the form of 0.1, which has a single component.
     fn entry(&self, name: &str) -> Vec<u8> {
         let (_, part) = self.parts.first().expect("a 0.1 tensor has a component");
         let mut fields = vec![
@@ -235,7 +235,7 @@ fn shape(dims: &[u64]) -> Vec<u8> {
     array(&dims.iter().map(|&d| uint(d)).collect::<Vec<_>>())
 }
 
-/// What 0.1 and 1.0 call a dtype.
+/// Returns the name of a dtype in 0.1 and 1.0.
 fn long_name(name: &'static str) -> &'static str {
     const LONG: [(&str, &str); 12] = [
         ("f64", "float64"),
@@ -254,7 +254,7 @@ fn long_name(name: &'static str) -> &'static str {
     LONG.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long)
 }
 
-/// All dtypes by their short names.
+/// Returns all dtypes by their short names.
 pub(crate) fn dtypes() -> impl Iterator<Item = (&'static str, u64)> {
     DType::ALL.into_iter().map(|d| (d.as_str(), d.width()))
 }
@@ -273,7 +273,7 @@ pub(crate) fn i32s(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// Bytes that are the same every time and look like nothing.
+/// Returns pseudorandom bytes that are the same every time.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -285,7 +285,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The text of a digest of `bytes`.
+/// Returns the text of a digest of `bytes`.
 pub(crate) fn digest_of(algorithm: Algorithm, bytes: &[u8]) -> String {
     let mut hasher = Hasher::new(algorithm);
     hasher.update(bytes);
@@ -294,7 +294,7 @@ pub(crate) fn digest_of(algorithm: Algorithm, bytes: &[u8]) -> String {
 
 // zstd frames.
 
-/// A frame as our encoder writes it: with its content's length and checksum.
+/// Returns a frame as our encoder writes it: with its content's length and checksum.
 pub(crate) fn frame(bytes: &[u8], level: i32) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = zstd::Encoder::new(level).expect("the level is one of zstd's");
@@ -302,8 +302,8 @@ pub(crate) fn frame(bytes: &[u8], level: i32) -> Vec<u8> {
     out
 }
 
-/// A frame of raw blocks that asks for a window of `2^window_log` bytes and does not tell its length
-/// (RFC 8878, section 3.1.1).
+/// Returns a frame of raw blocks that requires a window of `2^window_log` bytes and does not
+/// state its length (RFC 8878, section 3.1.1).
 pub(crate) fn frame_of_window(bytes: &[u8], window_log: u8) -> Vec<u8> {
     let mut out = 0xfd2f_b528u32.to_le_bytes().to_vec();
     out.push(0);
@@ -312,7 +312,7 @@ pub(crate) fn frame_of_window(bytes: &[u8], window_log: u8) -> Vec<u8> {
     out
 }
 
-/// A frame that repeats `byte`: four bytes for up to 128 KiB.
+/// Returns a frame that repeats `byte`: four bytes for up to 128 KiB.
 pub(crate) fn frame_of_run(byte: u8, len: usize) -> Vec<u8> {
     const MOST: usize = 128 << 10;
     let mut out = 0xfd2f_b528u32.to_le_bytes().to_vec();

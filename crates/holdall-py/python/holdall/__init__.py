@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from . import torch as torch
 
 #: ``open`` is public as well, but ``from holdall import *`` must not hide the built-in function. Modules that are named
-#: after other packages (``numpy``, ``torch``) are not here for the same reason; the others have to be asked for.
+#: after other packages (``numpy``, ``torch``) are left out for the same reason; import the others by name.
 __all__ = [
     "Access",
     "AccessDeniedError",
@@ -153,9 +153,9 @@ __all__ = [
     "verify",
 ]
 
-#: Modules that are imported when they are asked for.
+#: Modules that are imported on first use.
 _LAZY = ("aio", "carton", "gpu", "jobs", "numpy", "runners", "safetensors", "schema", "torch")
-#: The same, of packages that have to be installed.
+#: Modules that are imported on first use and need another package to be installed.
 _LAZY_EXTRAS = ("daft", "ray")
 
 

@@ -9,8 +9,8 @@ from ._holdall import command
 
 
 def main() -> None:
-    """Does what the command line says, and ends with its status."""
-    # The command is not Python that an exception could interrupt: Ctrl-C ends it as it ends the program.
+    """Runs the command line and exits with its status."""
+    # Ctrl-C ends the process at once: the command is native code, which a Python exception could not interrupt.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(command(["holdall", *sys.argv[1:]], [sys.executable, "-m", "holdall"]))
 

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from ._holdall import Buffer
     from ._tensor import Tensor
 
-#: Element types that NumPy knows by itself.
+#: Element types that NumPy has.
 PLAIN = frozenset(
     "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex64 complex128".split()
 )
-#: Element types that ml_dtypes adds. The last three are packed in files, one to a byte in memory.
+#: Element types that ml_dtypes adds. The last three are packed in files, and one element per byte in memory.
 EXTRA = frozenset(
     "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
     "float6_e2m3fn float6_e3m2fn float4_e2m1fn".split()
 )
-#: Bits of elements that share bytes in files.
+#: Bits per element, for the types whose elements share bytes in files.
 PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
-#: The packed type that torch has too, in pairs, and what torch calls them.
+#: The packed type that torch has too (two elements per byte), and its name in torch.
 FP4, PAIRS = "float4_e2m1fn", "float4_e2m1fn_x2"
 #: DLPack's code and bits of each element type.
 DLPACK = {
@@ -50,19 +50,19 @@ DLPACK = {
     "float8_e5m2fnuz": (13, 8),
     "float8_e8m0fnu": (14, 8),
 }
-#: Bytes that are given to the writer at a time: what Ctrl-C waits for, and what a copy takes.
+#: Bytes that are handed to the writer at a time: bounds both the wait after Ctrl-C and the memory of a copy.
 CHUNK = 32 << 20
 
 
-#: NumPy's dtypes that were asked for, by their names. The native half makes arrays of these by itself.
+#: Cache of NumPy dtypes by name. The native half creates arrays of these types itself.
 DTYPES: dict[str, np.dtype[Any]] = {}
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of that name, little-endian.
+    """Returns NumPy's dtype of that name, little-endian.
 
     Raises:
-        UnsupportedError: ml_dtypes is needed and not there, or the name means nothing here.
+        UnsupportedError: ml_dtypes is needed and not installed, or the name is unknown.
     """
     known = DTYPES.get(name)
     if known is None:
@@ -81,7 +81,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise MissingPackageError(
-                f"NumPy has no {name} of its own",
+                f"NumPy has no {name}",
                 code="python/extra",
                 kind="unsupported",
                 hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
@@ -96,7 +96,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             hint="pip install --upgrade ml_dtypes",
         )
     raise UnsupportedError(
-        f"the element type {name!r} means nothing here",
+        f"the element type {name!r} is unknown",
         code="python/dtype",
         kind="unsupported",
         hint='its storage elements: t.components["data"].numpy()',
@@ -104,7 +104,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def know(dtypes: list[str]) -> None:
-    """Looks up NumPy's dtypes of these names, as far as it has them."""
+    """Looks up NumPy's dtypes of these names and caches those that exist."""
     for name in dtypes:
         try:
             numpy_dtype(name)
@@ -113,8 +113,8 @@ def know(dtypes: list[str]) -> None:
 
 
 def finished(loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any]) -> dict[str, Any]:
-    """What the native half has loaded, with what it left to do done by ``make``: of a name, a shape, an element type, a
-    buffer, the start in it, and whether to copy."""
+    """Completes what the native half has loaded: calls ``make`` for each tensor that the native half left open,
+    with its name, shape, element type, buffer, start in the buffer, and whether to copy."""
     out, rest = loaded
     for name in rest:
         place = out[name]
@@ -127,7 +127,7 @@ def finished(loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any])
 
 
 def flat(buffer: Buffer, storage: str) -> np.ndarray[Any, Any]:
-    """Storage elements, one after the other: shape ``(count,)``."""
+    """Returns the storage elements as an array of shape ``(count,)``."""
     import numpy as np
 
     name = "uint16" if storage == "bfloat16" else storage
@@ -135,7 +135,7 @@ def flat(buffer: Buffer, storage: str) -> np.ndarray[Any, Any]:
 
 
 def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
-    """The elements in ``buffer`` from ``offset`` bytes on, without a copy unless they are packed."""
+    """Returns the elements in ``buffer`` from byte ``offset`` on, without a copy unless they are packed."""
     import numpy as np
 
     dtype = numpy_dtype(name)
@@ -145,7 +145,7 @@ def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.
             return np.ndarray(shape, dtype, memory, offset)
         out = np.empty(shape, dtype)
     except ValueError as e:
-        # Files may have more dimensions, and longer ones of nothing, than NumPy's arrays.
+        # Files may have more dimensions than NumPy's arrays, or longer ones if another dimension is 0.
         raise UnsupportedError(
             f"NumPy has no arrays of shape {list(shape)}: {e}", code="python/shape", kind="unsupported"
         ) from None
@@ -156,7 +156,7 @@ def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.
 
 
 def unpack(buffer: Buffer, offset: int, shape: tuple[int, ...], bits: int) -> np.ndarray[Any, Any]:
-    """Codes of ``bits`` bits, packed low bits first, one to a byte."""
+    """Unpacks elements of ``bits`` bits, packed low bits first, to one element per byte."""
     import numpy as np
 
     count = 1
@@ -169,7 +169,7 @@ def unpack(buffer: Buffer, offset: int, shape: tuple[int, ...], bits: int) -> np
 
 
 def pack(codes: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """What :func:`unpack` undoes."""
+    """Packs elements of one byte each to ``bits`` bits: the reverse of :func:`unpack`."""
     import numpy as np
 
     each = np.unpackbits(codes.reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
@@ -177,7 +177,7 @@ def pack(codes: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of an element type: of a name itself, of NumPy's dtypes and of torch's."""
+    """Returns Holdall's name of an element type that is given by its name, or as NumPy's or torch's dtype."""
     if isinstance(dtype, str) and (dtype in PLAIN or dtype in EXTRA):
         return dtype
     if type(dtype).__module__.partition(".")[0] == "torch":
@@ -192,11 +192,11 @@ class Given(NamedTuple):
 
     array: np.ndarray[Any, Any]
     dtype: str
-    #: What two arrays have in common when one is the other, where the memory of their elements does not show it.
+    #: An identity that two arrays share if they are the same tensor, for cases where their memory does not show it.
     identity: tuple[Any, ...] | None
-    #: What keeps the memory alive.
+    #: An object that keeps the memory alive.
     owner: Any
-    #: The shape of elements that ``array`` has packed, as bytes, already.
+    #: The shape in elements, if ``array`` holds packed elements as bytes.
     packed: tuple[int, ...] | None = None
 
     @property
@@ -205,18 +205,19 @@ class Given(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its elements take in a file."""
+        """The number of bytes of its elements in a file."""
         bits = PACKED.get(self.dtype) if self.packed is None else None
         return int(self.array.nbytes) if bits is None else (int(self.array.size) * bits + 7) // 8
 
     @property
     def lent(self) -> np.ndarray[Any, Any] | None:
-        """The array, if its elements lie in memory as in a file."""
+        """The array, if its memory layout is the one of a file; otherwise ``None``."""
         is_plain = _is_plain(self.array, None if self.packed else self.dtype)
         return self.array if is_plain and not (self.dtype == "bool" and has_odd_bools(self.array)) else None
 
     def chunks(self) -> Iterator[Any]:
-        """Its bytes, row-major and little-endian, a few at a time. Booleans are 0 or 1, whatever is true in memory."""
+        """Yields its bytes, row-major and little-endian, in chunks. Booleans are written as 0 or 1, whatever byte
+        they are in memory."""
         if self.dtype != "bool":
             yield from self._chunks()
             return
@@ -250,32 +251,32 @@ class Given(NamedTuple):
 
 
 def plain_name(dtype: np.dtype[Any]) -> str | None:
-    """Holdall's name of NumPy's dtype, if its elements lie in memory as in a file."""
+    """Returns Holdall's name of NumPy's dtype, or ``None`` if its memory layout differs from a file's."""
     name = str(dtype.name)
     known = name in PLAIN or name in EXTRA
     return name if known and name not in PACKED and not is_big(dtype) else None
 
 
 def has_odd_bools(a: np.ndarray[Any, Any]) -> bool:
-    """Whether a contiguous array of booleans, or of their bytes, has other bytes than 0 and 1."""
+    """Returns whether a contiguous array of booleans (or of their bytes) has bytes other than 0 and 1."""
     import numpy as np
 
     return bool(a.size) and bool(a.reshape(-1).view(np.uint8).max() > 1)
 
 
 def _is_plain(a: np.ndarray[Any, Any], name: str | None) -> bool:
-    """Whether elements of that name lie in memory as in a file."""
+    """Returns whether elements of that type have the same layout in memory as in a file."""
     return a.flags.c_contiguous and not is_big(a.dtype) and name not in PACKED
 
 
 def is_big(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of that type are big-endian here."""
+    """Returns whether elements of that dtype are big-endian on this machine."""
     order = dtype.byteorder
     return order == ">" or (order == "=" and sys.byteorder == "big" and dtype.itemsize > 1)
 
 
 def little(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A row-major little-endian copy's bytes."""
+    """Returns the bytes of a row-major little-endian copy."""
     import numpy as np
 
     order = a.dtype.newbyteorder("<") if is_big(a.dtype) else a.dtype
@@ -283,10 +284,10 @@ def little(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def name_of(dtype: np.dtype[Any], what: str = "") -> str:
-    """Holdall's name of NumPy's dtype; ``what`` has it.
+    """Returns Holdall's name of NumPy's dtype; ``what`` names the array in errors.
 
     Raises:
-        UnsupportedError: such elements cannot be stored as a tensor: texts, objects, records, dates.
+        UnsupportedError: such elements (strings, objects, records, dates) cannot be stored as a tensor.
     """
     name = str(dtype.name)
     if name in PLAIN or name in EXTRA:
@@ -303,11 +304,11 @@ def name_of(dtype: np.dtype[Any], what: str = "") -> str:
 
 
 def given(value: Any, what: str = "a tensor") -> Given:
-    """An array of NumPy, torch, jax, or anything with DLPack, ``__array__`` or the buffer protocol.
+    """Converts an array of NumPy, torch, jax, or anything with DLPack, ``__array__`` or the buffer protocol.
 
     Raises:
-        TypeError: it is none of these.
-        UnsupportedError: of elements, or on a device, that cannot be written.
+        TypeError: ``value`` is not an array.
+        UnsupportedError: the element type or the device is not supported.
     """
     import numpy as np
 
@@ -374,13 +375,13 @@ def _of_torch(tensor: Any, what: str) -> Given:
         return Given(raw, name, place, host, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
     if name in PLAIN:
         return Given(raw.view(np.dtype(name)).reshape(shape), name, place, host)
-    # NumPy may lack the type; the writer is only told its name.
+    # NumPy may lack the type; the writer only needs its name.
     width = 2 if name == "bfloat16" else 1
     return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
 
 
 def has_elements(tensor: Any) -> None:
-    """Refuses torch tensors that are a shape and nothing else."""
+    """Refuses torch tensors on the device ``meta``, which have a shape but no elements."""
     if tensor.device.type == "meta":
         raise UnsupportedError(
             "a torch tensor on the device `meta` has no elements", code="python/tensor", kind="unsupported"
@@ -388,8 +389,8 @@ def has_elements(tensor: Any) -> None:
 
 
 def writable(buffer: Any, of: Tensor | None = None) -> Any:
-    """The memory of an array to read into: what has the buffer protocol, or torch's memory. Its elements are those of
-    the tensor, where there is one."""
+    """Returns the memory of an array to read into: an object with the buffer protocol, or a torch tensor. If
+    ``of`` is given, the element types must match."""
     if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
         from ._torch import memory
 
@@ -398,14 +399,14 @@ def writable(buffer: Any, of: Tensor | None = None) -> Any:
     import numpy as np
 
     if isinstance(buffer, np.ndarray):
-        # Types that NumPy borrows from ml_dtypes have no buffer protocol of their own.
+        # Types that NumPy takes from ml_dtypes do not support the buffer protocol.
         if not buffer.flags.c_contiguous:
             raise UsageError("the array to read into is not contiguous", code="python/buffer", kind="misuse")
         if buffer.dtype.hasobject:
             raise UsageError("an array of objects cannot be read into", code="python/buffer", kind="misuse")
         if buffer.dtype.byteorder == ">":
             raise UsageError("the array to read into is big-endian", code="python/buffer", kind="misuse")
-        # Texts and times, which files store as numbers, are those of the tensor where NumPy has that very type of it.
+        # Strings and times, which files store as numbers, match a tensor that has this very dtype in NumPy.
         if of is None or of._info[5] is None or buffer.dtype != of.numpy_dtype:
             _compare(of, str(buffer.dtype.name))
         return buffer.reshape(-1).view(np.uint8)
@@ -420,12 +421,12 @@ def writable(buffer: Any, of: Tensor | None = None) -> Any:
 
 
 def _compare(of: Tensor | None, found: str) -> None:
-    """Refuses elements of another type than the tensor's."""
+    """Raises if the element type differs from the tensor's."""
     wanted = of.dtype if of is not None else found
     if of is None or found == wanted:
         return
     if wanted in PACKED:
-        # No array has them as a file does, but for torch's pairs.
+        # Packed elements have no matching array type, except torch's pairs.
         is_same = found == "uint8" or (wanted == FP4 and found == PAIRS)
     else:
         is_unknown = wanted not in PLAIN and wanted not in EXTRA
@@ -442,7 +443,7 @@ def _compare(of: Tensor | None, found: str) -> None:
 
 
 def placed(e: UnsupportedError, source: str, tensor: str) -> UnsupportedError:
-    """The error, said of a tensor."""
+    """Returns the error with the names of its source and tensor."""
     return UnsupportedError(
         f"{source}: tensor `{tensor}`: {e._message}",
         code=e.code,

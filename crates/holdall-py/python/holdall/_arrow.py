@@ -1,8 +1,8 @@
 """Records, blobs and tensors as columns of Arrow, by its C data interface: what pandas, Polars, DuckDB and pyarrow read.
 
-A type is a tuple as the native half takes it: format, name, flags, metadata, children, values of a dictionary. So are
-elements: their number, how many are absent, buffers, children, values of the dictionary; columns of records are the native
-half's own.
+A type is a tuple as the native half takes it: format, name, flags, metadata, children, dictionary values. A column is
+a tuple too: length, number of nulls, buffers, children, dictionary values; columns of records are objects of the
+native half.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["Arrow", "array_of_tensor", "polars", "stream_of_blob"]
 Field = tuple[str, str, int, list[tuple[str, str]], list[Any], list[Any]]
 Elements = tuple[int, int, list[Any], list[Any], list[Any]]
 
-#: Records of a batch for engines, and runs of a blob.
+#: Records per batch for query engines, and runs per batch of a blob.
 BATCH = 1 << 16
-#: Bytes of the records of a batch, unless said.
+#: Default size of a batch of records, in bytes.
 _BYTES = 64 << 20
-#: Records and bytes of batches that are written as one row group.
+#: Records and bytes per row group of written files.
 _GROUP = (1 << 20, 64 << 20)
 _NULLABLE = 2
-#: Formats of element types that Arrow has.
+#: Arrow's format strings of element types.
 _FORMATS = {
     "bool": "b",
     "int8": "c",
@@ -55,7 +55,7 @@ _FORMATS = {
     "float64": "g",
     "datetime64[ns]": "tsn:UTC",
 }
-#: Formats of the numbers of an enum, by their bytes.
+#: Arrow's format strings of the integers of an enum, by their size in bytes.
 _NUMBERS = {1: "C", 2: "S", 4: "I"}
 
 
@@ -72,9 +72,9 @@ def _groups(batches: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 class Arrow:
-    """Columns of records, for whoever takes ``__arrow_c_stream__``: ``pyarrow.table(a)``, ``polars.DataFrame(a)``,
-    ``pandas.DataFrame.from_arrow(a)``, or a query of DuckDB. They are read batch by batch as they are asked for, and no
-    others are."""
+    """Columns of records, for every consumer of ``__arrow_c_stream__``: ``pyarrow.table(a)``,
+    ``polars.DataFrame(a)``, ``pandas.DataFrame.from_arrow(a)``, or a query of DuckDB. Batches are read when the
+    consumer requests them, and only the selected columns."""
 
     __slots__ = ("_of", "_all", "_columns", "_batch", "_as_views")
 
@@ -82,7 +82,7 @@ class Arrow:
         self, of: Records | Selection, paths: Sequence[str], batch: int | None = None, as_views: bool = False
     ) -> None:
         if batch is not None and batch < 1:
-            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("batch must be at least 1", code="python/option", kind="misuse")
         all = of if not hasattr(of, "_records") else of._records
         types = all._types
         if types.count(types.root) > MOST:
@@ -111,14 +111,15 @@ class Arrow:
         return _holdall.arrow_stream(self._field(as_views), lambda: next(batches, None))
 
     def to_parquet(self, target: str | os.PathLike[str], *, overwrite: bool = False, **options: Any) -> None:
-        """Writes them as a Parquet file by pyarrow, in row groups of some million records or 64 MiB; it appears when it is whole.
+        """Writes the columns as a Parquet file by pyarrow, in row groups of about a million records or 64 MiB. The
+        file appears when it is complete.
 
         Args:
-            overwrite: Replace a file that is there.
-            options: Those of ``pyarrow.parquet.ParquetWriter``: ``compression="zstd"``.
+            overwrite: Whether an existing file is replaced.
+            options: Options of ``pyarrow.parquet.ParquetWriter``, such as ``compression="zstd"``.
 
         Raises:
-            UnsupportedError: pyarrow is not there. UsageError: the file is there.
+            UnsupportedError: pyarrow is not installed. UsageError: the file exists and ``overwrite`` is false.
         """
         pa = pyarrow()
         parquet = importlib.import_module("pyarrow.parquet")
@@ -128,7 +129,7 @@ class Arrow:
                 out.write_table(pa.Table.from_batches(group))
 
     def to_ipc(self, target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes them as an Arrow IPC file (Feather) by pyarrow: see :meth:`to_parquet`."""
+        """Writes the columns as an Arrow IPC file (Feather) by pyarrow: see :meth:`to_parquet`."""
         pa = pyarrow()
         reader = pa.RecordBatchReader.from_stream(self)
         with _written(target, overwrite) as path, pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, reader.schema) as out:
@@ -150,21 +151,21 @@ class Arrow:
 
 
 def polars(of: Records | Selection) -> Any:
-    """Records as a frame of Polars'."""
+    """Returns the records as a Polars frame."""
     return package("polars").DataFrame(Arrow(of, (), as_views=True))
 
 
 def pyarrow() -> Any:
-    """pyarrow, if it is there."""
+    """Imports pyarrow, or raises an error that says how to install it."""
     return package("pyarrow")
 
 
 @contextmanager
 def _written(target: str | os.PathLike[str], overwrite: bool) -> Iterator[str]:
-    """A path beside the target, to which it is moved at the end; nothing is left of it after an error."""
+    """Yields a temporary path next to the target, which is renamed to the target at the end; an error removes it."""
     target = os.fspath(target)
     if not overwrite and os.path.lexists(target):
-        message = f"{target}: there is something already"
+        message = f"{target}: the file exists"
         hint = "pass overwrite=True to replace it"
         raise TargetExistsError(message, code="write/exists", kind="misuse", source=target, hint=hint)
     import tempfile
@@ -191,7 +192,7 @@ def _written(target: str | os.PathLike[str], overwrite: bool) -> Iterator[str]:
 
 
 def stream_of_blob(blob: Blob) -> Any:
-    """The runs of a blob as a stream of one column, named after its tensor."""
+    """Returns the runs of a blob as a stream of one column, named after its tensor."""
     name = blob.tensor.name
     if blob.dtype is not None:
         field: Field = ("+L", name, 0, [], [_scalar_field(blob.dtype, "item")], [])
@@ -218,8 +219,8 @@ def stream_of_blob(blob: Blob) -> Any:
 
 
 def array_of_tensor(tensor: Tensor) -> tuple[Any, Any]:
-    """The type and the elements of a dense tensor: of one dimension as numbers, of more as rows, each a tensor of fixed
-    shape. They are views into the map where they lie there as Arrow has them."""
+    """Returns the Arrow type and the elements of a dense tensor: a tensor of one dimension as numbers, one of more
+    as rows that are tensors of fixed shape. Elements are views into the map if the file stores them as Arrow does."""
     if not tensor.shape:
         raise UsageError(
             f"{tensor.file.name}: tensor `{tensor.name}`: Arrow has no array of a scalar", code="python/arrow", kind="misuse"
@@ -232,7 +233,7 @@ def array_of_tensor(tensor: Tensor) -> tuple[Any, Any]:
 
 
 def schema_of_tensor(tensor: Tensor) -> Any:
-    """The type alone."""
+    """Returns only the Arrow type of a dense tensor."""
     return array_of_tensor(tensor)[0]
 
 
@@ -266,7 +267,8 @@ def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = Fa
 
 
 def _scalar_field(dtype: str, name: str, flags: int = 0) -> Field:
-    """Elements; those that Arrow has no type for are bytes, under their name in the metadata."""
+    """Returns the type of scalars. Element types that Arrow lacks are fixed-size bytes, with their name in the
+    metadata."""
     if dtype in _FORMATS:
         return _FORMATS[dtype], name, flags, [], [], []
     return f"w:{_element(dtype).itemsize}", name, flags, [("holdall.dtype", dtype)], [], []
@@ -294,7 +296,7 @@ def _scalars(a: np.ndarray[Any, Any]) -> Elements:
 
 
 def _bytes(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of elements, one after the other, at an address that suits them."""
+    """Returns the bytes of the elements in C order, at an aligned address."""
     import numpy as np
 
     a = np.ascontiguousarray(a)
@@ -305,7 +307,7 @@ def _bytes(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _runs(runs: Sequence[bytes]) -> Elements:
-    """Texts, or runs of bytes."""
+    """Returns a column of strings or of byte strings."""
     import numpy as np
 
     offsets = np.cumsum([0, *map(len, runs)], dtype="<i8")

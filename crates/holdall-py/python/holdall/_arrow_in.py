@@ -1,5 +1,5 @@
-"""Tables of others as records: whatever gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB), and files of columns (Parquet,
-Arrow), read by pyarrow, batch by batch."""
+"""Tables of other libraries as records: objects with ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB), and
+columnar files (Parquet, Arrow), read by pyarrow, batch by batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import MalformedError, UnsupportedError
 
 __all__ = ["records_of", "says_its_types", "schema_of", "table"]
 
-#: Kinds of the types that Arrow writes as words, with the JSON types of their values.
+#: Kinds by the names of Arrow's types, with the JSON types of their values.
 _KINDS = {
     "bool": ("boolean", "Boolean"),
     "int8": ("integer", "Int8"),
@@ -34,7 +34,7 @@ _KINDS = {
     "string_view": ("string", "String"),
     "null": ("string", "String"),
 }
-#: dtypes of tensors, by the same words.
+#: dtypes of tensors, by the names of Arrow's types.
 _DTYPES = {
     "bool": "BOOL",
     "int8": "I8",
@@ -49,11 +49,11 @@ _DTYPES = {
     "float": "F32",
     "double": "F64",
 }
-#: Types without a type in Arrow, by the name that our own columns have in their metadata.
+#: Types that Arrow lacks, by the name that Holdall's own columns have in their metadata.
 _OWN = {"bfloat16": "BFloat16", "float8_e4m3fn": "Float8_E4M3", "float8_e5m2": "Float8_E5M2"}
 
 
-#: Forms of files of columns, by their first bytes, and by their extensions.
+#: Formats of columnar files, by their first bytes and by their extensions.
 _MARKS: dict[bytes, Literal["parquet", "arrow"]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _EXTENSIONS: dict[str, Literal["parquet", "arrow"]] = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -62,21 +62,22 @@ _EXTENSIONS: dict[str, Literal["parquet", "arrow"]] = {
 
 
 def table(of: Any) -> Any:
-    """What gives columns of Arrow: the table itself, or the file of columns at a path. ``None`` for all else, also for ours,
-    which are records themselves."""
+    """Returns an object that provides Arrow columns: the table itself, or the columnar file at a path. Returns
+    ``None`` for everything else, including Holdall's own columns, which are records already."""
     if isinstance(of, (str, os.PathLike)):
         return _File(os.fspath(of)) if _form(of) else None
     return of if hasattr(of, "__arrow_c_stream__") and not isinstance(of, (Records, Selection)) else None
 
 
 def says_its_types(of: Any) -> bool:
-    """Whether it is a table whose types can be looked at before its rows are: none whose rows are given once."""
+    """Returns whether it is a table whose types can be read before its rows; not so for a stream, which can be
+    consumed only once."""
     found = table(of)
     return found is not None and not hasattr(found, "read_next_batch")
 
 
 def _form(path: str | os.PathLike[str]) -> Literal["parquet", "arrow"] | None:
-    """The form of the file of columns at a path; ``None`` for other files, and where there is none."""
+    """Returns the format of the columnar file at a path; ``None`` for other files, or if the file does not exist."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
@@ -86,7 +87,7 @@ def _form(path: str | os.PathLike[str]) -> Literal["parquet", "arrow"] | None:
 
 
 class _File:
-    """A file of columns, read anew each time it is asked."""
+    """A columnar file, read anew for each stream."""
 
     def __init__(self, path: Any) -> None:
         self._path = path
@@ -114,10 +115,10 @@ class _File:
 
 
 def records_of(of: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a table. What is null is no member.
+    """Yields the rows of a table as dicts. Null values are left out.
 
     Raises:
-        UnsupportedError: pyarrow is not there; a column of a type that records have not.
+        UnsupportedError: pyarrow is not installed, or a column has a type that records do not support.
     """
     reader = _reader(of)
     for field in reader.schema:
@@ -134,10 +135,10 @@ def _rows(reader: Any) -> Iterator[dict[str, Any]]:
 
 
 def schema_of(of: Any) -> dict[str, Any]:
-    """The schema of a record that is a row of a table, by its types; members without a null in any row are required.
+    """Returns the schema of a row of a table, from the types of its columns; members without nulls are required.
 
     Raises:
-        UnsupportedError: pyarrow is not there; a column of a type that records have not.
+        UnsupportedError: pyarrow is not installed, or a column has a type that records do not support.
     """
     reader = _reader(of)
     nodes = {field.name: _kind(field.type, field.name, field.metadata) for field in reader.schema}
@@ -153,7 +154,7 @@ def schema_of(of: Any) -> dict[str, Any]:
 
 
 class _Seen:
-    """What the rows tell that types do not: which members may be absent, and the names of enums."""
+    """Facts that come from the rows and not from the types: which members may be absent, and the names of enums."""
 
     def __init__(self) -> None:
         self.optional: set[str] = set()
@@ -170,7 +171,7 @@ class _Seen:
             known = self.names.setdefault(path, [])
             known.extend(name for name in column.dictionary.to_pylist() if name is not None and name not in known)
         elif pa.types.is_struct(kind):
-            # Where there is no struct, its members are not absent from one.
+            # A null struct does not count as a struct with absent members.
             there = column.drop_null() if column.null_count else column
             for at, field in enumerate(kind):
                 self.column(f"{path}\0{field.name}", there.field(at))
@@ -196,7 +197,7 @@ class _Seen:
 
 
 def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:
-    """The schema of a column's values."""
+    """Returns the schema of a column's values."""
     pa = pyarrow()
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
@@ -231,7 +232,7 @@ def _scalar(json_type: str, kind: str) -> dict[str, Any]:
 
 
 def _values(column: Any, field: Any) -> list[Any]:
-    """The values of a column, as records take them."""
+    """Returns the values of a column, in the form that records take."""
     import numpy as np
 
     pa = pyarrow()
@@ -247,14 +248,14 @@ def _values(column: Any, field: Any) -> list[Any]:
         dtype = numpy_dtype(own)
         return [None if raw is None else np.frombuffer(raw, dtype)[0].item() for raw in column.to_pylist()]
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Checked: what nanoseconds do not reach is an error. A time without a zone is one of UTC.
+        # Checked: a time that does not fit nanoseconds is an error. A time without a zone is taken as UTC.
         numbers = column.cast(pa.timestamp("ns", getattr(kind, "tz", None))).cast(pa.int64()).to_pylist()
         return [None if n is None else np.datetime64(n, "ns") for n in numbers]
     return [_plain(value) for value in column.to_pylist()]
 
 
 def _plain(value: Any) -> Any:
-    """A value without the members that are null."""
+    """Returns a value without its null members."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -268,15 +269,15 @@ def _is_list(kind: Any) -> bool:
 
 
 def _word(kind: Any) -> str:
-    """A type without parameters, as Arrow writes it."""
+    """Returns the name of a type without its parameters, as Arrow writes it."""
     return str(kind)
 
 
 def _reader(of: Any) -> Any:
-    """The batches of a table, whose columns have names of their own.
+    """Returns a reader of the batches of a table, after checking that column names are unique.
 
     Raises:
-        UnsupportedError: two columns, or two members of a struct, of the same name.
+        UnsupportedError: two columns, or two members of a struct, have the same name.
     """
     reader = pyarrow().RecordBatchReader.from_stream(of)
     _check_names(reader.schema, "")
@@ -284,7 +285,7 @@ def _reader(of: Any) -> Any:
 
 
 def _check_names(fields: Any, path: str) -> None:
-    """Refuses fields of the same name, of which a record could keep only one."""
+    """Raises if two fields have the same name, since a record could keep only one of them."""
     types = pyarrow().types
     seen: set[str] = set()
     for field in fields:

@@ -1,4 +1,4 @@
-"""Batches of records, for training: shuffled from a seed, a share for each rank, resumable."""
+"""Batches of records for training: shuffled from a seed, split between ranks, resumable."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "Gather"]
 
-#: Where records come from: a file, open or not, or records that were chosen.
+#: Sources of records: a path, an open file, or a selection of records.
 Source = str | os.PathLike[str] | File | Records | Selection
 
 
 class Gather:
-    """Records of one or many files under one numbering, of which some are read at a time, by column.
+    """Records of one or many files, numbered consecutively, of which any can be read by number, as columns.
 
-    It is pickled by the paths of its files, which are opened where they are first read from.
+    It is pickled by the paths of its files, which are opened at the first read.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Gather:
         one = isinstance(sources, (str, os.PathLike, File, Records, Selection))
         self._sources: list[Any] = [sources] if one else list(sources)  # type: ignore[arg-type]
         if not self._sources:
-            raise UsageError("there is no file to read batches from", code="python/option", kind="misuse")
+            raise UsageError("no source to read batches from", code="python/option", kind="misuse")
         self._path = path
         self._columns = None if columns is None else list(columns)
         self._open: list[tuple[Records, Any]] | None = None
@@ -45,7 +45,7 @@ class Gather:
         return {**self.__dict__, "_open": None, "_starts": []}
 
     def parts(self) -> list[tuple[Records, Any]]:
-        """The records of each source, and the places of those that are wanted."""
+        """Returns the records of each source, with the positions of the selected ones."""
         if self._open is None:
             self._open = [self._part(source) for source in self._sources]
             self._starts = [0]
@@ -66,7 +66,7 @@ class Gather:
         if len(datasets) != 1:
             names = ", ".join(f"`{t.name}`" for t in datasets[:4]) or "none"
             raise MissingNameError(
-                f"{file.name}: nothing says which dataset; there are {names}",
+                f"{file.name}: expected one dataset, found {names}",
                 code="records/which-dataset",
                 kind="not_found",
                 hint="path= names it",
@@ -75,7 +75,7 @@ class Gather:
         return found, found._range
 
     def _check(self) -> None:
-        """That all sources have the columns, each of one type."""
+        """Checks that all sources have the columns, each with the same type."""
         assert self._open is not None
         first = self._open[0][0]
         if self._columns is None:
@@ -103,7 +103,7 @@ class Gather:
         return self._columns
 
     def read(self, numbers: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """The columns of the records of these numbers, in their order."""
+        """Reads the columns of the records with these numbers, in this order."""
         import numpy as np
 
         parts = self.parts()
@@ -121,7 +121,7 @@ class Gather:
         return {path: _joined([each[path] for each in found], back) for path in self.columns} if found else {}
 
     def one(self, number: int) -> dict[str, Any]:
-        """One record, as ``r[i]`` has it."""
+        """Reads one record, as ``r[i]`` returns it."""
         parts = self.parts()
         if not -len(self) <= number < len(self):
             raise IndexError(f"record {number} of {len(self)}")
@@ -189,7 +189,7 @@ def _runs(native: _holdall.Records, path: str, places: np.ndarray[Any, Any]) -> 
 def _check(
     records: Records, at: int, path: str, found: Any, there: Any, places: list[int], offsets: Any = None
 ) -> None:
-    """Refuses bytes that are not booleans, or no place of an enum."""
+    """Raises for bytes that are not booleans, or integers that are not values of their enum."""
     bad = records._types.odd(at, found)
     if bad is None:
         return
@@ -206,7 +206,7 @@ def _like(mask: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> np.ndarray
 
 
 def _joined(parts: list[Any], order: np.ndarray[Any, Any]) -> Any:
-    """Columns one after the other, then in this order."""
+    """Concatenates columns and reorders them."""
     import numpy as np
 
     if isinstance(parts[0], list):
@@ -239,15 +239,16 @@ class Batches:
     Args:
         sources: Paths, open files or selected records (``r.where(…)``): one, or several with the same columns.
         columns: Paths of the columns; by default all.
-        batch: How many records a batch has.
+        batch: The number of records in a batch.
         path: The dataset, if a file has several.
-        shuffle: The seed of the order; without it records keep the order of the files.
-        epoch: Which order of that seed; :meth:`set_epoch` changes it.
-        rank, ranks: Which share of the batches, of how many shares.
-        drop_last: Leave out the last batch if it is smaller, and batches that would give some ranks more than others.
+        shuffle: The seed of the order; by default records keep the order of the files.
+        epoch: Selects one of the orders of that seed; :meth:`set_epoch` changes it.
+        rank, ranks: The number of this process, from 0, and the number of processes that share the batches.
+        drop_last: Whether to leave out the last batch if it is smaller, and batches that would give some ranks more
+            than others.
 
     Raises:
-        NotFoundError: there is no such file, dataset or column. UsageError: the files have different columns.
+        NotFoundError: a file, dataset or column does not exist. UsageError: the files have different columns.
     """
 
     def __init__(
@@ -264,17 +265,18 @@ class Batches:
         drop_last: bool = False,
     ) -> None:
         if batch < 1:
-            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("batch must be at least 1", code="python/option", kind="misuse")
         if not 0 <= rank < ranks:
-            raise UsageError(f"rank {rank} is none of {ranks}", code="python/option", kind="misuse")
+            raise UsageError(f"rank {rank} is out of range for {ranks} ranks", code="python/option", kind="misuse")
         self._gather = Gather(sources, columns, path)
         self._batch, self._shuffle, self._drop_last = batch, shuffle, bool(drop_last)
         self._epoch, self._rank, self._ranks = int(epoch), rank, ranks
-        #: Batches of this rank that came before, and those that this process gave since.
+        #: The number of batches of this rank before the current position, and the number that this process has
+        #: yielded since.
         self._first, self._given = 0, 0
 
     def __len__(self) -> int:
-        """Batches of this rank."""
+        """Returns the number of batches of this rank."""
         records = len(self._gather)
         if self._drop_last:
             return records // self._batch // self._ranks
@@ -282,15 +284,15 @@ class Batches:
         return max(0, -(-(every - self._rank) // self._ranks))
 
     def set_epoch(self, epoch: int) -> None:
-        """Starts an epoch: the same records in another order."""
+        """Starts an epoch, which has the same records in another order."""
         self._epoch, self._first, self._given = int(epoch), 0, 0
 
     def state_dict(self) -> dict[str, int]:
-        """The position, for :meth:`load_state_dict`."""
+        """Returns the position, for :meth:`load_state_dict`."""
         return {"epoch": self._epoch, "first": self._first, "given": self._given}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues from that position with the next iteration."""
+        """Continues from that position at the next iteration."""
         self._epoch, self._first, self._given = int(state["epoch"]), int(state["first"]), int(state["given"])
 
     def skip(self, batches: int) -> None:
@@ -301,7 +303,8 @@ class Batches:
         return self._share(0, 1)
 
     def _share(self, worker: int, workers: int) -> Iterator[dict[str, Any]]:
-        """The batches of one worker of the rank: from where it stopped to the end, after which it starts over."""
+        """Yields the batches of one worker of the rank, from where it stopped to the end; the next iteration
+        starts over."""
         count = len(self)
         while (at := self._first + self._given * workers + worker) < count:
             self._given += 1
@@ -309,7 +312,7 @@ class Batches:
         self._first, self._given = 0, 0
 
     def read(self, at: int) -> dict[str, Any]:
-        """A batch of this rank by its number."""
+        """Reads the batch of this rank with that number."""
         import numpy as np
 
         if not 0 <= at < len(self):
@@ -322,13 +325,14 @@ class Batches:
         return self._gather.read(numbers)
 
 
-#: Rounds of the permutation.
+#: Rounds of the Feistel network.
 _ROUNDS = 6
 
 
 def shuffled(numbers: np.ndarray[Any, Any], count: int, seed: int, epoch: int) -> np.ndarray[Any, Any]:
-    """Where these numbers, of ``count``, are in an order that is as good as random: a permutation that is computed, number by
-    number, by a Feistel network, of which numbers that are too large go round again."""
+    """Returns the positions of these numbers, out of ``count``, in a pseudorandom order: a permutation that a
+    Feistel network computes number by number. Results that are too large are permuted again until they are in
+    range."""
     import numpy as np
 
     half = max(1, ((max(count, 2) - 1).bit_length() + 1) // 2)
@@ -352,7 +356,7 @@ def shuffled(numbers: np.ndarray[Any, Any], count: int, seed: int, epoch: int) -
 
 
 def _mixed(n: int) -> int:
-    """64 bits in which each bit of ``n`` counts."""
+    """Returns a 64-bit hash of ``n``."""
     most = (1 << 64) - 1
     n = (n + 0x9E3779B97F4A7C15) & most
     n = ((n ^ (n >> 30)) * 0xBF58476D1CE4E5B9) & most

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 __all__ = ["Blob"]
 
 
-#: Places of records or runs, or a mask over them.
+#: Positions of records or runs, or a mask over them.
 Chosen: TypeAlias = "Sequence[int] | Sequence[bool] | np.ndarray[Any, Any]"
 
-#: Places for the native half: the first and the one after the last, or an array of int64.
+#: Positions for the native half: the first and one past the last, or an array of int64.
 Picked: TypeAlias = "tuple[int, int] | np.ndarray[Any, Any]"
 
-#: Runs that are read together: the first time, and at most.
+#: The number of runs that are read together: at first, and at most.
 _FEW, _MOST = 32, 4096
 
 
 class Blob:
-    """The runs of bytes of a blob, or some of them. ``b[i]`` is the content of a run: ``str``, a value of JSON, ``bytes``,
-    or a read-only NumPy array of its elements; ``b[a:b]``, ``b[[1, 5]]`` and ``b[mask]`` are runs again, and only those are
-    read. Iterating over the runs of a remote file reads them together, in few requests. Consumers of
-    Arrow's columns take the runs as one column, named after the tensor."""
+    """The runs of bytes of a blob, or some of them. ``b[i]`` is the content of a run: ``str``, a JSON value,
+    ``bytes``, or a read-only NumPy array of its elements; ``b[a:b]``, ``b[[1, 5]]`` and ``b[mask]`` are again
+    runs, and only those are read. Iterating over the runs of a remote file reads many of them with each request.
+    Arrow consumers take the runs as one column, named after the tensor."""
 
     __slots__ = ("_tensor", "_native", "_places", "content", "dtype")
 
-    #: What the runs hold.
+    #: The content of the runs: ``"utf-8"``, ``"json"``, ``"bytes"`` or ``"elements"``.
     content: Literal["utf-8", "json", "bytes", "elements"]
-    #: Type of the elements, where they hold elements: ``"float32"``, …
+    #: The element type if the runs hold elements: ``"float32"``, …
     dtype: str | None
 
     def __init__(self, tensor: Tensor, native: _holdall.Blob, places: range | np.ndarray[Any, Any] | None = None) -> None:
@@ -50,7 +50,7 @@ class Blob:
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor that holds them."""
+        """The tensor that holds the runs."""
         return self._tensor
 
     def __len__(self) -> int:
@@ -79,16 +79,16 @@ class Blob:
             start, count = start + len(found), min(4 * count, _MOST)
 
     def view(self, index: int) -> memoryview:
-        """The bytes of a run, read-only, without a copy if the file is mapped."""
+        """Returns the bytes of a run, read-only, without a copy if the file is mapped."""
         buffer: Any = self._native.bytes(self._place(index))
         return memoryview(buffer)
 
     def texts(self) -> list[str]:
-        """All runs as text, if the blob holds text or JSON.
+        """Returns all runs as strings, if the blob holds text or JSON.
 
         Raises:
-            UsageError: it holds something else.
-            MalformedError: it is not UTF-8, or lies outside the heap.
+            UsageError: the blob holds bytes or elements.
+            MalformedError: a run is not UTF-8, or lies outside the heap.
         """
         return self._native.texts(self._picked(), False, False)
 
@@ -101,7 +101,7 @@ class Blob:
         return _blob, (self._tensor, self._places)
 
     def _values(self, places: Picked) -> list[Any]:
-        """What the first of the runs at these places are, as many as are read together."""
+        """Reads the first of the runs at these positions, as many as are read together."""
         if self.content in ("utf-8", "json"):
             texts = self._native.texts(places, self.content == "json", True)
             return [json.loads(text) for text in texts] if self.content == "json" else texts
@@ -132,49 +132,49 @@ class Blob:
 
 
 def blob(tensor: Tensor) -> Blob:
-    """The runs of a tensor of the layout ``blob``."""
+    """Opens the runs of a tensor of the layout ``blob``."""
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
 
 
 def _blob(tensor: Tensor, places: range | np.ndarray[Any, Any]) -> Blob:
-    """Runs that were pickled."""
+    """Restores pickled runs."""
     return Blob(tensor, blob(tensor)._native, places)
 
 
 def place(places: range, key: Any, what: str, hint: str | None) -> int:
-    """The place that an index stands for.
+    """Returns the position that an index selects.
 
     Raises:
-        TypeError: it is not an integer.
-        IndexError: it is outside.
+        TypeError: the index is not an integer.
+        IndexError: the index is out of range.
     """
     try:
         index = operator.index(key)
     except TypeError:
         more = f"; {hint}" if hint else ""
-        raise TypeError(f"{what} are asked for by an integer or a slice, not {type(key).__name__}{more}") from None
+        raise TypeError(f"{what} must be selected by an integer or a slice, not {type(key).__name__}{more}") from None
     if not -len(places) <= index < len(places):
         raise IndexError(f"index {index} of {len(places)} {what}")
     return places[index]
 
 
 def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
-    """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
-    What is masked of either is left out.
+    """Returns the positions, below ``count``, that a list, an array or a mask selects; ``None`` if the key is a
+    single index. Masked elements of the key are left out.
 
     Raises:
-        IndexError: a place is outside, or a mask is of another length.
-        TypeError: they are not places.
+        IndexError: a position is out of range, or a mask has another length.
+        TypeError: the key does not hold positions or booleans.
     """
     import numpy as np
 
     is_list = isinstance(key, list) or (hasattr(key, "__array__") and getattr(key, "ndim", 0) > 0)
     if not is_list:
         return None
-    # What is absent is not chosen, as in a condition: the bytes below the mask of a masked array mean nothing.
+    # Masked elements select nothing: the values below the mask of a masked array have no meaning.
     if isinstance(key, np.ma.MaskedArray):
         key = key.filled(False) if key.dtype.kind == "b" else key.compressed()
-    # A list without anything in it has no type; it stands for no place.
+    # An empty list has no type; it selects nothing.
     given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
     if given.ndim != 1 or given.dtype.kind not in "biu":
         raise TypeError(f"{what} are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
@@ -190,7 +190,7 @@ def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
 
 
 def about(e: HoldallError, tensor: Tensor) -> HoldallError:
-    """The error, said of a tensor."""
+    """Returns the error with the name of its tensor."""
     return type(e)(
         f"{tensor.file.name}: tensor `{tensor.name}`: {e._message}",
         code=e.code,

@@ -19,15 +19,15 @@ __all__ = ["BuildReport", "build"]
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What was put into a file."""
+    """What was written to a file by :func:`build`."""
 
-    #: The path of the dataset and how many records it has.
+    #: The path of the dataset and its number of records.
     records: tuple[str, int] | None
-    #: The name of the blob and how many files it has.
+    #: The name of the blob and its number of files.
     files: tuple[str, int] | None
-    #: The name of the blob and how many runs it has.
+    #: The name of the blob and its number of runs.
     runs: tuple[str, int] | None
-    #: Bytes of the file.
+    #: The size of the file in bytes.
     nbytes: int
 
 
@@ -58,7 +58,8 @@ def build(
     threads: int | None = None,
     progress: Progress = None,
 ) -> BuildReport:
-    """Makes a file of records, and of a blob of runs or files, in bounded memory; the disk needs room for the data twice.
+    """Writes a file of records, and of a blob of runs or files, in bounded memory; needs disk space for twice the
+    data.
 
     ::
 
@@ -66,39 +67,41 @@ def build(
         holdall.build("train.mt", ({"text": t, "label": n} for t, n in samples), kind)
 
     Args:
-        target: The file to write; it appears when it is whole.
-        records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or values of JSON; NumPy's
-            numbers, arrays and times will do. Or a Parquet or Arrow file, or a table that gives ``__arrow_c_stream__`` (pyarrow, pandas,
-            Polars, DuckDB), which pyarrow reads; what is null is absent.
-        schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file that has it. Tables and
-            files of columns say theirs by their types.
-        path: Where the records stand in the file; the one dataset of the schema unless said, or ``records``.
-        form: How the records are written; otherwise the file's extension says it.
-        ignore_unknown: Whether members that the schema does not have are passed over.
-        null_absent: Whether ``None`` for an optional member is its absence.
-        check: Whether every record is checked against the keywords of the schema (``minimum``, ``pattern``) even if it has
-            none beyond those of its kinds; if it has some, every record is checked in any case.
-        dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
-        files: A folder that file names start from.
-        file_members: Members whose bytes, or text, are those of the files that the records name there.
-        blob: Make a blob of this name: of ``runs``, or of every file of ``files``, with their names in ``NAME_names``.
-        runs, content: The runs of the blob and what they hold: see :class:`Runs`. Without ``content``, it is what the
-            schema says, and bytes for files.
-        overwrite: Whether a file that is there is replaced.
+        target: The file to write; it appears when it is complete.
+        records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or JSON values; NumPy
+            numbers, arrays and times are accepted. Or a Parquet or Arrow file, or a table with ``__arrow_c_stream__``
+            (pyarrow, pandas, Polars, DuckDB), which pyarrow reads; null values are absent.
+        schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file with the
+            schema. Optional for tables and columnar files, which have types.
+        path: The path of the dataset in the file; by default the only dataset of the schema, or ``records``.
+        form: The format of the records file; by default its extension decides.
+        ignore_unknown: Whether members that the schema does not have are ignored.
+        null_absent: Whether ``None`` for an optional member means that it is absent.
+        check: Whether every record is checked against the keywords of the schema even if it has none besides those of
+            its kinds. A schema with further keywords (``minimum``, ``pattern``) is always checked.
+        dedup: Whether equal strings, bytes and arrays that are close to each other share their bytes.
+        files: The folder that file names are relative to.
+        file_members: Members that hold the name of a file; the bytes or text of that file are stored instead.
+        blob: The name of a blob to write: of ``runs``, or of every file in ``files``, with the file names in
+            ``NAME_names``.
+        runs, content: The runs of the blob and their content: see :class:`Runs`. By default the content comes from
+            the schema, and is bytes for files.
+        overwrite: Whether an existing file is replaced.
 
     Raises:
-        UsageError: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not
-            fit; a file outside the folder. MalformedError: what is not JSON. What was at the target stays.
-        TypeError: an argument is of another type, or a value is not JSON.
+        UsageError: a record does not fit the schema (the error has its line and its path, ``record/…``); the columns
+            of a table do not fit; a file lies outside the folder. MalformedError: the input is not JSON. An existing
+            target stays unchanged.
+        TypeError: an argument has a wrong type, or a value cannot be written as JSON.
     """
     if records is None and blob is None:
-        raise TypeError("nothing to put into the file: give records, or blob and files")
+        raise TypeError("nothing to write: pass records, or blob with runs or files")
     if records is not None:
         schema = kind_of(records, schema)
     if blob is not None and files is None and runs is None:
-        raise TypeError("nothing says what is in the blob: give runs, or the folder `files`")
+        raise TypeError("the blob has no source: pass runs, or the folder `files`")
     if runs is not None and (blob is None or content is None):
-        raise TypeError("runs need the name of their blob, and content, which says what they hold")
+        raise TypeError("runs requires blob, the name of the blob, and content")
     how = filling(ignore_unknown, null_absent, check, files, file_members)
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
     with listening(progress) as listener:

@@ -1,4 +1,4 @@
-"""Arrays as the values that models take and give, and back."""
+"""Conversion between arrays and the inputs and outputs of models."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .errors import UnsupportedError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-#: Element types that packages have.
+#: Element types that packages support.
 TYPES = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 string".split())
-#: How deep lists in lists may be: as many dimensions as NumPy's arrays have.
+#: The maximum depth of nested lists: the number of dimensions that NumPy's arrays can have.
 DEPTH = 64
-#: An array; of a nested tensor, a list of arrays.
+#: An array; for a nested tensor, a list of arrays.
 Value: TypeAlias = "np.ndarray[Any, Any] | list[np.ndarray[Any, Any]]"
 
 
 def value(native: Any, *, writable: bool) -> Value:
-    """The array of a value: texts as ``str`` in an array of objects, a nested tensor as a list."""
+    """Returns the array of a native value: strings as ``str`` in an array of objects, a nested tensor as a list."""
     if isinstance(native, list):
         return [_array(part, writable) for part in native]
     return _array(native, writable)
@@ -40,14 +40,13 @@ def _array(native: tuple[str, tuple[int, ...], Any], writable: bool) -> np.ndarr
 
 
 def native(given_value: Any, what: str, dtype: str | None = None) -> Any:
-    """A value for the native half, from an array, from numbers or texts and lists of them, or, nested, from a
-    list of arrays. Numbers of Python's own, and NumPy's scalars in a list, take the declared type ``dtype``; arrays
-    keep theirs.
+    """Converts an array, numbers, strings, lists of them, or (for a nested tensor) a list of arrays to a native
+    value. Python numbers, and NumPy scalars in a list, take the declared type ``dtype``; arrays keep their type.
 
     Raises:
-        TypeError: it is none of these, or a list of texts and of something else.
-        UsageError: a list that makes no array: ragged, too deep, numbers that do not fit.
-        UnsupportedError: of elements that packages do not have.
+        TypeError: ``given_value`` is none of these, or a list mixes strings and other values.
+        UsageError: a list does not form an array: it is ragged, too deep, or its numbers do not fit.
+        UnsupportedError: packages do not support the element type.
     """
     if isinstance(given_value, str):
         return "string", [], [str.__str__(given_value)]
@@ -63,7 +62,7 @@ def native(given_value: Any, what: str, dtype: str | None = None) -> Any:
 
 
 def _is_scalar(of: object) -> bool:
-    """Whether it is one of NumPy's scalars, which have ``__array__`` as arrays do."""
+    """Returns whether it is a NumPy scalar, which has ``__array__`` as arrays do."""
     import numpy as np
 
     return isinstance(of, np.generic)
@@ -79,7 +78,7 @@ def _of_list(items: Any, what: str, dtype: str | None) -> Any:
         if not level:
             break
     else:
-        raise _no_array(what, f"it has lists in lists deeper than {DEPTH}")
+        raise _no_array(what, f"its lists are nested deeper than {DEPTH} levels")
     others = sorted(kind.__name__ for kind in kinds if not issubclass(kind, str))
     if len(others) < len(kinds):
         if others:
@@ -93,8 +92,8 @@ def _of_list(items: Any, what: str, dtype: str | None) -> Any:
 
 
 def _texts(items: Any, what: str) -> tuple[list[int], list[str]]:
-    """The shape of lists in lists of texts, and the texts. NumPy is not asked: it cuts NULs off their ends, and
-    gives each the room of the longest."""
+    """Returns the shape of nested lists of strings, and the strings. NumPy is not used here: it strips trailing
+    NULs and pads every string to the longest."""
     shape: list[int] = []
     while True:
         shape.append(len(items[0]) if shape else len(items))
@@ -103,11 +102,11 @@ def _texts(items: Any, what: str) -> tuple[list[int], list[str]]:
         if not lists:
             return shape, [str.__str__(text) for text in items]
         if len(lists) < len(items) or len({len(part) for part in lists}) > 1:
-            raise _no_array(what, f"its lists differ in length in dimension {len(shape)}")
+            raise _no_array(what, f"its lists have different lengths in dimension {len(shape)}")
 
 
 def _plain(items: Any) -> Any:
-    """Lists with NumPy's scalars as Python's numbers."""
+    """Replaces NumPy scalars in nested lists by Python numbers."""
     if isinstance(items, (list, tuple)):
         return [_plain(item) for item in items]
     return items.item() if _is_scalar(items) else items
@@ -123,7 +122,7 @@ def _of_numbers(numbers: Any, what: str, dtype: str | None) -> np.ndarray[Any, A
         if a.dtype.kind == "f" and dtype in ("float32", "float64") or a.size == 0 and dtype in TYPES - {"string"}:
             return np.asarray(numbers, dtype)
         if a.dtype.kind == "f" and dtype == "uint64":
-            # NumPy takes integers of which only some are beyond 63 bits for floats.
+            # NumPy converts a mix of integers below and above 2**63 to floats.
             whole = np.asarray(numbers, object).reshape(-1).tolist()
             return np.asarray(numbers, dtype) if all(isinstance(n, int) for n in whole) else a
     except (ValueError, OverflowError) as e:
@@ -132,7 +131,7 @@ def _of_numbers(numbers: Any, what: str, dtype: str | None) -> np.ndarray[Any, A
 
 
 def _no_array(what: str, why: str) -> UsageError:
-    return UsageError(f"{what} makes no array: {why}", code="python/shape", kind="misuse")
+    return UsageError(f"{what} does not form an array: {why}", code="python/shape", kind="misuse")
 
 
 def _native(of: Any, what: str) -> tuple[str, list[int], Any]:

@@ -1,4 +1,4 @@
-"""What packages say of their models, and what is reported about them."""
+"""Types for the descriptions of packages and for reports about them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ __all__ = [
     "Spec",
 ]
 
-#: ``"*"`` for any shape, another text for a symbol (the same whole shape wherever it stands), or a size for each
-#: dimension: a number of elements, ``"*"``, or a symbol (the same size wherever it stands in a call).
+#: A shape: ``"*"`` for any shape, another string for a symbol (the same whole shape wherever it is used), or a tuple
+#: with an entry per dimension: a number of elements, ``"*"``, or a symbol (the same size wherever it is used in a
+#: call).
 Shape = str | tuple[int | str, ...]
 
 
@@ -31,13 +32,13 @@ class Spec(NamedTuple):
     """A declared input or output of a model."""
 
     name: str
-    #: Its elements' type: ``"float32"``, ``"int64"``, ``"string"``, …
+    #: The element type: ``"float32"``, ``"int64"``, ``"string"``, …
     dtype: str
     #: ``("batch", 3)``: see the guide. ``()`` is a scalar.
     shape: Shape = "*"
-    #: For people.
+    #: A description for people.
     description: str | None = None
-    #: The name of a node in the model, where it is another.
+    #: The name of the node in the model, if it differs from ``name``.
     internal_name: str | None = None
 
     @classmethod
@@ -52,13 +53,13 @@ class Spec(NamedTuple):
 
 @dataclass(frozen=True)
 class Runner:
-    """What runs a model."""
+    """The runner of a model, with its requirements."""
 
     #: ``"onnx"``, ``"python"``, ``"noop"``, …
     name: str
-    #: The versions of its framework that will do, as Cargo writes requirements: ``">=1.12, <2"``.
+    #: The accepted versions of its framework, as Cargo writes requirements: ``">=1.12, <2"``.
     framework_version: str
-    #: Version of what the runner expects in ``model/``.
+    #: The version of the layout of ``model/`` that the runner expects.
     compat_version: int
     options: Mapping[str, int | float | str | bool]
 
@@ -67,27 +68,28 @@ class Runner:
 class SelfTest:
     """Inputs, and the outputs they should give.
 
-    Of an open package, the values are names of tensors in :attr:`Package.values`. For :func:`holdall.carton.pack`
-    they may be arrays, too. ``expected`` is ``None`` where the model only has to run.
+    In an open package, the values are names of tensors in :attr:`Package.values`. For :func:`holdall.carton.pack`
+    they may also be arrays. ``expected`` is ``None`` if the model only has to run.
     """
 
     inputs: Mapping[str, Any]
     expected: Mapping[str, Any] | None = None
     name: str | None = None
     description: str | None = None
-    #: Outputs are close where ``|found - expected| <= atol + rtol * |expected|``.
+    #: Outputs pass if ``|found - expected| <= atol + rtol * |expected|``.
     rtol: float = 1e-5
     atol: float = 1e-8
-    #: Whether NaN is as good as NaN.
+    #: Whether NaN equals NaN.
     equal_nan: bool = False
 
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs and outputs to look at.
+    """Example inputs and outputs, shown in the description of a package.
 
-    Of an open package they are references: ``"@tensor_data/NAME"``, of which :attr:`Package.values` has the tensor, or
-    ``"@misc/PATH"``. For :func:`holdall.carton.pack` they may be arrays, and paths (``pathlib.Path``) of files to show.
+    In an open package they are references: ``"@tensor_data/NAME"``, a tensor in :attr:`Package.values`, or
+    ``"@misc/PATH"``. For :func:`holdall.carton.pack` they may also be arrays, or paths (``pathlib.Path``) of files to
+    show.
     """
 
     inputs: Mapping[str, Any]
@@ -99,62 +101,63 @@ class Example:
 class PackageFile(NamedTuple):
     """A file of a package."""
 
-    #: Its path there, parts separated by ``/``.
+    #: The path in the package, with ``/`` between its parts.
     path: str
-    #: Its size in bytes; ``None`` where only a fetch tells.
+    #: The size in bytes; ``None`` if it is only known after a fetch.
     nbytes: int | None
-    #: SHA-256 of its bytes, in hex; ``None`` for ``MANIFEST``, ``LINKS``, and in a folder without ``MANIFEST``.
+    #: The SHA-256 of its bytes, in hex; ``None`` for ``MANIFEST``, ``LINKS``, and in a folder without ``MANIFEST``.
     sha256: str | None
-    #: Where its bytes are: in the ``"zip"``, on the ``"disk"``, or ``"links"``: elsewhere, see ``urls``.
+    #: Where its bytes are stored: ``"zip"``, ``"disk"``, or ``"links"`` (elsewhere, see ``urls``).
     place: str
-    #: The path in the package that it stands for, where it is a symbolic link.
+    #: The path in the package that it points to, if it is a symbolic link.
     target: str | None
-    #: Addresses that ``LINKS`` has for it.
+    #: The addresses in ``LINKS`` for this file.
     urls: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PackReport:
-    """A package that was written."""
+    """A written package."""
 
-    #: Where it was written to.
+    #: The path of the package.
     path: str
-    #: The model hash: SHA-256 of ``MANIFEST``, in hex. The same files have the same.
+    #: The model hash: SHA-256 of ``MANIFEST``, in hex. Packages of the same files have the same hash.
     hash: str
-    #: Bytes of the package.
+    #: The size of the package in bytes.
     nbytes: int
-    #: Files in it, and those of them that it only links to.
+    #: The number of files in it, and the number of those that it only links to.
     files: int
     linked: int
-    #: Files and folders that were not packed: secrets, caches, and what ``.holdallignore`` names. Folders end in ``/``.
+    #: Files and folders that were left out: secrets, caches, and those that ``.holdallignore`` names. Folders end in
+    #: ``/``.
     left_out: list[str]
-    #: What the folder has and the package lacks, in words: that a file is a symbolic link that a package cannot have,
-    #: whose target was packed.
+    #: Differences between the folder and the package, as messages: for example symbolic links that a package cannot
+    #: have, which were replaced by their target.
     left_behind: list[str]
-    #: What is odd about it, as whoever opens it will hear.
+    #: Warnings about the package; opening it gives the same.
     warnings: list[FormatWarning]
 
 
 @dataclass(frozen=True)
 class PackageReport(Verified):
-    """What verifying a package found, and could not do. True where the verdict is ``"sound"``."""
+    """The result of verifying a package. True if the verdict is ``"sound"``."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
     files: int
-    #: Files whose SHA-256 is the one in ``MANIFEST``, and those without one.
+    #: The number of files whose SHA-256 matches ``MANIFEST``, and of files without a hash.
     hashed: int
     unhashed: int
-    #: Files that are only linked to, and were not read.
+    #: Linked files that were not read.
     linked: int
-    #: Stored bytes that were read.
+    #: The number of stored bytes that were read.
     read_len: int
-    #: Tensors whose files hold what is said of them.
+    #: The number of tensors whose files match their description.
     tensors: int
-    #: What is wrong: the first 1000.
+    #: Errors: the first 1000.
     findings: list[HoldallError]
     finding_count: int
-    #: What is over a limit and was not checked: the first 1000.
+    #: Parts that exceed a limit and were not checked: the first 1000.
     over_limit: list[HoldallError]
     over_limit_count: int
     warnings: list[FormatWarning]
@@ -162,20 +165,21 @@ class PackageReport(Verified):
 
 @dataclass(frozen=True)
 class OutputReport:
-    """How one output of a self-test compares with the expected one. True where it is close."""
+    """The comparison of one output of a self-test with the expected one. True if it is close enough."""
 
     name: str
-    #: Whether everything is close enough.
+    #: Whether all elements are close enough.
     close: bool
-    #: Why they could not be compared: of another type, another shape, not given.
+    #: Why the output could not be compared: it has another type or shape, or is missing.
     mismatch: str | None
-    #: Elements compared, and those of them that are too far.
+    #: The number of elements compared, and of those that differ too much.
     count: int
     differing: int
-    #: The most of ``|found - expected|``, and of that divided by ``|expected|``.
+    #: The maximum of ``|found - expected|``, and of that divided by ``|expected|``.
     max_abs: float
     max_rel: float
-    #: The first that is too far: tensor of a nested one, index, element found, element expected.
+    #: The first element that differs too much: index of the tensor in a nested one, index, element found, element
+    #: expected.
     first: tuple[int | None, list[int], str, str] | None
 
     @classmethod
@@ -201,19 +205,19 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class SelfTestReport:
-    """How one self-test went. True where it passed."""
+    """The result of one self-test. True if it passed."""
 
     name: str
     passed: bool
-    #: The outputs that were expected.
+    #: The comparisons of the expected outputs.
     outputs: list[OutputReport]
-    #: Why it could not be run to its end.
+    #: The error that ended the test early.
     error: HoldallError | None
-    #: The tolerance that counted.
+    #: The tolerance that was applied.
     rtol: float
     atol: float
     equal_nan: bool
-    #: How long the model ran.
+    #: How long the model ran, in seconds.
     seconds: float
 
     @classmethod
@@ -231,20 +235,20 @@ class SelfTestReport:
 
 @dataclass(frozen=True)
 class SelfTestReports:
-    """How the self-tests of a package went. True where none failed; printed, it tells all of it."""
+    """The results of a package's self-tests. True if none failed; printing it shows all details."""
 
-    #: The package, as it was opened.
+    #: The path or address under which the package was opened.
     source: str
     tests: list[SelfTestReport] = field(default_factory=list)
 
     @property
     def passed(self) -> int:
-        """How many passed."""
+        """The number of tests that passed."""
         return sum(test.passed for test in self.tests)
 
     @property
     def failed(self) -> int:
-        """How many did not."""
+        """The number of tests that failed."""
         return len(self.tests) - self.passed
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Tensors onto a CUDA device: what was read is copied there while the next is read."""
+"""Loading tensors onto a CUDA device: one part is copied to the device while the next is read."""
 
 from __future__ import annotations
 
@@ -9,48 +9,50 @@ from ._torch import _kind, module, tensor
 if TYPE_CHECKING:
     from ._holdall import File
 
-#: Pinned memory: two slots of this many bytes, or of those that the largest tensor takes, up to ``LARGEST``.
+#: Size of each of the two slots of pinned memory, in bytes; at least the size of the largest tensor, up to
+#: ``LARGEST``.
 SLOT = 64 << 20
 LARGEST = 512 << 20
-#: Tensors below this many bytes share memory on the device with their neighbours in the file, as they do on the host.
+#: Tensors below this size, in bytes, share memory on the device with their neighbours in the file, as they do on the
+#: host.
 REGION = 8 << 20
-#: Where tensors in such memory start.
+#: Alignment of tensors in shared memory, in bytes.
 ALIGN = 512
 
 
 class Device(Protocol):
-    """What a load asks of a device."""
+    """The operations that a load needs from a device."""
 
     def host(self, length: int) -> Any:
-        """Memory of the host that the device can copy from while others go on, as bytes."""
+        """Allocates host memory that the device can copy from asynchronously, as bytes."""
 
     def room(self, length: int) -> Any:
-        """Memory of the device, as bytes."""
+        """Allocates device memory, as bytes."""
 
     def copy(self, to: Any, start: Any) -> None:
-        """Begins to copy, after all copies that were begun before."""
+        """Starts a copy, after all copies that were started before."""
 
     def mark(self) -> Any:
-        """The copies that were begun so far."""
+        """Returns a mark for the copies that were started so far."""
 
     def wait(self, mark: Any) -> None:
-        """Waits until those are done."""
+        """Waits until the copies before the mark are done."""
 
     def finish(self) -> None:
-        """Waits until all are done, and whatever the caller begins from now on finds their bytes."""
+        """Waits until all copies are done, so that later work of the caller sees their bytes."""
 
     def move(self, host: Any) -> Any:
-        """A tensor of the host, on the device."""
+        """Returns a copy of a host tensor on the device."""
 
 
 class Cuda:
-    """A CUDA device, with a stream of its own for copies."""
+    """A CUDA device, with a separate stream for copies."""
 
     def __init__(self, device: Any) -> None:
         self._torch = module()
         self._device = self._torch.device(device)
         self._stream = self._torch.cuda.Stream(self._device)
-        # Memory that the device's allocator hands out again may still be in use by what was begun before.
+        # Memory that the device's allocator hands out again may still be in use by work that was started before.
         self._stream.wait_stream(self._torch.cuda.current_stream(self._device))
 
     def host(self, length: int) -> Any:
@@ -79,7 +81,7 @@ class Cuda:
 
 
 class _Region:
-    """Tensors that lie in one memory on the device."""
+    """Tensors that share one allocation on the device."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -91,7 +93,8 @@ class _Region:
 
 
 def load(native: File, positions: list[int], on: Device) -> dict[str, Any]:
-    """Dense tensors by name, on the device. Tensors with the same bytes have one memory there."""
+    """Loads dense tensors onto the device and returns them by name. Tensors with the same bytes share their memory
+    there."""
     torch = module()
     out: dict[int, Any] = {}
     twins: list[tuple[int, int]] = []
@@ -120,7 +123,7 @@ def load(native: File, positions: list[int], on: Device) -> dict[str, Any]:
 
 
 def _fill(native: File, regions: list[_Region], on: Device, out: dict[int, Any]) -> None:
-    """Reads regions, a slot full at a time, into one of two slots while the other is copied."""
+    """Reads regions slot by slot, into one of two slots while the other is copied."""
     if not regions:
         return
     room = max(SLOT, max(region.length for region in regions))

@@ -1,4 +1,4 @@
-"""Records and runs on their way into a file, as values that :func:`holdall.save` and :class:`holdall.Writer` take."""
+"""Records and runs to be written, as values that :func:`holdall.save` and :class:`holdall.Writer` accept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._rows import schema as _schema
 
 __all__ = ["Dataset", "Runs"]
 
-#: The attribute of a dataset, or of a blob, that has its schema.
+#: The attribute of a dataset or a blob that holds its schema.
 KIND = "metatensor.kind"
 
 
@@ -28,26 +28,26 @@ class Dataset:
         holdall.save("people.zt", {"people": holdall.Dataset(people, kind), "weight": weight})
         holdall.save("points.mt", {"points": holdall.Dataset({"at": points, "name": names}, kind)})
 
-    Records come in the form in which :class:`Records` gives them: text, ``bytes``, lists, arrays, times with a zone or
-    ``numpy.datetime64``, mappings for structs and unions, ``None`` for what is absent. What an iterator gives is taken
-    once, and waits on the disk.
+    Values of records have the types that :class:`Records` returns: strings, ``bytes``, lists, arrays, times with a
+    zone or ``numpy.datetime64``, mappings for structs and unions, ``None`` for absent members. Records from an
+    iterator are read once and buffered on disk.
 
     Args:
-        records: A file of records (NDJSON, JSON, CSV, TSV, Parquet, Arrow), an iterable of them, a table of Arrow's, or a mapping of their columns:
-            sequences of one length, masked arrays for what may be absent, :class:`Ragged` for arrays of any length,
-            mappings of columns for structs.
-        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file. Tables and files of
-            columns say theirs by their types.
-        path: Which dataset, where the schema has several.
-        form: How the file is written; otherwise its extension says it.
-        ignore_unknown: Whether members that the schema does not have are passed over.
-        check: Whether every record is checked against the keywords of the schema (``minimum``, ``pattern``) even if it has
-            none beyond those of its kinds; if it has some, every record is checked in any case.
-        dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
+        records: A file of records (NDJSON, JSON, CSV, TSV, Parquet, Arrow), an iterable of them, an Arrow table, or a
+            mapping of their columns: sequences of equal length, masked arrays for optional members, :class:`Ragged`
+            for arrays of any length, mappings of columns for structs.
+        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
+            Optional for tables and columnar files, which have types.
+        path: The path of the dataset, if the schema has several.
+        form: The format of the records file; by default its extension decides.
+        ignore_unknown: Whether members that the schema does not have are ignored.
+        check: Whether every record is checked against the keywords of the schema even if it has none besides those of
+            its kinds. A schema with further keywords (``minimum``, ``pattern``) is always checked.
+        dedup: Whether equal strings, bytes and arrays that are close to each other share their bytes.
 
     Raises:
-        UsageError: a record does not fit the schema, with its line and its path (``record/…``), when it is written; columns
-            of several lengths. TypeError: a value is none of a record's.
+        UsageError: a record does not fit the schema (raised when it is written, with its line and its path,
+            ``record/…``), or columns differ in length. TypeError: a value has a type that records do not support.
     """
 
     __slots__ = ("_source", "_kind", "_form", "_how", "_dedup")
@@ -89,14 +89,17 @@ class Runs:
         holdall.save("rows.mt", {"rows": holdall.Runs([[1.0, 2.0], [], [3.0]], "float32")})
 
     Args:
-        runs: An iterable of them: ``str`` for text, ``bytes``, values of JSON, arrays or lists of numbers; numbers also
-            as :class:`Ragged`. Or a file with one JSON value on each line (text, base64, anything, lists of numbers).
-        content: What they hold: ``"utf-8"``, ``"bytes"``, ``"json"``, or the type of their numbers (``"float32"``).
-        form: How the file is written; otherwise its extension says it.
-        dedup: Whether equal runs that come near each other share their bytes.
+        runs: An iterable of runs: ``str`` for text, ``bytes``, JSON values, arrays or lists of numbers; numbers may
+            also be a :class:`Ragged`. Or a file with one JSON value per line (a string, base64, any value, or a list
+            of numbers, by content).
+        content: The content of the runs: ``"utf-8"``, ``"bytes"``, ``"json"``, or the type of their numbers
+            (``"float32"``).
+        form: The format of the file; by default its extension decides.
+        dedup: Whether equal runs that are close to each other share their bytes.
 
     Raises:
-        UsageError: a run is none of the content (``record/…``), when it is written. TypeError: likewise.
+        UsageError: a run does not have this content (raised when it is written, ``record/…``). TypeError: a run has a
+            wrong type.
     """
 
     __slots__ = ("_source", "_content", "_form", "_dedup")
@@ -123,11 +126,11 @@ class Component:
     def __init__(self, part: _holdall.Part, at: int, dtype: str, nbytes: int) -> None:
         self._part = part
         self._at = at
-        #: What its bytes are to the file.
+        #: The element type in the file.
         self.dtype = dtype
         self.nbytes = nbytes
 
     def chunks(self) -> Iterator[Any]:
-        """Its bytes, a few at a time; they can be taken once."""
+        """Yields its bytes in chunks, once."""
         while chunk := self._part.read(self._at, CHUNK):
             yield chunk

@@ -1,4 +1,4 @@
-"""What a caller says of a package, checked against what packages can say before the native half sees it."""
+"""Checks of the arguments that describe a package, before they are passed to the native half."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ._carton_arrays import TYPES
 from ._carton_types import Shape, Spec
 from .errors import FormatWarning, UsageError
 
-#: The largest size that ``carton.toml`` holds.
+#: The largest integer that ``carton.toml`` can hold.
 LARGEST = 2**63 - 1
 
 
 def specs(of: Iterable[Any] | None, side: str) -> list[tuple[Any, ...]] | None:
-    """Declared inputs or outputs: ``side`` is ``"input"`` or ``"output"``.
+    """Converts declared inputs or outputs: ``side`` is ``"input"`` or ``"output"``.
 
     Raises:
-        TypeError: what is no :class:`Spec`, or has a part of another type.
-        UsageError: a name, an element type, a size or a symbol that no package has.
+        TypeError: an item is not a :class:`Spec`, or a field has a wrong type.
+        UsageError: a name, an element type, a size or a symbol is not valid in a package.
     """
     if of is None:
         return None
@@ -47,7 +47,7 @@ def _spec(of: Any, what: str) -> tuple[Any, ...]:
 
 
 def _dtype(of: Any, what: str) -> str:
-    """The name of an element type; NumPy's dtypes and types of scalars have names, too."""
+    """Returns the name of an element type, which may be given as a name, a NumPy dtype or a NumPy scalar type."""
     name = of
     if not isinstance(of, str):
         import numpy as np
@@ -98,7 +98,7 @@ def _symbol(of: str, what: str) -> str:
 
 
 def lone_symbols(*sides: list[tuple[Any, ...]] | None) -> list[FormatWarning]:
-    """Warns of a symbol that is the whole shape of one input or output alone: a dimension without its comma."""
+    """Warns if a symbol is the whole shape of a single input or output: probably a dimension without its comma."""
     declared = [spec for side in sides for spec in side or ()]
     shapes = [shape for _, _, shape, _, _ in declared]
     return [
@@ -115,11 +115,11 @@ def lone_symbols(*sides: list[tuple[Any, ...]] | None) -> list[FormatWarning]:
 
 
 def options(of: Any) -> dict[str, Any] | None:
-    """Options of a runner: numbers, texts and bools by name.
+    """Checks options of a runner: numbers, strings and bools by name.
 
     Raises:
-        TypeError: it is not a mapping, or a name is not text.
-        UsageError: a value of another type, or an integer beyond 64 bits.
+        TypeError: ``of`` is not a mapping, or a name is not a string.
+        UsageError: a value has another type, or an integer does not fit 64 bits.
     """
     if of is None:
         return None
@@ -133,7 +133,7 @@ def options(of: Any) -> dict[str, Any] | None:
 
 
 def tolerance(of: Any, what: str) -> float:
-    """A tolerance of a self-test, from 0 on."""
+    """Checks a tolerance of a self-test, which must not be negative."""
     if isinstance(of, (bool, str)) or not hasattr(of, "__float__"):
         raise TypeError(f"{what} is a number, not {type(of).__name__}")
     x = float(of)
@@ -143,7 +143,7 @@ def tolerance(of: Any, what: str) -> float:
 
 
 def links(of: Any) -> list[tuple[str, str]]:
-    """Pairs of a path in a package and an address, from a mapping of paths to one or several addresses."""
+    """Returns pairs of a path in a package and an address, from a mapping of paths to one or several addresses."""
     pairs = []
     for path, urls in mapping({} if of is None else of, "links", "paths to addresses").items():
         where = text(path, "a path in links")
@@ -155,7 +155,7 @@ def links(of: Any) -> list[tuple[str, str]]:
 
 
 def count(of: Any, what: str) -> int:
-    """A number of bytes."""
+    """Checks a number of bytes."""
     try:
         n = operator.index(of)
     except TypeError:
@@ -168,18 +168,18 @@ def count(of: Any, what: str) -> int:
 
 
 def mapping(of: Any, what: str, how: str = "names") -> Mapping[Any, Any]:
-    """``of``, if it is a mapping."""
+    """Returns ``of`` if it is a mapping, and raises otherwise."""
     if not isinstance(of, Mapping):
         raise TypeError(f"{what} is a mapping of {how}, not {type(of).__name__}")
     return of
 
 
 def text(of: object, what: str) -> str:
-    """``of``, if it is a text.
+    """Returns ``of`` if it is a string.
 
     Raises:
-        TypeError: it is none.
-        UnicodeEncodeError: it is not Unicode: it has half of a surrogate pair.
+        TypeError: it is not a string.
+        UnicodeEncodeError: it has half of a surrogate pair.
     """
     if not isinstance(of, str):
         raise TypeError(f"{what} is a text, not {type(of).__name__}")
@@ -191,12 +191,12 @@ def text(of: object, what: str) -> str:
 
 
 def optional(of: object, what: str) -> str | None:
-    """``of``, if it is a text or ``None``."""
+    """Returns ``of`` if it is a string or ``None``."""
     return None if of is None else text(of, what)
 
 
 def texts(of: Any, what: str) -> list[str] | None:
-    """A list of texts, or ``None``."""
+    """Checks a list of strings, or ``None``."""
     if of is None:
         return None
     if isinstance(of, (str, bytes)) or not isinstance(of, Iterable):

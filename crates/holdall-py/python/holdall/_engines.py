@@ -1,4 +1,5 @@
-"""What engines for many files are given: files by pattern, records in batches of Arrow, tensors and verdicts as rows."""
+"""Inputs for engines that process many files: files by pattern, records in Arrow batches, tensors and verdicts as
+rows."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from .errors import HoldallError, IntegrityError, LimitError, MalformedError, Un
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A path or an address, a pattern of paths, or several.
+#: A path or an address, a pattern of paths, or a list of these.
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-#: The columns of a table of tensors, and of one of verdicts.
+#: The columns of the table of tensors and of the table of verdicts.
 TENSORS = (("path", "string"), ("name", "string"), ("dtype", "string"), ("shape", "list<int64>"), ("layout", "string"),
            ("nbytes", "int64"), ("offset", "int64"), ("digest", "string"))  # fmt: skip
 VERDICTS = (("path", "string"), ("verdict", "string"), ("code", "string"), ("error", "string"), ("format", "string"),
@@ -28,10 +29,11 @@ VERDICTS = (("path", "string"), ("verdict", "string"), ("code", "string"), ("err
 
 
 def files(paths: Paths) -> list[str]:
-    """The files that paths and patterns name, in order, each once. Addresses are taken as they are.
+    """Returns the files that paths and patterns match, in order and without duplicates. Addresses are taken as they
+    are.
 
     Raises:
-        UsageError: there are none.
+        UsageError: no file matches.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[str, None] = {}
@@ -39,16 +41,16 @@ def files(paths: Paths) -> list[str]:
         is_pattern = "://" not in one and not os.path.exists(one) and glob.has_magic(one)
         found.update(dict.fromkeys(sorted(glob.glob(one, recursive=True)) if is_pattern else [one]))
     if not found:
-        raise UsageError(f"no file is named by {given}", code="python/option", kind="misuse")
+        raise UsageError(f"no file matches {given}", code="python/option", kind="misuse")
     return list(found)
 
 
 def records(file: File, dataset: str | None, where: Sequence[str]) -> Records | Selection:
-    """The records of the dataset of that name, or of the only one, for which conditions hold."""
+    """Returns the records of the dataset of that name (or of the only dataset) for which all conditions hold."""
     if dataset is None:
         all = [t.name for t in file.values() if t.layout == "records"]
         if len(all) != 1:
-            raise UsageError(f"{file.name}: there are {len(all)} datasets; name one", code="python/option", kind="misuse")
+            raise UsageError(f"{file.name}: the file has {len(all)} datasets; pass the name of one", code="python/option", kind="misuse")
         dataset = all[0]
     r = file[dataset].records()
     return r.where(*where) if where else r
@@ -57,7 +59,7 @@ def records(file: File, dataset: str | None, where: Sequence[str]) -> Records | 
 def reader(
     file: File, dataset: str | None, columns: Sequence[str], where: Sequence[str], batch: int = BATCH
 ) -> pa.RecordBatchReader:
-    """Records as batches of Arrow; no columns are all of them."""
+    """Returns a reader of the records as Arrow batches; an empty list of columns selects all."""
     return pyarrow().RecordBatchReader.from_stream(records(file, dataset, where).arrow(*columns, batch=batch))
 
 
@@ -69,7 +71,7 @@ def batches(
     limit: int | None,
     how: Mapping[str, Any],
 ) -> Iterator[pa.RecordBatch]:
-    """The same of a file, which is closed afterwards; at most ``limit`` records."""
+    """Yields the Arrow batches of a file, at most ``limit`` records, and closes the file afterwards."""
     left = limit
     with open(path, **how) as file:
         for batch in reader(file, dataset, columns, where, BATCH if limit is None else max(1, min(BATCH, limit))):
@@ -83,13 +85,13 @@ def batches(
 
 
 def schema(path: str, dataset: str | None, how: Mapping[str, Any]) -> pa.Schema:
-    """What records of a file are in Arrow."""
+    """Returns the Arrow schema of the records of a file."""
     with open(path, **how) as file:
         return reader(file, dataset, (), ()).schema
 
 
 def tensors(path: str, how: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each tensor of a file."""
+    """Returns a row for each tensor of a file."""
     rows = []
     with open(path, **how) as file:
         for name, t in file.items():
@@ -101,7 +103,8 @@ def tensors(path: str, how: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def verdict(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
-    """What verifying a file finds, as one row; of one that cannot be read (``"unread"``), why."""
+    """Verifies a file and returns one row; if the file cannot be read, the verdict is ``"unread"`` and the row has
+    the reason."""
     row: dict[str, Any] = dict.fromkeys(column for column, _ in VERDICTS)
     row["path"] = path
     try:
@@ -121,13 +124,13 @@ def verdict(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content(path: str) -> dict[str, Any]:
-    """The SHA-256 of the bytes of a file of this machine."""
+    """Returns the SHA-256 of a local file."""
     with io.open(path, "rb") as file:
         return {"path": path, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def arrow_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """A schema from names and types as texts."""
+    """Returns an Arrow schema from names and types as strings."""
     pa = pyarrow()
     known = {"string": pa.string(), "int64": pa.int64(), "list<int64>": pa.list_(pa.int64())}
     return pa.schema([(name, known[kind]) for name, kind in columns])

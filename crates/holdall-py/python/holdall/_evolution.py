@@ -1,4 +1,4 @@
-"""What people bring to files of another schema, for the native half: renames, and converters."""
+"""Renames and converters for files of another schema, prepared for the native half."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ._tensor import Tensor
 if TYPE_CHECKING:
     import numpy as np
 
-#: What makes one member, or one tensor, of a new schema: converters by their names (``"scale(2)|cast"``), or a function
-#: of the value, or of the tensor as an array.
+#: A converter for one member or one tensor of a new schema: names of built-in converters (``"scale(2)|cast"``), or a
+#: function of the value, or of the tensor as an array.
 Converter = str | Callable[[Any], Any]
 
 
@@ -26,10 +26,10 @@ def evolution(
     converters: Mapping[str, Converter] | None,
     drop: bool,
 ) -> dict[str, Any]:
-    """Options for the native half.
+    """Returns the options for the native half.
 
     Raises:
-        TypeError: a converter that is neither a text nor a function.
+        TypeError: a converter is neither a string nor a function.
     """
     given: list[tuple[str, tuple[Any, Any]]] = []
     for at, by in (converters or {}).items():
@@ -44,7 +44,7 @@ def evolution(
 
 
 def _of_values(by: Callable[[Any], Any]) -> Callable[[str], str]:
-    """A function of the JSON text of a value."""
+    """Wraps a function of a value as a function of its JSON text."""
 
     def call(text: str) -> str:
         return _json(by(json.loads(text, object_hook=_float)))
@@ -53,12 +53,13 @@ def _of_values(by: Callable[[Any], Any]) -> Callable[[str], str]:
 
 
 def _float(value: dict[str, Any]) -> Any:
-    """A float that JSON has not."""
+    """Returns a float that JSON cannot represent, or the value unchanged."""
     return float(value["$float"]) if value.keys() == {"$float"} else value
 
 
 def _of_tensors(by: Callable[[Any], Any], file: File) -> Callable[[str, str, list[int]], bytes]:
-    """A function of the name of a tensor in the file, and the dtype and shape that are wanted."""
+    """Wraps a function of an array as a function of the tensor's name in the file and the requested dtype and
+    shape."""
 
     def call(name: str, dtype: str, shape: list[int]) -> bytes:
         import numpy as np

@@ -29,11 +29,11 @@ __all__ = ["open", "staged", "File", "Source"]
 
 IoMode = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
-#: What becomes of tied weights that are loaded: arrays over one memory, or each its own.
+#: How tied weights are loaded: as arrays over shared memory, or each as a separate copy.
 Kept = Literal["share", "copy"]
-#: What addresses on the web may not do by themselves: plain http, hosts of private networks.
+#: What addresses may use only if it is allowed: plain http, hosts in private networks.
 Allow = Literal["http", "private-hosts"]
-#: What :func:`open` takes.
+#: The types that :func:`open` accepts.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | list[str | os.PathLike[str]] | Any
 
 
@@ -58,39 +58,43 @@ def open(
 ) -> File:
     """Opens a tensor file of any format that Holdall reads. Only its index is read.
 
-    A tensor that cannot be read (because its dtype is unknown, say) does not hide the others: see :attr:`Tensor.fault`.
+    A tensor that cannot be read (because its dtype is unknown, for example) does not affect the others: see
+    :attr:`Tensor.fault`.
 
     Args:
-        source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
-            (``https://…``, ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or a
-            list of those: shards, which become one file. Or the file itself as ``bytes`` (not copied), ``bytearray``,
-            ``memoryview``. Or an object that is read by position while the file is open: a file of fsspec, a binary file object with
-            ``seek`` (from where it stands), what has ``size`` and one of ``get_ranges(starts, ends)``,
-            ``get_range(start, end)``, ``read(start, end)``. Of an object with ``read`` alone everything is read.
+        source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address (``https://…``,
+            ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges.
+            Or a list of these: shards, which are opened as one file. Or the content of a file as ``bytes`` (not
+            copied), ``bytearray`` or ``memoryview``. Or an object that is read by position while the file is open: a
+            file of fsspec, a binary file object with ``seek`` (read from its current position), or an object with
+            ``size`` and one of ``get_ranges(starts, ends)``, ``get_range(start, end)``, ``read(start, end)``. An
+            object that only has ``read`` is read completely.
         io: How bytes are read: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             without the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (all but SHA-256), ``"read"``
             (all) or ``"all"``; only ``"all"`` checks views into the map. Parts of components are never checked.
-        limits: The most that the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes): see :class:`holdall.Limits`.
-        strict: Whether a tensor that cannot be read is an error of the file.
-        allow: What is allowed besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        limits: Upper bounds on what the file may demand, such as ``{"decoded_len": 1 << 30}`` (bytes): see
+            :class:`holdall.Limits`.
+        strict: Whether opening fails if a tensor cannot be read.
+        allow: What is allowed in addition to https to public hosts: ``"http"``, ``"private-hosts"``.
         storage_options: Options for object stores, named as in fsspec: ``key``, ``secret``, ``token``,
             ``anon``, ``profile``, ``endpoint_url``, ``client_kwargs``, ``account_name``, ``account_key``, … Others
             are taken from the environment and from profiles. A pickled file contains them.
-        cache: A folder where blocks of files at addresses are kept; ``True`` for the system's.
-        offline: Whether a file that a package links to comes only from the cache, instead of being fetched.
+        cache: A folder that caches blocks of remote files; ``True`` for the system's cache folder.
+        offline: Whether files that a package links to are taken only from the cache, instead of being fetched.
         layouts: One or several files that describe custom layouts (TOML, see ``docs/spec/layouts.md``). Tensors of
-            such layouts then have values: :meth:`Tensor.to_dense`, statistics.
-        name: What messages call a source without a path.
-        store: An object store of obstore, or an object with the same ``head(path)`` and ``get_ranges(path, starts=, ends=)``;
-            ``source`` is then a path in it. It is not noticed if the file is replaced while it is open.
-        schema: The schema to read the file with, of a record or of the whole file: tensors and records are converted when they
-            are read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is left out.
+            these layouts can then be read: :meth:`Tensor.to_dense`, statistics.
+        name: The name that messages use for a source without a path.
+        store: An object store of obstore, or an object with the same ``head(path)`` and ``get_ranges(path, starts=,
+            ends=)``; ``source`` is then a path in it. Replacing the file while it is open is not detected.
+        schema: The schema to read the file with, of a record or of the whole file: tensors and records are converted
+            when they are read, as :func:`holdall.schema.migrate` would write them. Members and tensors that the
+            schema does not have are left out.
         dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
 
     Raises:
         MissingFileError, FileIoError: the file cannot be read.
-        UnsupportedError: the file has no format that is known.
+        UnsupportedError: the format of the file is not known.
         MalformedError, LimitError: the file breaks a rule of its format, or exceeds a limit.
     """
     how = locals()
@@ -102,7 +106,7 @@ def open(
     found = None
     if store is not None:
         if not isinstance(source, (str, os.PathLike)):
-            raise TypeError(f"in a store there are paths, not {type(source).__name__}")
+            raise TypeError(f"with store=, source must be a path, not {type(source).__name__}")
         found = in_store(store, os.fsdecode(source))
     elif not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview, list)):
         source = local(source)
@@ -122,7 +126,7 @@ def open(
         file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
     if schema is None:
         if dataset is not None or rename or converters:
-            raise TypeError("dataset, rename and converters are said about a schema, which is not given")
+            raise TypeError("dataset, rename and converters require schema")
         return file
     from ._evolution import evolution
     from ._rows import schema as given
@@ -132,27 +136,27 @@ def open(
 
 
 def in_memory(source: Source, name: str | None) -> tuple[bytes, str]:
-    """The bytes of a source without a path, and what messages call it."""
+    """Returns the bytes of a source without a path, and its name for messages."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = source if type(source) is bytes else bytes(source)
     elif hasattr(source, "read"):
         data = source.read()
         if not isinstance(data, bytes):
-            raise TypeError("a file object is opened in binary mode: read() gives bytes")
+            raise TypeError("a file object must be opened in binary mode: read() must return bytes")
         name = name or getattr(source, "name", None)
     else:
-        raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
+        raise TypeError(f"source must be a path, bytes or an object with read(), not {type(source).__name__}")
     return data, name if isinstance(name, str) else "<bytes>"
 
 
 def allowed(allow: Iterable[Allow]) -> list[str]:
-    """What addresses may do, as a list of words."""
+    """Returns the allowances as a list of words."""
     if isinstance(allow, (str, bytes)):
         raise TypeError('allow is a list of words, such as ["http"], not one text')
     return list(allow)
 
 
-#: What options of fsspec say of its own caches and connections: nothing that is asked for here.
+#: Options of fsspec about its own caches and connections, which are ignored.
 _OTHERS = frozenset(
     "asynchronous batch_size block_size cache_regions cache_timeout check_connection config_kwargs consistency "
     "default_block_size default_cache_type default_fill_cache listings_expiry_time loop max_concurrency "
@@ -162,14 +166,14 @@ _OTHERS = frozenset(
 
 
 def cached(cache: bool | str | os.PathLike[str]) -> None | str | os.PathLike[str]:
-    """The folder of a cache; an empty text for the system's."""
+    """Returns the folder of a cache; an empty string for the system's."""
     if isinstance(cache, bool):
         return "" if cache else None
     return cache
 
 
 def stores(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """``storage_options`` as a flat dict of texts."""
+    """Returns ``storage_options`` as a flat dict of strings."""
     flat: dict[str, str] = {}
     for name, value in dict(options or {}).items():
         if value is None or name in _OTHERS:
@@ -193,7 +197,7 @@ def staged(
     allow: Iterable[Allow] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """A path for writing a file that is uploaded to an object store when the block ends without an error.
+    """Yields a path to write a file to; it is uploaded to an object store when the block ends without an error.
 
     ``with holdall.staged("s3://bucket/model.zt") as path: holdall.save(path, arrays)``
 
@@ -204,7 +208,7 @@ def staged(
         allow, storage_options: As for :func:`open`.
 
     Raises:
-        TargetExistsError: the object exists, or the folder has one. UsageError: the credentials are wrong.
+        TargetExistsError: the object exists, or the folder contains an object. UsageError: the credentials are wrong.
         FileIoError, NotFoundError: the store refuses the upload.
     """
     native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))
@@ -224,22 +228,22 @@ class File(Mapping[str, "Tensor"]):
 
     __slots__ = ("_native", "_how", "_paths", "name", "format", "version", "io", "__weakref__")
 
-    #: The name it was opened under.
+    #: The path or address under which it was opened.
     name: str
-    #: Id of its format: ``"ztensor"``, ``"metatensor"``, ``"safetensors"``.
+    #: The id of its format: ``"ztensor"``, ``"metatensor"``, ``"safetensors"``, …
     format: str
-    #: Version of its format; empty where the format has none.
+    #: The version of its format; empty if the format has no versions.
     version: str
-    #: How its bytes are fetched: what ``"auto"`` came to.
+    #: How its bytes are read: the mode that ``"auto"`` resolved to.
     io: str
 
     def __init__(
         self, native: _holdall.File, name: str, how: dict[str, Any] | None = None, paths: Sequence[str] = ()
     ) -> None:
         self._native = native
-        #: What :func:`open` was given.
+        #: The paths that :func:`open` was given.
         self._paths = paths
-        #: How :func:`open` opened it, in its own words, if it has a path or an address.
+        #: The arguments of :func:`open`, if the file has a path or an address.
         self._how = how
         self.name = name
         self.format, self.version, self.io = native.head()
@@ -286,12 +290,12 @@ class File(Mapping[str, "Tensor"]):
         self.close()
 
     def close(self) -> None:
-        """Closes the file. The map is released with the last array that looks into it."""
+        """Closes the file. A memory map is released together with the last array that views it."""
         self._native.close()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the file is closed."""
         return self._native.closed
 
     @property
@@ -301,18 +305,18 @@ class File(Mapping[str, "Tensor"]):
 
     @property
     def warnings(self) -> list[FormatWarning]:
-        """Warnings: what is unusual about the file, but not an error."""
+        """Unusual properties of the file that are not errors."""
         return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
     def passed_over(self) -> list[str]:
-        """What the file says besides that this version does not know, in words: fields of its manifest or header, a newer version. A
-        rewrite would lose it. The first 8 things of a file are kept."""
+        """Parts of the file that this version does not know, as messages: fields of its manifest or header, a
+        newer version. Rewriting the file would drop them. At most 8 are listed."""
         return self._native.passed_over()
 
     @property
     def faults(self) -> list[HoldallError]:
-        """Errors of tensors that cannot be read, in the file's order; all others can be read."""
+        """The errors of the tensors that cannot be read, in the file's order; all other tensors can be read."""
         return self._native.faults()
 
     def load(
@@ -336,7 +340,7 @@ class File(Mapping[str, "Tensor"]):
         positions = None if names is None else [self[name]._at for name in _names(names)]
         if include is not None or exclude is not None:
             if names is not None:
-                raise TypeError("names, or patterns in include and exclude: not both")
+                raise TypeError("pass either names or include and exclude, not both")
             positions = native.select(_globs(include), _globs(exclude))
         apart = set(native.not_dense())
         others = sorted(apart) if positions is None else [at for at in positions if at in apart]
@@ -385,8 +389,8 @@ class File(Mapping[str, "Tensor"]):
         threads: int | None,
         progress: Progress,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Loads tensors as :func:`holdall.convert` writes them, into memory: of the elements as they are in the file only
-        pieces are there at a time."""
+        """Loads tensors with a conversion, as :func:`holdall.convert` would write them. The source elements are
+        held in memory only piece by piece."""
         from io import BytesIO
 
         from ._operations import convert
@@ -404,7 +408,7 @@ class File(Mapping[str, "Tensor"]):
     def _array(
         self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int, copy: bool
     ) -> np.ndarray[Any, Any]:
-        """A loaded tensor about which something is odd, as an array."""
+        """Returns a loaded tensor that needs special treatment as an array."""
         try:
             made = array(buffer, start, shape, dtype)
             return made.copy() if copy else made
@@ -412,9 +416,9 @@ class File(Mapping[str, "Tensor"]):
             raise placed(e, self.name, name) from None
 
     def stream(self, order: Iterable[str] | None = None, *, check: Check | None = None) -> Arriving:
-        """Loads tensors in the background, the first of ``order`` first, and returns each as it arrives, so that computing
-        can begin before the last one is there. A server is asked for the first ones with the highest priority. At most
-        256 MiB are loaded ahead.
+        """Loads tensors in the background, in the given order, and yields each as it arrives, so that computing can
+        begin before the last tensor is there. Requests for the first tensors have the highest priority. At most 256
+        MiB are loaded ahead.
 
         ::
 
@@ -429,8 +433,8 @@ class File(Mapping[str, "Tensor"]):
 
         Returns:
             An iterator over names and read-only arrays; for a tensor that is not dense, the dict of its components' storage
-            elements by role.
-
+            order: Names, in the order in which they are needed; by default all tensors, in the file's order. Small
+                neighbouring tensors arrive together, and a tensor that arrives early is returned early.
         Raises:
             MissingNameError: the file has no tensor of a name.
         """
@@ -495,23 +499,23 @@ class File(Mapping[str, "Tensor"]):
     def __reduce__(self) -> Any:
         len(self._native)  # Raises if the file is closed.
         if self._how is None:
-            raise TypeError(f"{self.name}: a file without a path of its own cannot be pickled")
-        # Where it is, whatever the folder of the other process is.
+            raise TypeError(f"{self.name}: a file without a path cannot be pickled")
+        # An absolute path, since the other process may have another working directory.
         paths = [path if "://" in path else os.path.abspath(path) for path in self._paths]
         return _again, (paths, {key: self._how[key] for key in _HOW})
 
 
-#: What of the words of :func:`open` says how a file is opened again.
+#: The arguments of :func:`open` with which a pickled file is opened again.
 _HOW = frozenset(open.__kwdefaults__ or ()) - {"name", "store"}
 
 
 def _again(paths: list[str], how: dict[str, Any]) -> File:
-    """A file that was pickled."""
+    """Restores a pickled file."""
     return open(paths[0] if len(paths) == 1 else paths, **how)
 
 
 class _Values(ValuesView["Tensor"]):
-    """The tensors of a file, by number: no name is looked up."""
+    """The tensors of a file, accessed by index, without looking up names."""
 
     __slots__ = ()
     _mapping: File
@@ -522,7 +526,7 @@ class _Values(ValuesView["Tensor"]):
 
 
 class _Items(ItemsView[str, "Tensor"]):
-    """The same with their names."""
+    """The names and tensors of a file, accessed by index."""
 
     __slots__ = ()
     _mapping: File
@@ -532,7 +536,7 @@ class _Items(ItemsView[str, "Tensor"]):
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be in a file at all: lone surrogates cannot."""
+    """Returns whether a file can have a tensor of this name: names with lone surrogates are not possible."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -542,7 +546,7 @@ def _is_text(name: str) -> bool:
 
 def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, (str, bytes)):
-        raise TypeError("names is a list of names, not one name")
+        raise TypeError("names must be a list of names, not a single name")
     return list(names)
 
 
@@ -550,5 +554,5 @@ def _globs(patterns: Iterable[str] | None) -> list[str] | None:
     if patterns is None:
         return None
     if isinstance(patterns, Mapping):
-        raise TypeError("patterns are a list, and so are rules of rename: ['OLD=NEW']")
+        raise TypeError("patterns, and rules of rename, must be lists: ['OLD=NEW']")
     return [patterns] if isinstance(patterns, str) else list(patterns)

@@ -1,4 +1,4 @@
-"""Native half of holdall: files by numbers, memory by buffers. Import holdall instead."""
+"""The native half of holdall: tensors by index, memory as buffers. Import holdall instead."""
 
 import os
 import sys
@@ -150,7 +150,7 @@ class Part:
 
 @final
 class Buffer:
-    """Bytes of a file in memory: a view into the map, or memory of their own."""
+    """Bytes of a file in memory: a view into the map, or separate memory."""
     def __len__(self) -> int: ...
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...

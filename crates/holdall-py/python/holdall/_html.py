@@ -1,4 +1,4 @@
-"""A file as a table, a package as a card, for notebooks."""
+"""HTML for notebooks: a file as a table, a package as a card."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ._package import Package
     from ._records import Records
 
-#: Rows that are shown.
+#: Maximum number of rows.
 MOST = 100
-#: Characters of a page that a card has in it at most.
+#: Maximum length of a page inside a card, in characters.
 LARGEST = 4 << 20
-#: Records that are shown, and characters of each value.
+#: Maximum number of records, and of characters of each value.
 ROWS, WIDTH = 10, 60
 
 
 def size(nbytes: int) -> str:
-    """Bytes for people: ``1.5 GB``."""
+    """Formats a number of bytes: ``1.5 GB``."""
     amount = float(nbytes)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if amount < 1000 or unit == "TB":
@@ -32,7 +32,7 @@ def size(nbytes: int) -> str:
 
 
 def table(file: File) -> str:
-    """Its tensors with their sizes, and a bar for each."""
+    """Returns a table of the file's tensors with their sizes, and a bar for each."""
     if file.closed:
         return f"<p><b>{escape(file.name)}</b>, closed</p>"
     count = len(file)
@@ -58,7 +58,7 @@ def table(file: File) -> str:
 
 
 def records(of: Records) -> str:
-    """The first records, a row for each."""
+    """Returns a table of the first records."""
     if of.tensor.file.closed:
         return f"<p>{escape(repr(of))}, closed</p>"
     shown = list(of[:ROWS])
@@ -82,7 +82,7 @@ def _cell(value: object) -> str:
 
 
 def card(package: Package) -> str:
-    """What a package says of its model, and its files with a bar for each."""
+    """Returns a table of a package's description and of its files, with a bar for each."""
     if package.closed:
         return f"<p><b>{escape(package.source)}</b>, closed</p>"
     name = package.name if package.name is not None else package.source
@@ -115,7 +115,8 @@ def card(package: Package) -> str:
 
 
 def _page(package: Package) -> str:
-    """Its page with description, examples and pictures, where there are any: in a frame in which nothing runs."""
+    """Returns the page with the description, examples and pictures, if the package has any, in a frame that runs
+    no scripts."""
     if not package.description and not package.examples:
         return ""
     try:

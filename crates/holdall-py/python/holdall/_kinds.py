@@ -1,4 +1,4 @@
-"""Types of records as NumPy's: what the kinds of a schema come to."""
+"""Types of records as NumPy dtypes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .errors import LimitError, UnsupportedError
 if TYPE_CHECKING:
     import numpy as np
 
-#: Members that a dtype may have, those of its members counted: NumPy walks all of them again and again.
+#: Maximum number of members of a dtype, nested ones included: NumPy traverses all of them repeatedly.
 MOST = 1 << 16
 
 
 class Row(NamedTuple):
-    """One type of a schema, as the native half says it."""
+    """One type of a schema, as the native half returns it."""
 
     kind: str
-    #: Bytes of a value.
+    #: Size of a value in bytes.
     size: int
-    #: Bytes from one element of an array to the next.
+    #: Distance between consecutive elements of an array, in bytes.
     stride: int
-    #: Whether values, or parts of them, lie in the heap.
+    #: Whether values, or parts of them, are stored in the heap.
     heap: bool
     more: Any
 
 
 class Form(NamedTuple):
-    """How one value of a type lies in memory: an array of these elements, of this shape and these strides."""
+    """The memory layout of one value of a type: an array with this dtype, shape and strides."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class Form(NamedTuple):
 
 
 class Types:
-    """The types that a record is made of. The native half calls :meth:`block`, :meth:`time` and :meth:`json`."""
+    """The types of a record. The native half calls :meth:`block`, :meth:`time` and :meth:`json`."""
 
     __slots__ = ("rows", "root", "_forms", "_counts")
 
@@ -50,7 +50,7 @@ class Types:
         self._counts: dict[int, int] = {}
 
     def form(self, at: int) -> Form | None:
-        """How values of that type lie in memory; ``None`` where they are not an array of one shape.
+        """Returns the memory layout of values of that type; ``None`` if they are not an array of fixed shape.
 
         Raises:
             UnsupportedError: an element type needs ml_dtypes, or NumPy has no such dtype.
@@ -94,7 +94,7 @@ class Types:
         return _record_dtype(names, formats, offsets, row.size)
 
     def _member(self, at: int) -> np.dtype[Any] | None:
-        """The dtype of a member; ``None`` for what has no place in a dtype."""
+        """Returns the dtype of a member; ``None`` if it cannot be part of a dtype."""
         if self.count(at) > MOST:
             raise _too_many()
         form = self.form(at)
@@ -103,7 +103,7 @@ class Types:
         return _whole(form)
 
     def count(self, at: int) -> int:
-        """Members of a type, those of its members counted."""
+        """Returns the number of members of a type, nested ones included."""
         if at not in self._counts:
             row = self.rows[at]
             below: list[int] = []
@@ -117,7 +117,7 @@ class Types:
         return self._counts[at]
 
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record: without a field where nothing in it has a fixed size."""
+        """The dtype of a record; it has no fields if no member has a fixed size."""
         form = self.form(self.root)
         dtype = None if form is None else _whole(form)
         if dtype is None:
@@ -125,10 +125,10 @@ class Types:
         return dtype
 
     def columns(self) -> Iterator[tuple[str, int, bool]]:
-        """Path, type and whether it may be absent, of every member that is not a struct or union itself.
+        """Yields path, type and whether it may be absent, for every member that is not itself a struct or a union.
 
         Raises:
-            LimitError: there are too many.
+            LimitError: the record has too many members.
         """
         if self.count(self.root) > MOST:
             raise _too_many()
@@ -147,7 +147,7 @@ class Types:
                 yield path, at, optional
 
     def describe(self, at: int) -> str:
-        """A type in a few words: ``float32[2]``, ``enum of 3``, ``string[]``."""
+        """Returns a short description of a type: ``float32[2]``, ``enum of 3``, ``string[]``."""
         row = self.rows[at]
         if row.kind == "scalar":
             return str(row.more)
@@ -161,7 +161,8 @@ class Types:
         return row.kind
 
     def odd(self, at: int, found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """Where elements of a type are not booleans, or no place of their enum; ``None`` where none is."""
+        """Returns a mask of invalid elements (bytes that are not booleans, integers that are not in the enum);
+        ``None`` if all are valid."""
         import numpy as np
 
         row = self.rows[at]
@@ -176,7 +177,7 @@ class Types:
         return np.asarray(bad) if bad.any() else None
 
     def block(self, at: int, data: bytearray, count: int | None) -> np.ndarray[Any, Any]:
-        """The array of a value of that type, or of ``count`` of them one after the other."""
+        """Returns the array of a value of that type, or of ``count`` consecutive values."""
         import numpy as np
 
         row = self.rows[at]
@@ -194,23 +195,23 @@ class Types:
         return ndarray(shape, form.dtype, data, 0, strides)
 
     def time(self, nanoseconds: int) -> np.datetime64:
-        """A time by its nanoseconds since 1970."""
+        """Returns a time from its nanoseconds since 1970."""
         import numpy as np
 
         return np.datetime64(nanoseconds, "ns")
 
     def json(self, text: str) -> Any:
-        """The value of a JSON text, which was checked."""
+        """Parses a JSON text, which was already validated."""
         return json.loads(text)
 
 
 def ndarray(
     shape: tuple[int, ...], dtype: np.dtype[Any], buffer: Any, offset: int, strides: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
-    """An array that looks into a buffer.
+    """Returns an array that views a buffer.
 
     Raises:
-        UnsupportedError: NumPy has no arrays of such a shape.
+        UnsupportedError: NumPy does not support the shape.
     """
     import numpy as np
 
@@ -227,7 +228,7 @@ def ndarray(
 
 
 def written(name: str) -> str:
-    """A name as it stands in a path."""
+    """Escapes a name for use in a path."""
     return re.sub(r"([.\[\\])", r"\\\1", name) if name else "\\_"
 
 
@@ -252,7 +253,7 @@ def _contiguous(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
 
 
 def _whole(form: Form) -> np.dtype[Any] | None:
-    """A form as one dtype; ``None`` where there are bytes between its elements."""
+    """Returns a form as one dtype; ``None`` if there are gaps between its elements."""
     import numpy as np
 
     if not form.shape:
@@ -288,7 +289,8 @@ def _no_dtype(e: Exception) -> UnsupportedError:
 
 
 def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
-    """The same bytes under the types that a schema says they have in NumPy beyond their kinds: texts, bytes, times."""
+    """Returns the dtype with the NumPy types that the schema names for strings, bytes and times; the bytes stay
+    the same."""
     import numpy as np
 
     base, rest = dtype.subdtype or (dtype, ())
@@ -310,16 +312,16 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
 
 
 class Restored(NamedTuple):
-    """How numbers of a tensor become what they are in NumPy: texts, bytes or times."""
+    """How a tensor's numbers become NumPy strings, bytes or times."""
 
     dtype: np.dtype[Any]
-    #: Its dimensions in NumPy: without that of the characters.
+    #: Its shape in NumPy: without the dimension of the characters.
     shape: tuple[int, ...]
-    #: Numbers that one element is stored as.
+    #: The number of stored numbers per element.
     count: int
 
     def of(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The elements of an array of such numbers, in the same memory where they lie in it one after the other."""
+        """Returns the elements of an array of such numbers, without a copy if they are contiguous."""
         import numpy as np
 
         if self.dtype.kind in "Mm":
@@ -329,26 +331,27 @@ class Restored(NamedTuple):
 
 
 def restoring(descr: str | None, shape: tuple[int, ...], width: int) -> Restored | None:
-    """How numbers of ``width`` bytes, in that shape, become elements of the NumPy type ``descr``; ``None`` if they stay numbers."""
+    """Returns how numbers of ``width`` bytes, in that shape, become elements of the NumPy type ``descr``; ``None``
+    if they stay numbers."""
     said = _said(descr)
     if said is None or said.itemsize == 0:
         return None
     if said.kind in "Mm":
         return Restored(said, shape, 1) if width == said.itemsize else None
-    # The last dimension is that of the characters.
+    # The last dimension holds the characters.
     if not shape or shape[-1] * width != said.itemsize:
         return None
     return Restored(said, shape[:-1], shape[-1])
 
 
 def restored(a: np.ndarray[Any, Any], descr: str | None) -> np.ndarray[Any, Any]:
-    """Numbers of a whole tensor as the texts, bytes or times that they are in NumPy, whose type is ``descr``."""
+    """Returns the numbers of a whole tensor as NumPy strings, bytes or times of the type ``descr``."""
     how = restoring(descr, a.shape, a.dtype.itemsize)
     return a if how is None else how.of(a)
 
 
 def _said(name: Any) -> np.dtype[Any] | None:
-    """The type of NumPy's of that name, where it is a text, bytes or a time."""
+    """Returns NumPy's dtype of that name if it is a type of strings, bytes or times."""
     import numpy as np
 
     if not isinstance(name, str) or name[1:2] not in ("S", "U", "V", "M", "m"):

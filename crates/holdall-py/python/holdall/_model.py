@@ -14,18 +14,18 @@ from ._carton_types import Runner, SelfTestReport, SelfTestReports, Spec
 if TYPE_CHECKING:
     from ._package import Package
 
-#: Takes each line that a model prints, and whether it was printed on standard error.
+#: A callback for each line that a model prints, and whether it was printed on standard error.
 Log = Callable[[str, bool], object]
 #: Options for a runner.
 Options = Mapping[str, Any]
 
 
-#: Variables for a model's process: with their values, or the names of one's own.
+#: Environment variables for a model's process: a mapping of names to values, or the names of variables to pass on.
 Env = Mapping[str, str] | Iterable[str]
 
 
 def variables(env: Env | None) -> list[tuple[str, str | None]]:
-    """Variables for a model's process; those without a value have their own."""
+    """Returns the environment variables for a model's process; a value of ``None`` means that of this process."""
     wrong = TypeError("env is a mapping of names to texts, or the names of variables of one's own")
     if env is None:
         return []
@@ -43,7 +43,7 @@ Runners = Mapping[str, Sequence[str]]
 
 
 def commands(runners: Runners | None) -> list[tuple[str, list[str]]]:
-    """Commands of runners, checked."""
+    """Checks commands of runners."""
     wrong = TypeError("runners is a mapping of names to commands: lists of texts, the first of them a program")
     if runners is None:
         return []
@@ -58,7 +58,7 @@ def commands(runners: Runners | None) -> list[tuple[str, list[str]]]:
 
 
 def to_stderr(line: str, is_error: bool) -> None:
-    """Shows a line that a model printed."""
+    """Prints a line of a model to standard error."""
     print(line, file=sys.stderr)
 
 
@@ -71,7 +71,7 @@ def load(
     log: Log | None,
     runners: Runners | None,
 ) -> Model:
-    """The model of a package, loaded."""
+    """Loads the model of a package."""
     if log is not None and not callable(log):
         raise TypeError("log is a function of a line and of whether it was printed on standard error")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float, type(None))):
@@ -104,22 +104,22 @@ class Model:
             outputs = model(x=x)                    # by name,
             outputs = model.run({"x": x})           # or by name in a mapping
 
-    Outputs are NumPy arrays by name, yours to write to. Texts are arrays of ``str`` objects, nested tensors lists
-    of arrays. Threads may share a model; calls take turns, without the GIL. Ctrl-C ends a call, and the model with
-    it. A model belongs to the process that loaded it: a forked process must load it again (``run/closed``).
+    Outputs are writable NumPy arrays by name. Strings are arrays of ``str`` objects, nested tensors are lists of
+    arrays. Threads may share a model; calls run one after the other, without the GIL. Ctrl-C ends a call, and unloads
+    the model. A model belongs to the process that loaded it: a forked process must load it again (``run/closed``).
     """
 
     __slots__ = ("_native", "source", "name", "runner", "inputs", "outputs", "__weakref__")
 
-    #: The package, as it was opened.
+    #: The path or address of the package.
     source: str
     #: The model's name, if it has one.
     name: str | None
-    #: What runs it.
+    #: The runner.
     runner: Runner
-    #: Declared inputs, in their order.
+    #: The declared inputs, in their order.
     inputs: tuple[Spec, ...]
-    #: Declared outputs, in their order.
+    #: The declared outputs, in their order.
     outputs: tuple[Spec, ...]
 
     def __init__(
@@ -140,9 +140,9 @@ class Model:
 
         Args:
             inputs: Arrays by name; or a list of arrays in the order of the declared inputs. Arrays must have the
-                declared type and shape. Numbers of Python's own, and lists of them or of NumPy's scalars, take the
-                declared type. Texts are given as ``str``, lists of ``str`` alone, or arrays. A list of arrays as one
-                input is a nested tensor.
+                declared type and shape. Python numbers, and lists of them or of NumPy scalars, take the declared
+                type. Strings are given as ``str``, lists of ``str``, or arrays. A list of arrays as one input is a
+                nested tensor.
 
         Raises:
             UsageError: the inputs are not the declared ones: ``signature/input-missing``,
@@ -154,16 +154,16 @@ class Model:
         return {name: value(v, writable=True) for name, v in found.items()}
 
     def stream(self, inputs: Mapping[str, Any] | Sequence[Any]) -> Iterator[dict[str, Value]]:
-        """Runs the model once and yields its outputs each time that it gives some: once, if it does not stream.
+        """Runs the model once and yields each set of outputs; only one set if the model does not stream.
 
         ::
 
             for outputs in model.stream({"prompt": "hello"}):
                 print(outputs["text"])
 
-        Leaving the loop early ends the call: a model that does not come to its end within two seconds is ended, and must be loaded
-        again. The time limit applies to each set of outputs. While outputs are being taken, calls by other threads wait, and a call
-        by the same thread is an error.
+        Leaving the loop early ends the call: a model that does not finish within two seconds is terminated, and must
+        be loaded again. The time limit applies to each set of outputs. While a stream is open, calls by other threads
+        wait, and a call by the same thread is an error.
 
         Args:
             inputs: As for :meth:`run`.
@@ -175,7 +175,7 @@ class Model:
         return _outputs(self._native.stream(*self._given(inputs)))
 
     def _given(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str] | None, list[Any]]:
-        """Names of inputs, where they have some, and their values."""
+        """Returns the names of the inputs (``None`` for a list) and their values."""
         types = {spec.name: spec.dtype for spec in self.inputs}
         if isinstance(inputs, Mapping):
             return [_name(name) for name in inputs], [
@@ -218,16 +218,16 @@ class Model:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd: options that the runner does not know."""
+        """Warnings, such as options that the runner does not know."""
         return self._native.warnings()
 
     def close(self) -> None:
-        """Unloads the model, and ends its process if it has one. Waits for a call that is running; a stream is ended."""
+        """Unloads the model and ends its process, if it has one. Waits for a running call; a stream is ended."""
         self._native.close()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the model is closed."""
         return self._native.closed
 
     def __enter__(self) -> Model:
@@ -253,7 +253,7 @@ def _name(name: object) -> str:
 
 
 def _outputs(answers: _holdall.Answers) -> Iterator[dict[str, Value]]:
-    """The outputs of a call, one after the other."""
+    """Yields the sets of outputs of a call."""
     try:
         while (found := answers.next()) is not None:
             yield {name: value(v, writable=True) for name, v in found.items()}

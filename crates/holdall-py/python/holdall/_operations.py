@@ -26,7 +26,7 @@ __all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", 
 def _opened(source: Source | File, limits: Limits | None = None, **options: Any) -> Iterator[File]:
     if isinstance(source, File):
         if limits is not None:
-            raise UsageError("limits are those with which a file is opened, and this one is open", code="python/option", kind="misuse")
+            raise UsageError("limits apply when a file is opened, and this file is already open", code="python/option", kind="misuse")
         yield source
     else:
         with open(source, limits=limits, **options) as file:
@@ -49,11 +49,11 @@ def load(
     threads: int | None = None,
     progress: Progress = None,
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests. Texts, bytes and times of NumPy
-    (``<U4``, ``S4``, ``datetime64[ns]``) have the dtype that they were written with.
+    """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests. Strings, bytes and
+    times of NumPy (``<U4``, ``S4``, ``datetime64[ns]``) have the dtype that they were written with.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file.
+        source: A source for :func:`holdall.open`, or an open file.
         names: The tensors to load, in this order; all tensors by default.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and of those to leave out, instead of names.
         dtype, saturate: The float type that dense float tensors are rounded to, or one for each pattern: see
@@ -146,8 +146,8 @@ def convert(
     """Writes a file in another format, version, encoding or alignment, in bounded memory.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file; a folder of ``.npy`` files, which are named
-            after their paths.
+        source: A source for :func:`holdall.open`, or an open file; or a folder of ``.npy`` files, whose tensors are
+            named after their paths.
         target: A path, or an object with ``write``.
         encoding: ``"raw"`` or ``"zstd"`` for every component; by default each stays as it is.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to write, and of those to leave out.
@@ -172,14 +172,15 @@ def convert(
         max_shard_tensors: The same with at most this many tensors in each file, alone or together with ``max_shard_size``.
         graph: The ONNX model into whose graph tensors are written, by name; everything else in it stays unchanged. By default
             a model is written into its own graph.
-        external: For ONNX: tensors of at least this many bytes (``"1MiB"``, a number) are stored in a file beside the model, or
-            ``"none"``; by default those that were there before.
-        attributes: Attributes for the target, instead of the source's.
+        external: For ONNX: tensors of at least this many bytes (``"1MiB"``, a number) are stored in a separate file
+            next to the model; ``"none"`` stores all of them in the model. By default tensors stay where the source
+            has them.
+        attributes: Attributes of the target, instead of the source's.
         limits: Limits under which the source is opened: see :func:`holdall.open`.
         overwrite: Whether an existing file is replaced.
 
     Raises:
-        UnsupportedError: the target format cannot hold something; nothing is written then.
+        UnsupportedError: the target format does not support a property of the source; nothing is written then.
         TargetExistsError: the target exists and ``overwrite`` is false.
         IntegrityError, MalformedError: the source has bad bytes. An existing target stays unchanged.
     """
@@ -212,7 +213,7 @@ def convert(
 
 
 def _casts(dtype: Any) -> list[str]:
-    """Rules about element types as the native half reads them."""
+    """Converts rules about element types for the native half."""
 
     def spelled(of: Any) -> str:
         return of if isinstance(of, str) else dtype_name(of)
@@ -224,12 +225,12 @@ def _casts(dtype: Any) -> list[str]:
     return [spelled(dtype)]
 
 
-#: What ``sparse`` takes; ``quantize`` takes all other forms.
+#: The forms that ``sparse`` accepts; ``quantize`` accepts all others.
 _SPARSE = ("csr", "coo")
 
 
 def _forms(forms: Any, what: str) -> list[str]:
-    """Rules about forms as the native half reads them."""
+    """Converts rules about forms for the native half."""
     if forms is None:
         return []
     rules = list(forms.items()) if isinstance(forms, Mapping) else [(None, forms)]
@@ -253,8 +254,8 @@ def salvage(
     threads: int | None = None,
     progress: Progress = None,
 ) -> SalvageReport:
-    """Recovers what is intact in a damaged file: every tensor that is complete and whose bytes are correct, as far as
-    digests in the file can tell.
+    """Recovers the intact tensors of a damaged file: every tensor that is complete and whose bytes match their
+    digest, if the file has one.
 
     Args:
         source: The path of the damaged file, which is not changed.
@@ -277,17 +278,17 @@ def scan(
     limits: Limits | None = None,
     progress: Progress = None,
 ) -> ScanReport:
-    """Finds what unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported,
-    called or unpickled.
+    """Finds what unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is
+    imported, called or unpickled.
 
-    The report is true if everything is safe: if every pickle could be followed to its end, and imports only what tensors
-    and plain values are made of.
+    The report is true if everything is safe: every pickle could be followed to its end, and imports only what tensors
+    and plain values need.
 
     Args:
         source: The path of a file or folder, an address on the web, or ``ARCHIVE!/PATH``.
 
     Raises:
-        FileIoError: something cannot be read.
+        FileIoError: a file cannot be read.
     """
     caps = dict(limits) if limits is not None else None
     with listening(progress) as listener:
@@ -306,8 +307,8 @@ def verify(
 ) -> VerifyReport:
     """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
 
-    Findings are in the report, which is then false; they do not stop the other checks. A file that cannot be opened,
-    because it was cut short or is not a tensor file, is a finding too.
+    Findings are listed in the report, which is then false; they do not stop the other checks. A file that cannot be
+    opened, because it was truncated or is not a tensor file, is a finding too.
 
     Args:
         strict: Whether warnings are findings too.
@@ -348,14 +349,15 @@ def diff(
 
 
 def inspect(source: Source | File) -> dict[str, Any]:
-    """Describes a file in plain values: format, version, attributes, what it says besides that is passed over, warnings, and for each tensor its shape,
-    type, layout, attributes and components; for records also their members, as rows of :func:`holdall.schema.layout`.
+    """Describes a file in plain values: format, version, attributes, ignored parts, warnings, and for each tensor its
+    shape, type, layout, attributes and components; for records also their members, as rows of
+    :func:`holdall.schema.layout`.
 
     For a tar archive or a zip that is not a tensor file itself, ``files`` are the files in it: ``path``, ``len`` and ``stored_len``
     in bytes, ``method`` if compressed, and ``format`` if ``ARCHIVE!/PATH`` can open it.
 
-    For the folder of a model, ``folder`` describes what is beside its tensors: the main facts of ``config.json`` (``config``), and
-    the files of a tokenizer (``tokenizer``)."""
+    For the folder of a model, ``folder`` describes its other files: the main facts of ``config.json``
+    (``config``), and the files of a tokenizer (``tokenizer``)."""
     try:
         found = _inspected(source)
         if isinstance(source, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Making packages."""
+"""Creating packages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .errors import FormatWarning, UsageError
 
 __all__ = ["pack", "report"]
 
-#: A path of the file system.
+#: A path in the file system.
 Path = str | os.PathLike[str]
-#: What :func:`pack` takes for a self-test: its fields as a dict will do.
+#: A self-test for :func:`pack`; its fields may be given as a dict.
 Test = SelfTest | Mapping[str, Any]
-#: The same of examples.
+#: An example for :func:`pack`; its fields may be given as a dict.
 Shown = Example | Mapping[str, Any]
-#: How references to tensors and to files begin.
+#: Prefixes of references to tensors and to files.
 TENSOR, MISC = "@tensor_data/", "@misc/"
 
 
@@ -55,7 +55,7 @@ def pack(
     overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
-    """Makes a package of a model. The same files give the same package, byte for byte.
+    """Creates a package of a model. The same files give the same package, byte for byte.
 
     ::
 
@@ -65,43 +65,45 @@ def pack(
         )
 
     Args:
-        model: A model's file: what an ``.onnx`` file says of its runner, inputs and outputs is taken from it. Or a
+        model: The file of a model (for an ``.onnx`` file the runner, inputs and outputs are taken from it), or a
             folder: with ``carton.toml`` and ``model/``, with ``model/`` alone, or with the model's files.
-        out: The package to write; unless said, ``model`` with the extension ``.carton``.
-        name: Name of the model. This and what follows takes the place of what the model or ``carton.toml`` says.
-        short_description: One line about it.
-        description: More about it, in Markdown.
+        out: The package to write; by default ``model`` with the extension ``.carton``.
+        name: Name of the model. This and the following arguments override the model's file and ``carton.toml``.
+        short_description: A description in one line.
+        description: A longer description, in Markdown.
         license: An SPDX expression.
         repository, homepage: Addresses.
-        runner: What runs it: ``"onnx"``, ``"python"``, ``"noop"``, …
-        framework_version: The versions that will do, as Cargo writes requirements: ``">=3.10"``, ``"=1.12.1"``.
-        options: For the runner: numbers, texts, bools, dates and times, and lists and dicts of them. They are added to those that are there.
-        platforms: Target triples it runs on, such as ``"x86_64-unknown-linux-gnu"``; all where there are none.
-        inputs, outputs: Declared ones: :class:`Spec`, tuples such as ``("x", "float32", ("n", 2))``, or dicts of its
-            fields. Element types may be NumPy's: ``np.float32``, ``x.dtype``. In shapes ``None`` is any size, and as
-            a whole any shape.
-        self_tests: :class:`SelfTest`, or dicts of its fields: ``inputs`` and ``expected`` by name, each an array,
-            or as a text the name of one of ``tensors``.
+        runner: The runner of the model: ``"onnx"``, ``"python"``, ``"noop"``, …
+        framework_version: The accepted versions of the framework, as Cargo writes requirements: ``">=3.10"``,
+            ``"=1.12.1"``.
+        options: Options of the runner: numbers, strings, bools, dates and times, and lists and dicts of them. They
+            are added to existing ones.
+        platforms: Target triples of supported platforms, such as ``"x86_64-unknown-linux-gnu"``; by default all.
+        inputs, outputs: Declared inputs and outputs: :class:`Spec`, tuples such as ``("x", "float32", ("n", 2))``, or
+            dicts of its fields. Element types may be NumPy's: ``np.float32``, ``x.dtype``. In shapes ``None`` is any
+            size, and as a whole any shape.
+        self_tests: :class:`SelfTest`, or dicts of its fields: ``inputs`` and ``expected`` by name, each an array, or
+            the name of one of ``tensors``.
         examples: :class:`Example`, or dicts of its fields: ``inputs`` and ``outputs`` by name, each an array, a
-            ``pathlib.Path`` of a picture or another file to show, or a text: the name of one of ``tensors``, or a reference
-            as an open package has it.
-        tensors: Further arrays by name, for self-tests and examples to refer to. Where there are arrays here, in
-            ``self_tests`` or in ``examples``, they take the place of all in a folder's ``tensor_data``.
-        misc: Further files that examples and the description show, as ``@misc/NAME``.
+            ``pathlib.Path`` of a picture or another file to show, or a string: the name of one of ``tensors``, or a
+            reference as in an open package.
+        tensors: Further arrays by name, which self-tests and examples can refer to. If there are any arrays here, in
+            ``self_tests`` or in ``examples``, they replace everything in a folder's ``tensor_data``.
+        misc: Further files for examples and the description, which refer to them as ``@misc/NAME``.
         from_toml: A ``carton.toml`` that describes the package.
-        compress: Whether files are compressed, where that is shorter. Else they are stored as they are, each at a
-            place from which it can be mapped.
-        follow_links: Whether symbolic links out of the folder are followed.
-        all_files: Whether files of a folder are packed that are left out otherwise: ``.env``, ``.git``, ``.venv``, caches, and
-            what its ``.holdallignore`` names.
-        overwrite: Whether a package that is there is replaced.
-        progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+        compress: Whether files are compressed if that makes them smaller. Otherwise they are stored uncompressed and
+            aligned, so that they can be mapped.
+        follow_links: Whether symbolic links that point outside of the folder are followed.
+        all_files: Whether to include files of a folder that are left out by default: ``.env``, ``.git``, ``.venv``,
+            caches, and those that its ``.holdallignore`` names.
+        overwrite: Whether an existing package is replaced.
+        progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        UsageError: the parts do not fit together (``package/part``), nothing says what runs the model
-            (``package/runner``), or no package can say what is declared.
-        TypeError: an argument is of another type. UnicodeEncodeError: a text is not Unicode.
-        MalformedError: what ``carton.toml`` or the model's file has wrong.
+        UsageError: the parts do not fit together (``package/part``), the runner is unknown (``package/runner``), or a
+            declaration is not possible in a package.
+        TypeError: an argument has a wrong type. UnicodeEncodeError: a string is not valid Unicode.
+        MalformedError: ``carton.toml`` or the model's file is not valid.
     """
     arrays: dict[str, Any] = {}
     for tensor, array in mapping(tensors or {}, "tensors").items():
@@ -157,7 +159,7 @@ def pack(
 
 
 def report(found: dict[str, Any], target: Path) -> PackReport:
-    """What the native half reports of a package that it wrote."""
+    """Converts the native half's report about a written package."""
     warnings = [FormatWarning(**w) for w in found["warnings"]]
     undeclared = found.get("undeclared")
     if undeclared is not None:
@@ -168,7 +170,7 @@ def report(found: dict[str, Any], target: Path) -> PackReport:
 
 
 def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
-    """A self-test for the native half; its arrays are added to ``arrays``."""
+    """Converts a self-test for the native half; its arrays are added to ``arrays``."""
     test = of if isinstance(of, SelfTest) else SelfTest(**mapping(of, "a self-test"))
     sides: list[list[tuple[str, str]] | None] = []
     for side, values in (("inputs", test.inputs), ("expected", test.expected)):
@@ -189,7 +191,7 @@ def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -> tuple[Any, ...]:
-    """An example for the native half; its arrays and files are added to ``arrays`` and ``files``."""
+    """Converts an example for the native half; its arrays and files are added to ``arrays`` and ``files``."""
     example = of if isinstance(of, Example) else Example(**mapping(of, "an example"))
     sides: list[list[tuple[str, bool, str]]] = []
     for side, values in (("inputs", example.inputs), ("outputs", example.outputs)):

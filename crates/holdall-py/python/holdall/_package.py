@@ -38,7 +38,7 @@ def open_package(
         opened = _holdall.Package.open(source, io, check, caps, words, stores(storage_options), cached(cache), offline, said)
         return Package(opened, os.fsdecode(source))
     if said is not None:
-        raise TypeError("what runs a model is said of a folder without carton.toml")
+        raise TypeError("runner, framework_version, inputs and outputs require a folder without carton.toml")
     data, name = in_memory(source, name)
     return Package(_holdall.Package.open_bytes(data, name, check, caps, words, stores(storage_options), cached(cache), offline), name)
 
@@ -46,8 +46,8 @@ def open_package(
 class Package:
     """An open package of a model: :func:`holdall.carton.open`. A context manager.
 
-    Its attributes hold what is known without reading the model's files. Only :meth:`load` and :meth:`test` execute anything in a
-    package. Threads may share it. Arrays made from it stay valid after it is closed.
+    Its attributes are available without reading the model's files. Only :meth:`load` and :meth:`test` execute code
+    from the package. Threads may share it. Arrays made from it stay valid after it is closed.
     """
 
     __slots__ = (
@@ -56,44 +56,44 @@ class Package:
         "hash", "files", "values", "__weakref__",
     )  # fmt: skip
 
-    #: The name it was opened under.
+    #: The path or address under which it was opened.
     source: str
-    #: Version of the package's format.
+    #: The version of the package format.
     version: str
-    #: Name of the model.
+    #: The name of the model.
     name: str | None
-    #: One line about it.
+    #: A description in one line.
     short_description: str | None
-    #: A description of it, in Markdown.
+    #: A description in Markdown.
     description: str | None
-    #: An SPDX expression, as a rule.
+    #: The license, usually an SPDX expression.
     license: str | None
-    #: Address of the model's repository, and of its home page.
+    #: The addresses of the model's repository and of its home page.
     repository: str | None
     homepage: str | None
-    #: Target triples of the platforms it runs on; all where there are none.
+    #: Target triples of supported platforms; empty if all are supported.
     platforms: tuple[str, ...]
-    #: Declared inputs, in the order that arrays without names follow.
+    #: The declared inputs; arrays without names follow this order.
     inputs: tuple[Spec, ...]
-    #: Declared outputs.
+    #: The declared outputs.
     outputs: tuple[Spec, ...]
-    #: Inputs with the outputs they should give: names of tensors in :attr:`values`.
+    #: Inputs with their expected outputs, as names of tensors in :attr:`values`.
     self_tests: tuple[SelfTest, ...]
-    #: Inputs and outputs to look at.
+    #: Example inputs and outputs.
     examples: tuple[Example, ...]
-    #: What runs the model.
+    #: The runner of the model, with its requirements.
     runner: Runner
-    #: Free texts about the model.
+    #: Further information about the model, as free text by name.
     card: dict[str, str]
-    #: What the model was made from.
+    #: The models that this model was derived from.
     base_models: tuple[str, ...]
-    #: Path in the package of a bill of materials.
+    #: Path in the package of a software bill of materials.
     sbom: str | None
     #: The model hash: SHA-256 of ``MANIFEST``, in hex; ``None`` for a folder without one.
     hash: str | None
-    #: Files by path, those that are only linked to among them.
+    #: Files by path, including those that are only linked to.
     files: Mapping[str, PackageFile]
-    #: Tensors of self-tests and examples by name, as read-only arrays: read when they are asked for.
+    #: The tensors of self-tests and examples by name, as read-only arrays, read on first access.
     values: Mapping[str, Value]
 
     def __init__(self, native: _holdall.Package, source: str) -> None:
@@ -118,15 +118,14 @@ class Package:
 
     @property
     def warnings(self) -> list[FormatWarning]:
-        """What is odd about the package but does not make it bad."""
+        """Unusual properties of the package that are not errors."""
         return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
     def tensors(self) -> File:
         """The tensors of self-tests and examples as an ordinary open file, closed with the package.
 
-        Raises:
-            UnsupportedError: the package is an unpacked folder, not a single file. :attr:`values` has the tensors.
+        UnsupportedError: the package is an unpacked folder, not a single file; use :attr:`values` instead.
         """
         if self._tensors is None or self._tensors.closed:
             native = self._native.tensors()
@@ -142,32 +141,32 @@ class Package:
         return self._tensors
 
     def html(self) -> str:
-        """An HTML page that shows the package: its description, tables, and the pictures, sounds and films in
-        ``misc``. It fetches nothing and runs nothing; HTML in the description is shown as text.
+        """Returns an HTML page that shows the package: its description, tables, and the pictures, sounds and films in
+        ``misc``. The page loads nothing and runs no scripts; HTML in the description is shown as text.
 
         Raises:
-            IntegrityError: a file on the page is not the one that was packed.
+            IntegrityError: a file on the page does not match its hash.
         """
         return self._native.page(True)
 
     def markdown(self) -> str:
-        """The same page as Markdown; pictures are links in it."""
+        """Returns the same page as Markdown, with pictures as links."""
         return self._native.page(False)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file of the package, checked against its SHA-256. A linked file is fetched.
+        """Returns the bytes of a file of the package, checked against its SHA-256. A linked file is fetched.
 
         Raises:
-            MissingMemberError: there is no such file. IntegrityError: its bytes are not those that were packed.
+            MissingMemberError: the package has no such file. IntegrityError: its bytes do not match its hash.
         """
         return self._native.read(_path(path))
 
     def open(self, path: str) -> File:
-        """Opens a tensor file inside, as :func:`holdall.open` does: mapped where it lies if it is stored as it is.
-        Its SHA-256 is checked only if the package was opened with ``check="all"``.
+        """Opens a tensor file inside the package, as :func:`holdall.open` does; it can be mapped if it is stored
+        uncompressed. Its SHA-256 is checked only if the package was opened with ``check="all"``.
 
         Raises:
-            MissingMemberError: there is no such file. UnsupportedError: it is not a tensor file.
+            MissingMemberError: the package has no such file. UnsupportedError: it is not a tensor file.
         """
         return File(self._native.open_file(_path(path)), f"{self.source}!/{path}")
 
@@ -180,7 +179,7 @@ class Package:
 
         Args:
             strict: Whether warnings count as findings.
-            progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+            progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
         """
         with listening(progress) as listener:
             found = self._native.verify(bool(strict), threads, listener)
@@ -195,17 +194,18 @@ class Package:
         threads: int | None = None,
         progress: Progress = None,
     ) -> list[str]:
-        """Writes the files of the package into a new folder, which appears when all of them have the right hash.
+        """Writes the files of the package into a new folder, which appears when the hashes of all files have been
+        checked.
 
-        Symbolic links are links in the folder, too. Returns what the folder lacks, in words: that a file is a symbolic link,
-        where the system has none.
+        Symbolic links are restored as links. Returns the differences between the package and the folder, as messages:
+        for example a symbolic link that the system cannot create.
 
         Args:
-            model: Whether to write only the content of ``model/``, without that folder.
+            model: Whether to write only the content of ``model/``, without that folder itself.
             overwrite: Whether an existing folder is replaced as a whole.
 
         Raises:
-            UsageError: the folder exists. IntegrityError: a file's bytes are not those that were packed.
+            UsageError: the folder exists. IntegrityError: the bytes of a file do not match its hash.
         """
         with listening(progress) as listener:
             return self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
@@ -225,7 +225,7 @@ class Package:
         log: Log | None = None,
         runners: Runners | None = None,
     ) -> Model:
-        """Loads the model, which begins to execute what is in the package: see :func:`holdall.carton.load`."""
+        """Loads the model, which executes code from the package: see :func:`holdall.carton.load`."""
         return load(self, options, python, env, timeout, log, runners)
 
     def test(
@@ -246,14 +246,14 @@ class Package:
             return model.test(rtol=rtol, atol=atol, equal_nan=equal_nan)
 
     def close(self) -> None:
-        """Closes the package. Models that were loaded from it stay."""
+        """Closes the package. Models that were loaded from it stay usable."""
         self._native.close()
         if self._tensors is not None:
             self._tensors.close()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the package is closed."""
         return self._native.closed
 
     def __enter__(self) -> Package:
@@ -282,7 +282,7 @@ class Package:
 
 
 class Files(Mapping[str, PackageFile]):
-    """Files by path. A path that is not there is :class:`MissingMemberError`, and what is near is named."""
+    """Files by path. Looking up a missing path raises :class:`MissingMemberError`, which suggests similar paths."""
 
     __slots__ = ("_files", "_package")
 
@@ -321,7 +321,7 @@ class Files(Mapping[str, PackageFile]):
 
 
 class Values(Mapping[str, Value]):
-    """The tensors of a package's self-tests and examples as arrays, read when they are asked for."""
+    """The tensors of a package's self-tests and examples as arrays, read on first access."""
 
     __slots__ = ("_package",)
 

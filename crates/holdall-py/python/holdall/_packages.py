@@ -1,4 +1,4 @@
-"""Packages that may be there."""
+"""Optional Python packages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .errors import MissingPackageError
 
 
 def package(name: str, wanted: str | None = None) -> Any:
-    """A package that may not be there; ``wanted`` is what brings it, where that has another name.
+    """Imports a package that may not be installed; ``wanted`` is the name to install it by, if that differs.
 
     Raises:
-        UnsupportedError: it is not.
+        UnsupportedError: the package is not installed.
     """
     try:
         return importlib.import_module(name)

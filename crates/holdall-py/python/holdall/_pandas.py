@@ -1,4 +1,4 @@
-"""Records as pandas has them: a column for each member."""
+"""Records as a pandas ``DataFrame`` with a column for each member."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
-    """The members of ``of``, which are of the dataset ``all``."""
+    """Returns the members of ``of``, which is ``all`` or a selection of it, as a frame."""
     try:
         import pandas as pd
     except ImportError:
@@ -39,24 +39,24 @@ def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
             columns[name] = pd.array(of.texts(paths[name]), dtype="string")
         else:
             columns[name] = _objects(of.values(paths[name]))
-    # The frame is its reader's, and so are the columns.
+    # Copied, since the caller may write to the frame.
     return pd.DataFrame(columns, index=pd.RangeIndex(len(of)), copy=False)
 
 
-#: pandas' own arrays for elements some of which are absent, by NumPy's letters for their kinds.
+#: pandas' types for elements that may be absent, by NumPy's kind letters.
 _MASKED = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": "BooleanArray"}
-#: How the names of element types begin that pandas has columns of.
+#: Prefixes of the names of element types that pandas supports as columns.
 _SIZED = ("int", "uint", "float", "bool", "complex", "datetime")
 
 
 def _is_gathered(all: Records, at: int, maybe: bool) -> bool:
-    """Whether a column comes as it is, and not as an object for each record."""
+    """Returns whether a column can be taken as a whole, without an object for each record."""
     row = all._types.rows[at]
     if row.kind == "string":
         return find_spec("pyarrow") is not None
     if row.kind != "scalar":
         return row.kind == "enum"
-    # Not those that ml_dtypes adds.
+    # Except those that ml_dtypes adds.
     is_known = row.more.startswith(_SIZED) and not row.more.startswith("float8")
     return is_known and not (maybe and (row.more == "float16" or row.more.startswith("complex")))
 
@@ -68,7 +68,7 @@ def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, 
     if row.kind == "string":
         import pyarrow as pa
 
-        # Texts as Arrow has them: without an object for each.
+        # Strings as Arrow stores them, without an object for each.
         return pd.array(pa.chunked_array([pa.array(_Given(all, at, made))]), dtype="string")
     data, there = made.numbers()
     memory: Any = data
@@ -89,7 +89,7 @@ def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, 
 
 
 class _Given:
-    """A gathered column, for whoever takes Arrow's arrays."""
+    """A gathered column, for consumers of Arrow arrays."""
 
     def __init__(self, all: Records, at: int, made: _holdall.Column) -> None:
         self._field = _field(all._types, at, "", True)
@@ -102,7 +102,7 @@ class _Given:
 def _objects(values: list[Any]) -> Any:
     import numpy as np
 
-    # One by one: NumPy would take lists and arrays apart.
+    # One by one, since NumPy would turn lists and arrays into further dimensions.
     out = np.empty(len(values), object)
     for at, value in enumerate(values):
         out[at] = value

@@ -7,14 +7,14 @@ from typing import Any, Callable, Iterator
 
 from .errors import MissingPackageError
 
-#: A function of the bytes done and the bytes in all; ``True`` for a bar of tqdm; ``None`` or ``False`` for
-#: silence.
+#: A function that is called with the bytes done and the total; ``True`` for a tqdm bar; ``None`` or ``False`` for no
+#: output.
 Progress = Callable[[int, int], object] | bool | None
 
 
 @contextmanager
 def listening(progress: Progress) -> Iterator[Callable[[int, int], object] | None]:
-    """The callback that ``progress`` asks for, while the work goes on."""
+    """Yields the callback for ``progress``, and closes the bar afterwards."""
     if progress is None or progress is False:
         yield None
     elif progress is True:

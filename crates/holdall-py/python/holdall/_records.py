@@ -25,37 +25,38 @@ __all__ = ["Records", "Ragged", "Selection"]
 
 #: Bytes of records that are read at a time for a column that is not in memory.
 PIECE = 8 << 20
-#: Records that are decoded at a time.
+#: The number of records that are decoded at a time.
 BATCH = 256
-#: Columns that a ``repr`` shows, and rows of a notebook's table.
+#: The number of columns in a ``repr``, and of rows in a notebook's table.
 SHOWN = 10
 
 
 class Ragged(NamedTuple):
-    """Arrays of different lengths, one after the other: those of record ``i`` are
-    ``values[offsets[i]:offsets[i + 1]]``."""
+    """Arrays of different lengths, concatenated: the array of record ``i`` is ``values[offsets[i]:offsets[i +
+    1]]``."""
 
-    #: All elements; read-only.
+    #: The elements of all arrays, read-only.
     values: np.ndarray[Any, Any]
-    #: One more than there are records, int64.
+    #: Where each array starts, and the end of the last: int64, one more than the number of records.
     offsets: np.ndarray[Any, Any]
 
     def row(self, index: int) -> np.ndarray[Any, Any]:
-        """The elements of one record."""
+        """Returns the elements of one record."""
         at = range(len(self.offsets) - 1)[index]
         return self.values[self.offsets[at] : self.offsets[at + 1]]
 
 
 class Records(Sequence[Any]):
-    """The records of a dataset, or some of them: ``r[i]`` is a record with everything in it decoded, ``r[a:b]``
-    are records again, of which nothing else is read; ``r[[1, 5]]`` and ``r[mask]`` select some.
+    """The records of a dataset, or some of them: ``r[i]`` is a decoded record; ``r[a:b]`` is again a sequence of
+    records, and only those are read; ``r[[1, 5]]`` and ``r[mask]`` select records.
 
-    A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
-    JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
-    arrays, and ``None`` for absent members. A record that is not a struct is such a value itself. The earliest time
-    that 64 bits hold, in 1677, reads as NumPy's NaT.
+    A record is a dict: numbers, ``str`` (also for enums), ``bytes``, ``numpy.datetime64``, dicts for structs, JSON
+    and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other arrays,
+    and ``None`` for absent members. A record that is not a struct is such a value itself. The earliest time that 64
+    bits can hold, in 1677, is read as NumPy's NaT.
 
-    Parts are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; into a union, by the key of a variant.
+    Members are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; a variant of a union is named by its
+    key.
 
     Records and their arrays keep a mapped file mapped. After the file is closed, arrays stay usable and everything else raises.
     """
@@ -73,17 +74,18 @@ class Records(Sequence[Any]):
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor that holds them."""
+        """The tensor that holds the records."""
         return self._tensor
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record as NumPy's structured dtype, its itemsize the distance between records in the file.
+        """The structured NumPy dtype of a record; its itemsize is the distance between records in the file.
 
         It has the members that every record has and that have a fixed size: numbers, booleans, times
-        (``datetime64[ns]``), enums as the integers they are stored as (see :attr:`enums`), structs of these, and
-        arrays and tensors as subarrays, and texts and times of NumPy's files. Optional members, unions, text, bytes, JSON and arrays
-        of any length are left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
+        (``datetime64[ns]``), enums as the integers they are stored as (see :attr:`enums`), structs of these, arrays
+        and tensors as subarrays, and NumPy's fixed-length strings and times. Optional members, unions, text, bytes,
+        JSON and arrays of any length are left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and
+        :meth:`values`.
 
         Raises:
             UnsupportedError: a type needs ml_dtypes, which is not installed.
@@ -92,7 +94,7 @@ class Records(Sequence[Any]):
             return self._named(self._types.dtype())
 
     def _named(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The same bytes as NumPy's texts and times, where the schema says that they are such."""
+        """Returns the dtype with NumPy's string and time types where the schema names them."""
         return named(dtype, self.schema) if "numpy.descr" in self._tensor.attributes["metatensor.kind"] else dtype
 
     @property
@@ -103,8 +105,8 @@ class Records(Sequence[Any]):
 
     @property
     def members(self) -> list[LayoutRow]:
-        """Every member, and those of structs and arrays in them, with the places of their bytes, as
-        :func:`holdall.schema.layout` gives them."""
+        """Every member, including those of structs and arrays, with the offsets of their bytes, as
+        :func:`holdall.schema.layout` returns them."""
         from .schema import LayoutRow
 
         return LayoutRow._of(self._native.members())
@@ -119,7 +121,7 @@ class Records(Sequence[Any]):
 
     @property
     def enums(self) -> dict[str, tuple[str, ...]]:
-        """The names of each enum, by path: integer ``i`` stands for name ``i``."""
+        """The names of each enum, by path: the stored integer ``i`` means name ``i``."""
         rows = self._types.rows
         with _about(self._tensor):
             return {path: rows[at].more[1] for path, at, _ in self._types.columns() if rows[at].kind == "enum"}
@@ -127,8 +129,8 @@ class Records(Sequence[Any]):
     def numpy(self) -> np.ndarray[Any, Any]:
         """All records as a read-only structured array of :attr:`dtype`: a view if the file is mapped.
 
-        The bytes are not checked: in files that :func:`holdall.verify` refuses, booleans may have bytes other than 0 and 1, and enums
-        numbers without a name.
+        The bytes are not checked: in a file that :func:`holdall.verify` rejects, booleans may have bytes other than 0
+        and 1, and enums may have integers without a name.
         """
         with _about(self._tensor):
             form = self._types.form(self._types.root) or Form(self._types.dtype(), (), ())
@@ -141,14 +143,14 @@ class Records(Sequence[Any]):
         return a.copy() if copy else a
 
     def column(self, path: str) -> np.ndarray[Any, Any]:
-        """One member of all records, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
+        """Returns one member of all records, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
 
         Numbers, times, enums (as integers) and structs are a read-only strided view if the file is mapped; otherwise
         only the column is kept in memory. An optional member is a ``numpy.ma.MaskedArray``; masked elements have no meaning.
         Strings are an array of ``numpy.dtypes.StringDType()``, with ``None`` for absent ones.
 
         Raises:
-            MissingNameError: there is no such member.
+            MissingNameError: the records have no such member.
             UsageError: the member is not a column: bytes, JSON, a union, or an array of any length.
             MalformedError: a byte that is not a boolean, an integer without a name in its enum, text that is not UTF-8.
         """
@@ -176,12 +178,13 @@ class Records(Sequence[Any]):
         return masked
 
     def texts(self, path: str) -> list[str | None]:
-        """A member of all records as strings: text, names of an enum, or JSON as text; ``None`` where it is absent.
+        """Returns a member of all records as strings: text, names of an enum, or JSON as text; ``None`` if it is
+        absent.
 
         Raises:
-            MissingNameError: there is no such member.
-            UsageError: it is not text.
-            MalformedError: it is not UTF-8, or lies outside the heap.
+            MissingNameError: the records have no such member.
+            UsageError: the member is not text, an enum or JSON.
+            MalformedError: a text is not UTF-8, or lies outside the heap.
         """
         self._is_text(path)
         return self._native.texts(path, self._picked())
@@ -192,13 +195,14 @@ class Records(Sequence[Any]):
             self._wrong(f"`{path}` is not text: {self._types.describe(at)}", "values(path) gives a list of anything")
 
     def ragged(self, path: str = "") -> Ragged:
-        """A member of all records that is an array of any length: all elements, and where those of each record start. A view if
-        they lie one after the other in a mapped file. An absent array has no elements.
+        """Returns a member of all records that is an array of any length: the elements of all records, and where
+        those of each record start. It is a view if the arrays are contiguous in a mapped file. An absent array has no
+        elements.
 
         Raises:
-            MissingNameError: there is no such member.
-            UsageError: it is not an array of any length, or its elements are of no fixed size.
-            MalformedError: it lies outside the heap.
+            MissingNameError: the records have no such member.
+            UsageError: the member is not an array of any length, or its elements have no fixed size.
+            MalformedError: an array lies outside the heap.
         """
         import numpy as np
 
@@ -219,17 +223,17 @@ class Records(Sequence[Any]):
         return Ragged(values, offsets)
 
     def values(self, path: str) -> list[Any]:
-        """One part of all records, of any kind, as the Python objects that ``r[i]`` has.
+        """Returns a member of any kind of all records, as the Python objects that ``r[i]`` returns.
 
         Raises:
-            MissingNameError: there is no such member.
-            MalformedError: what is wrong with it.
+            MissingNameError: the records have no such member.
+            MalformedError: a value is not valid.
         """
         self._find(path)
         return self._native.values(self._picked(), path, self._types)
 
     def to_pandas(self) -> pd.DataFrame:
-        """All records as a pandas ``DataFrame``, a column for each member.
+        """Returns all records as a pandas ``DataFrame`` with a column for each member.
 
         Numbers and booleans keep their type; optional members have pandas' own types with ``pd.NA`` (``Int32``,
         ``Float32``, ``boolean``). Text is pandas' ``string``, enums are categories, times ``datetime64[ns]`` with ``NaT``.
@@ -239,15 +243,16 @@ class Records(Sequence[Any]):
 
         Raises:
             UnsupportedError: pandas is not installed.
-            MalformedError: what is wrong with a member.
+            MalformedError: a value is not valid.
         """
         from ._pandas import frame
 
         return frame(self, self)
 
     def to_polars(self) -> pl.DataFrame:
-        """All records as a Polars ``DataFrame``, a column for each member, as :meth:`arrow` has them, with texts laid out as Polars keeps
-        them: ``polars.DataFrame(records)`` is the same frame, but Polars goes through every text once more.
+        """Returns all records as a Polars ``DataFrame`` with a column for each member, as :meth:`arrow` returns them,
+        with strings in Polars' own layout. ``polars.DataFrame(records)`` gives the same frame, but Polars copies
+        every string once more.
 
         Raises:
             UnsupportedError: Polars is not installed.
@@ -256,15 +261,17 @@ class Records(Sequence[Any]):
         return frame
 
     def arrow(self, *paths: str, batch: int | None = None) -> Arrow:
-        """All members, or only those at ``paths``, as columns of Arrow for pandas, Polars, DuckDB, pyarrow and other
-        consumers: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They also take the records themselves, with all columns.
+        """Returns all members, or only those at ``paths``, as Arrow columns for pandas, Polars, DuckDB, pyarrow and
+        other consumers: ``polars.DataFrame(r.arrow("id", "at.lat"))``. Consumers also accept the records themselves,
+        with all columns.
 
-        Numbers, times (of UTC), texts and bytes have the types that Arrow has for them; enums are dictionaries, structs
-        structs, arrays lists, tensors extensions of fixed shape, JSON text. A union is a struct of its discriminator and a
-        struct for each variant. Element types that Arrow lacks are bytes of fixed size. Absent members are null.
+        Numbers, times (in UTC), text and bytes have their Arrow types; enums are dictionaries, structs are structs,
+        arrays are lists, tensors are extensions of fixed shape, JSON is text. A union is a struct of its
+        discriminator and a struct for each variant. Element types that Arrow lacks are fixed-size bytes. Absent
+        members are null.
 
         Args:
-            batch: How many records are read at a time; by default as many as take some 64 MiB, a million at most.
+            batch: The number of records that are read at a time; by default as many as fit 64 MiB, at most a million.
         """
         return Arrow(self, paths, batch)
 
@@ -275,18 +282,18 @@ class Records(Sequence[Any]):
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def where(self, *conditions: str) -> Selection:
-        """The records for which all conditions hold: ``where("stars>=4", "label=cat")``.
+        """Returns the records for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
-        A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with several
-        (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array (``"tags contains
-        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it lacks it; of a Boolean member,
-        whether it is true, or not (``"flag in (true, false)"`` asks whether it is there). ``and``, ``or``, ``not``
-        and parentheses combine conditions; a value that contains these words is written in quotes, as JSON writes text:
-        ``'title = "this and that"'``. Every record is read once.
+        A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with
+        several values (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array
+        (``"tags contains sea"``). ``"image"`` holds if a record has the member, ``"!image"`` if it does not; for a
+        Boolean member they hold if it is true, or not true (``"flag in (true, false)"`` tests whether it is present).
+        ``and``, ``or``, ``not`` and parentheses combine conditions; a value that contains these words is quoted as a
+        JSON string: ``'title = "this and that"'``. Every record is read once.
 
         Raises:
-            UsageError: a value is not of the member's kind, or the kind has no order (``records/condition``).
-            MissingNameError: there is no such member.
+            UsageError: a value does not have the member's kind, or the kind has no order (``records/condition``).
+            MissingNameError: the records have no such member.
         """
         import numpy as np
 
@@ -300,8 +307,8 @@ class Records(Sequence[Any]):
         return Selection(self._whole(), places[:: 1 if step > 0 else -1])
 
     def sample(self, count: int, seed: int = 0) -> Selection:
-        """``count`` records chosen at random, all equally likely, in their order. The same ``seed`` gives the same records,
-        which are also those of ``holdall records --sample``."""
+        """Returns ``count`` records chosen at random, all equally likely, in their original order. The same
+        ``seed`` gives the same records, which are also those of ``holdall records --sample``."""
         import numpy as np
 
         low, high, step = self._run()
@@ -313,46 +320,46 @@ class Records(Sequence[Any]):
         return Selection(self._whole(), places)
 
     def sort(self, *members: str) -> Selection:
-        """All records in the order of members: ``sort("label", "-stars")``, ``-`` for the greatest first.
-
+        """Returns all records sorted by members: ``sort("label", "-stars")``, where ``-`` sorts in descending order.
+NaN comes after all numbers, absent values come last; enums have the order of the schema.
         NaN comes after all numbers, absent values come last; enums have the order of the schema.
 
         Raises:
             UsageError: the member has no order (``records/condition``).
-            MissingNameError: there is no such member.
+            MissingNameError: the records have no such member.
         """
         return Selection(self._whole(), _order(self, list(self._range), members))
 
     def groups(self, *members: str) -> list[tuple[Any, int]]:
-        """How many records have each value of a member, the most frequent first: ``[("cat", 12), ("dog", 7)]``. For several members
-        values are tuples; absent ones are ``None``.
+        """Counts the records for each value of a member, the most frequent first: ``[("cat", 12), ("dog", 7)]``. For
+        several members values are tuples; absent ones are ``None``.
 
         Raises:
-            MissingNameError: there is no such member.
+            MissingNameError: the records have no such member.
         """
         return _groups(self, list(self._range), members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
     ) -> list[str | None]:
-        """Writes a member of each record, bytes or text, to a file in a folder, and returns the names of the files,
-        ``None`` for records without the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads them
-        again.
+        """Writes a member of each record (bytes or text) to a file in a folder, and returns the names of the files,
+        ``None`` for records without the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads
+        them back.
 
         Args:
-            names: The member that names the files: text, an enum or a number. Otherwise they are called after the places of
-                the records, and end as what their first bytes are: ``000012.png``.
+            names: The member that names the files: text, an enum or a number. By default files are numbered by the
+                position of the record, with an extension for the type that their first bytes show: ``000012.png``.
             overwrite: Replace existing files.
 
         Raises:
-            UsageError: a name leads out of the folder, or two records have it (``build/file-name``); a file exists
-                (``write/exists``); the member is neither bytes nor text (``records/file-member``).
-            MissingNameError: there is no such member.
+            UsageError: a name leads out of the folder, or two records have the same name (``build/file-name``); a
+                file exists (``write/exists``); the member is neither bytes nor text (``records/file-member``).
+            MissingNameError: the records have no such member.
         """
         return self._native.export(list(self._range), member, os.fspath(folder), names, overwrite)
 
     def _whole(self) -> Records:
-        """All records of the dataset."""
+        """Returns all records of the dataset."""
         return Records(self._tensor, self._native, self._types, self._stride, range(self._native.head()[0]))
 
     def __len__(self) -> int:
@@ -383,7 +390,7 @@ class Records(Sequence[Any]):
         return _some, (self._tensor, self._range)
 
     def _find(self, path: str) -> tuple[int, int, bool]:
-        """A part: its type, its offset in bytes, and whether every record has it."""
+        """Looks up a member: its type, its offset in bytes, and whether every record has it."""
         try:
             return self._native.find(path)
         except NotFoundError as e:
@@ -391,7 +398,7 @@ class Records(Sequence[Any]):
             raise
 
     def _run(self) -> tuple[int, int, int]:
-        """The records from the first to the last of these, and the step that picks these."""
+        """Returns the first and last position of these records in the file, and the step between them."""
         places = self._range
         if not places:
             return 0, 0, 1
@@ -399,7 +406,7 @@ class Records(Sequence[Any]):
         return min(places[0], places[-1]), max(places[0], places[-1]) + 1, step
 
     def _picked(self) -> Picked:
-        """The places, for the native half."""
+        """Returns the positions, for the native half."""
         import numpy as np
 
         low, high, step = self._run()
@@ -449,7 +456,7 @@ class Records(Sequence[Any]):
         return np.array(self.texts(path), dtype)
 
     def _check(self, at: int, path: str, found: np.ndarray[Any, Any], there: Any) -> None:
-        """Refuses bytes that are not booleans, or no place of an enum."""
+        """Raises for bytes that are not booleans, or integers that are not values of their enum."""
         bad = self._types.odd(at, found)
         if bad is None:
             return
@@ -498,67 +505,69 @@ class Selection(Sequence[Any]):
 
     @property
     def places(self) -> np.ndarray[Any, Any]:
-        """Their places in the dataset, int64."""
+        """Their positions in the dataset, int64."""
         return self._places
 
     def sample(self, count: int, seed: int = 0) -> Selection:
-        """``count`` of them chosen at random, in their order; the same ones for the same ``seed``, and those of
-        ``holdall records --where … --sample``."""
+        """Returns ``count`` of these records chosen at random, in their original order. The same ``seed`` gives
+        the same records, which are also those of ``holdall records --where … --sample``."""
         import numpy as np
 
         order = np.sort(self._places)
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
     def where(self, *conditions: str) -> Selection:
-        """The selected records for which all conditions hold: see :meth:`Records.where`."""
+        """Returns the selected records for which all conditions hold: see :meth:`Records.where`."""
         import numpy as np
 
         found = self._records.where(*conditions).places
         return Selection(self._records, self._places[np.isin(self._places, found)])
 
     def sort(self, *members: str) -> Selection:
-        """All of them in the order of members: see :meth:`Records.sort`."""
+        """Returns the selected records sorted by members: see :meth:`Records.sort`."""
         return Selection(self._records, _order(self._records, self._places.tolist(), members))
 
     def groups(self, *members: str) -> list[tuple[Any, int]]:
-        """How many of them have which value of a member: see :meth:`Records.groups`."""
+        """Counts the selected records for each value of a member: see :meth:`Records.groups`."""
         return _groups(self._records, self._places.tolist(), members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
     ) -> list[str | None]:
-        """Writes a member of each into a file of a folder: see :meth:`Records.export`."""
+        """Writes a member of each selected record to a file in a folder: see :meth:`Records.export`."""
         places = self._places.tolist()
         return self._records._native.export(places, member, os.fspath(folder), names, overwrite)
 
     def column(self, path: str) -> np.ndarray[Any, Any]:
-        """One member of all of them: see :meth:`Records.column`, of which it is a copy."""
+        """Returns a copy of one member of the selected records: see :meth:`Records.column`."""
         found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
         return found
 
     def texts(self, path: str) -> list[str | None]:
-        """A string of all of them, or the name of an enum, or JSON as text: see :meth:`Records.texts`."""
+        """Returns a member of the selected records as strings: see :meth:`Records.texts`."""
         self._records._is_text(path)
         return self._records._native.texts(path, self._picked())
 
     def values(self, path: str) -> list[Any]:
-        """One part of all of them as Python objects: see :meth:`Records.values`."""
+        """Returns a member of the selected records as Python objects: see :meth:`Records.values`."""
         self._records._find(path)
         return self._records._native.values(self._picked(), path, self._records._types)
 
     def to_pandas(self) -> pd.DataFrame:
-        """All of them as a pandas ``DataFrame``, whose index is their places: see :meth:`Records.to_pandas`."""
+        """Returns the selected records as a pandas ``DataFrame`` whose index is :attr:`places`: see
+        :meth:`Records.to_pandas`."""
         from ._pandas import frame
 
         return frame(self._records, self).set_index(self._places)
 
     def to_polars(self) -> pl.DataFrame:
-        """All of them as a Polars ``DataFrame``: see :meth:`Records.to_polars`."""
+        """Returns the selected records as a Polars ``DataFrame``: see :meth:`Records.to_polars`."""
         frame: pl.DataFrame = polars(self)
         return frame
 
     def arrow(self, *paths: str, batch: int | None = None) -> Arrow:
-        """Their members as columns of Arrow, or those at ``paths`` alone: see :meth:`Records.arrow`."""
+        """Returns the members of the selected records, or those at ``paths``, as Arrow columns: see
+        :meth:`Records.arrow`."""
         return Arrow(self, paths, batch)
 
     def __arrow_c_schema__(self) -> Any:
@@ -604,7 +613,7 @@ class Selection(Sequence[Any]):
 
 
 def bits(packed: Any, count: int) -> np.ndarray[Any, Any]:
-    """Booleans of bits, the lowest of a byte first; of none as many that are true."""
+    """Unpacks booleans from bits, lowest bit first; returns ``count`` times ``True`` if ``packed`` is empty."""
     import numpy as np
 
     if packed is None:
@@ -613,21 +622,21 @@ def bits(packed: Any, count: int) -> np.ndarray[Any, Any]:
 
 
 def records(tensor: Tensor) -> Records:
-    """The records of a tensor of the layout ``records``."""
+    """Opens the records of a tensor of the layout ``records``."""
     native = _holdall.Records.open(tensor._native(), tensor._at)
     count, stride = native.head()
     return Records(tensor, native, Types(native.types()), stride, range(count))
 
 
 def _order(of: Records, places: list[int], members: tuple[str, ...]) -> np.ndarray[Any, Any]:
-    """Places in the order of members."""
+    """Sorts positions by members."""
     import numpy as np
 
     return np.array(of._native.order(places, list(members)), "<i8")
 
 
 def _groups(of: Records, places: list[int], members: tuple[str, ...]) -> list[tuple[Any, int]]:
-    """Values of members, and how many of the records at those places have them."""
+    """Returns the values of members, with the number of records at those positions that have each."""
     found = []
     for texts, count in of._native.groups(places, list(members)):
         values = [None if text is None else _plain(json.loads(text)) for text in texts]
@@ -636,20 +645,20 @@ def _groups(of: Records, places: list[int], members: tuple[str, ...]) -> list[tu
 
 
 def _plain(value: Any) -> Any:
-    """A value of JSON, with NaN and infinities as the floats that they are."""
+    """Replaces the JSON forms of NaN and infinities by floats."""
     if isinstance(value, dict) and list(value) == ["$float"]:
         return float(value["$float"])
     return value
 
 
 def _some(tensor: Tensor, places: range) -> Records:
-    """Records that were pickled."""
+    """Restores pickled records."""
     all = records(tensor)
     return Records(tensor, all._native, all._types, all._stride, places)
 
 
 class _about:
-    """Says of which tensor it is that NumPy lacks something."""
+    """Adds the tensor's name to errors about types that NumPy lacks."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
@@ -663,7 +672,7 @@ class _about:
 
 
 def _rows(bad: np.ndarray[Any, Any]) -> list[int]:
-    """The rows that have something."""
+    """Returns the rows with at least one true element."""
     found: list[int] = sorted(set(bad.nonzero()[0].tolist()))
     return found
 

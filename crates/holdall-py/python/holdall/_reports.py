@@ -1,4 +1,4 @@
-"""What operations report."""
+"""Reports of operations."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 
 def made(cls: type[T], said: Said, **others: Any) -> T:
-    """An instance of ``cls`` of what the native half says, under the names of ``holdall --json``; ``others`` are the
-    fields that are something else here."""
+    """Returns an instance of ``cls`` with the fields of the native half's report, which have the names of
+    ``holdall --json``; ``others`` replace fields that have another type here."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     return cls(**{name: others[name] if name in others else said[name] for name in names})
 
@@ -86,7 +86,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Unverified:
-    """Something that could not be verified; one for each reason."""
+    """A part of the file that could not be verified; one entry for each reason."""
 
     reason: str
     message: str
@@ -97,50 +97,51 @@ class Unverified:
 
 @dataclass(frozen=True)
 class Import:
-    """Something that a pickle would import."""
+    """An object that a pickle would import."""
 
-    #: The module, ``"?"`` where only running the pickle would tell, and the name in it.
+    #: The module (``"?"`` if it is only known when the pickle runs) and the name in it.
     module: str
     name: str
     #: ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``.
     verdict: str
-    #: Whether it would be called, too.
+    #: Whether the object would also be called.
     called: bool
-    #: How often it is named, and where first, in bytes of the file.
+    #: The number of references to it, and the file offset of the first, in bytes.
     count: int
     offset: int
 
 
 @dataclass(frozen=True)
 class Pickle:
-    """A pickle, and what unpickling it would do."""
+    """A pickle and the imports that unpickling would make."""
 
-    #: The file; ``ZIP!/NAME`` of one in a zip.
+    #: The file; ``ZIP!/NAME`` for a pickle in a zip.
     source: str
-    #: Where in that file it begins, and its bytes, as far as it can be followed.
+    #: The offset in the file, and the length in bytes, as far as the pickle can be followed.
     offset: int
     len: int
-    #: Whether it is in the texts or bytes of another pickle.
+    #: Whether it is embedded in the strings or bytes of another pickle.
     inner: bool
-    #: The highest protocol that it says; 0 of those that say none.
+    #: The highest protocol that it declares; 0 if it declares none.
     protocol: int
-    #: The worst of its imports; at least ``"unknown"`` where it cannot be followed to its end.
+    #: The worst rating of its imports; at least ``"unknown"`` if it cannot be followed to its end.
     verdict: str
     imports: list[Import]
-    #: Why it cannot be followed to its end. What is before that would have run.
+    #: Why it cannot be followed to its end. The instructions before that point would have run.
     broken: HoldallError | None
 
 
 @dataclass(frozen=True)
 class ScanReport:
-    """What was found in a file, a folder or an archive. True if all pickles are safe and everything was followed, also if there are none."""
+    """The result of scanning a file, a folder or an archive. True if all pickles are safe and everything could be
+    followed, also if there are no pickles."""
 
-    #: ``"no pickles"``, ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``: the worst of all.
+    #: The worst rating: ``"no pickles"``, ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``.
     verdict: str
-    #: Files that were looked at, those in zips too.
+    #: The number of files that were examined, including those in zips.
     files: int
     pickles: list[Pickle]
-    #: What could not be followed, and why: pickles may be there.
+    #: Parts that could not be followed, with the reason; they may contain pickles.
     unread: list[HoldallError]
 
     def __bool__(self) -> bool:
@@ -155,48 +156,48 @@ class ScanReport:
 
 
 class Verified:
-    """What the reports of verifications have in common."""
+    """The common part of verification reports."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
-    #: What is wrong: the first 1000.
+    #: Errors: the first 1000.
     findings: list[HoldallError]
 
     def __bool__(self) -> bool:
         return self.verdict == "sound"
 
     def raise_if_bad(self) -> None:
-        """Raises the first finding, if there is one: :class:`IntegrityError` or :class:`MalformedError`, mostly."""
+        """Raises the first finding, if any: usually an :class:`IntegrityError` or a :class:`MalformedError`."""
         if self.findings:
             raise self.findings[0]
 
 
 @dataclass(frozen=True)
 class VerifyReport(Verified):
-    """What a verification did, found, and could not do. True if the file is sound: nothing is wrong with it, and every check
-    could be made."""
+    """The checks of a verification and their results. True if the file is sound: no errors were found, and every
+    check could be made."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
     tensors: int
     components: int
-    #: Bytes of the file that the components take, and those of them that were read.
+    #: Bytes of the file that belong to components, and how many of them were read.
     stored_len: int
     read_len: int
-    #: Components whose digest was right, by algorithm.
+    #: The number of components whose digest matched, by algorithm.
     digests: dict[str, int]
-    #: The digest of what a file of zTensor 2 holds, however it lies in files, where all of it is right.
+    #: The digest of the contents of a zTensor 2 file, independent of how they are stored, if all of them are correct.
     content: str | None
-    #: Compressed components that decode to their length, and components of ``bool`` with nothing but 0 and 1.
+    #: The number of compressed components that decode to their length, and of ``bool`` components with only 0 and 1.
     decoded: int
     bools: int
-    #: Tensors of each layout whose components fit their shape or schema.
+    #: The number of tensors of each layout whose components match their shape or schema.
     sparse: int
     quantized: int
     described: int
     records: int
     blobs: int
-    #: What is wrong: the first 1000.
+    #: Errors: the first 1000.
     findings: list[HoldallError]
     finding_count: int
     unverified: list[Unverified]
@@ -209,7 +210,7 @@ class VerifyReport(Verified):
 
     @classmethod
     def _unopened(cls, e: HoldallError) -> VerifyReport:
-        """Of a file that cannot be opened for what is in it."""
+        """Returns the report for a file that cannot be opened."""
         is_bad = e.kind in ("malformed", "integrity")
         unverified = [] if is_bad else [Unverified("unsupported", e._message, e.tensor or "", e.component, 1)]
         zero = {f.name: 0 for f in fields(cls) if f.type == "int"}
@@ -226,11 +227,11 @@ class VerifyReport(Verified):
 
 @dataclass(frozen=True)
 class Overflowed:
-    """A tensor some of whose numbers overflowed when they were rounded to another float type."""
+    """A tensor with numbers that overflowed when they were rounded to another float type."""
 
-    #: Its name in the target.
+    #: The tensor's name in the target.
     name: str
-    #: What its elements were and what they became, as ``holdall --json`` has it: ``"f32"``, ``"f8_e4m3fn"``.
+    #: Its element types before and after, as in ``holdall --json``: ``"f32"``, ``"f8_e4m3fn"``.
     from_type: str
     to_type: str
     count: int
@@ -240,42 +241,42 @@ class Overflowed:
 class Reformed:
     """A tensor that was made sparse or quantized."""
 
-    #: Its name in the target.
+    #: The tensor's name in the target.
     name: str
-    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
+    #: Its new form: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
     form: str
-    #: Bytes that it decoded to in the source, and does in the target.
+    #: Its size in bytes in the source and in the target, decoded.
     from_len: int
     len: int
-    #: Of a quantized one: the greatest distance of an element from what is read now, and the root mean square of them.
+    #: The maximum and the root mean square of the rounding errors, for a quantized tensor.
     max_error: float | None
     rms_error: float | None
 
 
 @dataclass(frozen=True)
 class ConvertReport:
-    """What a conversion did."""
+    """The result of a conversion."""
 
     tensors: int
-    #: Components that share the bytes of another.
+    #: The number of components that share the bytes of another.
     shared: int
-    #: Decoded bytes of all components with bytes of their own.
+    #: Decoded bytes of all components, shared bytes counted once.
     decoded_len: int
     source_len: int
     target_len: int
-    #: What the source has and the target lacks, besides what was asked for: what is not known here, and what the target has no
-    #: place for.
+    #: Parts of the source that the target lacks, apart from those that the caller left out: parts that this version
+    #: does not know, or that the target format cannot hold.
     left_behind: list[str]
-    #: What is odd about the source, as far as it is about what was written.
+    #: Warnings about the parts of the source that were written.
     warnings: list[FormatWarning]
-    #: Tensors whose elements became another float type.
+    #: The number of tensors whose elements were converted to another float type.
     cast: int
-    #: Numbers of these that were beyond what the type holds, and the tensors they are in.
+    #: The number of values out of range of the new type, and the tensors that contain them.
     overflowed: int
     overflows: list[Overflowed]
     #: Tensors that were made sparse or quantized.
     reformed: list[Reformed]
-    #: The names of the files in the folder that was written; none where one file was.
+    #: The names of the files in the folder that was written; empty if a single file was written.
     files: list[str]
 
     @classmethod
@@ -288,44 +289,44 @@ class ConvertReport:
 
 @dataclass(frozen=True)
 class SalvageReport:
-    """What was recovered from a damaged file, and what could not be."""
+    """The parts of a damaged file that were recovered, and those that could not be."""
 
-    #: Why the file cannot be opened as it is; ``None`` where it can be.
+    #: Why the damaged file cannot be opened; ``None`` if it can be.
     refused: HoldallError | None
     source_len: int
-    #: Bytes that were taken for the file: fewer where an older end of it was found.
+    #: The bytes that were considered: fewer than the file has if an older end of it was found.
     read_len: int
-    #: Tensors that were taken.
+    #: Recovered tensors.
     tensors: int
-    #: Files that were taken, of a package.
+    #: Recovered files of a package.
     files: int
-    #: What is wrong with those that were not: the first 1000.
+    #: Errors of the tensors that were not recovered: the first 1000.
     left_out: list[HoldallError]
     left_out_count: int
-    #: Components without a digest: bytes of them that changed would not show.
+    #: Components without a digest, for which changed bytes would go unnoticed.
     unchecked: int
-    #: What else the file has and the new one lacks.
+    #: Other parts of the damaged file that were not recovered.
     left_behind: list[str]
     target_len: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that the file once had was recovered, as far as that can be told."""
+        """Whether all of the original file was recovered, as far as can be determined."""
         return self.refused is None and self.left_out_count == 0
 
 
 @dataclass(frozen=True)
 class ValueDiff:
-    """How elements compare."""
+    """The comparison of the elements of two tensors."""
 
     count: int
-    #: Elements that are not the same.
+    #: The number of elements that are not identical.
     unequal: int
-    #: Elements that do not agree under the tolerance.
+    #: The number of elements that differ by more than the tolerance.
     differing: int
     max_abs: float
     max_rel: float
-    #: Place, value in ``a`` and value in ``b`` of the first that does not agree.
+    #: Index, value in ``a`` and value in ``b`` of the first element that differs by more than the tolerance.
     first: tuple[list[int], Number, Number] | None
 
     @classmethod
@@ -348,14 +349,14 @@ def _sides(said: list[Said]) -> dict[str, tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class TensorDiff:
-    """The differences between two tensors of the same name; ``None`` where there is none."""
+    """The differences between two tensors of the same name; a field is ``None`` if there is no difference."""
 
     name: str
     types: tuple[str | None, str | None] | None
     shapes: tuple[list[int], list[int]] | None
     layouts: tuple[str, str] | None
     attributes: dict[str, tuple[Any, Any]]
-    #: Roles of components that are not the same.
+    #: Roles of components that differ.
     components: list[str]
     values: ValueDiff | None
     #: Why the values could not be compared.
@@ -391,9 +392,9 @@ class TensorDiff:
 class Diff:
     """The differences between two files, ``a`` and ``b``. True if there are any."""
 
-    #: No difference at all, bit for bit.
+    #: Whether there is no difference at all, bit for bit.
     is_identical: bool
-    #: No difference but in values that agree under the tolerance.
+    #: Whether all differences are within the tolerance.
     is_same: bool
     compared: int
     identical: int
@@ -421,7 +422,7 @@ class Diff:
         return not self.is_same
 
     def __str__(self) -> str:
-        """A line for each difference, the first 100."""
+        """Returns a line for each difference, up to 100."""
         lines = [f"~ attribute {key}: {a!r} → {b!r}" for key, (a, b) in self.attributes.items()]
         lines += [f"- {name}" for name in self.removed] + [f"+ {name}" for name in self.added]
         lines += [f"~ {tensor}" for tensor in self.changed]

@@ -1,4 +1,4 @@
-"""What people bring for the native half: rows, and schemas."""
+"""Conversion of rows and schemas for the native half."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from .errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-#: How records are written down: JSON values on lines, one JSON array, or a table with names in its first line.
+#: The format of a file of records: one JSON value per line, one JSON array, or a table with names in its first line.
 Form = Literal["ndjson", "json", "csv", "tsv"]
-#: A path of the file system.
+#: A path in the file system.
 Path = str | os.PathLike[str]
-#: Records as people have them: a file of them, also one of columns (Parquet, Arrow), a table of Arrow's, or the records themselves, as
-#: mappings or values of JSON.
+#: Sources of records: a file of records or of columns (Parquet, Arrow), an Arrow table, or an iterable of mappings or
+#: JSON values.
 Rows = Path | Iterable[Any]
-#: The runs of a blob: a file of them as JSON, the runs themselves, or arrays one after the other.
+#: Sources of runs of a blob: a file of JSON values, an iterable of runs, or concatenated arrays.
 Runs = Path | Iterable[Any] | Ragged
-#: A schema: its JSON, a file of it, a tensor file, or an open one.
+#: Sources of a schema: a mapping, a JSON file, a tensor file, or an open file.
 Schema = Mapping[str, Any] | Path | File
 
-#: Bytes of text that go to the native half at a time.
+#: Bytes of text that are passed to the native half at a time.
 CHUNK = 1 << 18
 
 
 def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tuple[str, Any]:
-    """Rows for the native half; ``made`` makes those that are not in a file what they are as JSON.
+    """Prepares rows for the native half; ``made`` converts rows that are not in a file to JSON values.
 
     Raises:
-        TypeError: what is neither a path nor an iterable.
+        TypeError: ``of`` is neither a path nor an iterable.
     """
     found = table(of)
     if found is not None:
@@ -53,10 +53,10 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
 
 
 def schema(of: Schema) -> tuple[str, Any]:
-    """A schema for the native half.
+    """Prepares a schema for the native half.
 
     Raises:
-        TypeError: what is neither a mapping, a path nor a file.
+        TypeError: ``of`` is neither a mapping, a path nor a file.
     """
     if isinstance(of, File):
         return "file", of._native
@@ -68,15 +68,15 @@ def schema(of: Schema) -> tuple[str, Any]:
 
 
 def kind_of(records: Any, given: Schema | None) -> Schema:
-    """The schema of records: the one that is given, or that of the types of a table.
+    """Returns the schema of records: the given one, or one from the column types of a table.
 
     Raises:
-        TypeError: none is given, and the records have no types.
+        TypeError: no schema is given, and the records have no types.
     """
     if given is not None:
         return given
     if not says_its_types(records):
-        raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
+        raise TypeError("records require a schema: holdall.schema.infer(records) creates one")
     return schema_of(table(records))
 
 
@@ -87,10 +87,10 @@ def filling(
     files: Path | None,
     file_members: Iterable[str],
 ) -> dict[str, Any]:
-    """How rows become records, for the native half."""
+    """Returns options of how rows become records, for the native half."""
     members = [file_members] if isinstance(file_members, str) else list(file_members)
     if members and files is None:
-        raise TypeError("file_members are read from the folder `files`, which is not given")
+        raise TypeError("file_members requires files, the folder of the files")
     return {
         "ignore_unknown": bool(ignore_unknown),
         "null_absent": bool(null_absent),
@@ -101,10 +101,10 @@ def filling(
 
 
 def runs(of: Runs, content: Any) -> tuple[str, Any]:
-    """The runs of a blob for the native half.
+    """Prepares the runs of a blob for the native half.
 
     Raises:
-        TypeError: what is neither a path nor an iterable.
+        TypeError: ``of`` is neither a path nor an iterable.
     """
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
@@ -116,14 +116,15 @@ def runs(of: Runs, content: Any) -> tuple[str, Any]:
 
 
 def content_name(content: Any) -> str:
-    """What a blob holds, by the name that the native half knows: ``"utf-8"``, ``"json"``, ``"bytes"``, or a type."""
+    """Returns the native half's name for the content of a blob: ``"utf-8"``, ``"json"``, ``"bytes"``, or an
+    element type."""
     if isinstance(content, str) and content in ("utf-8", "json", "bytes"):
         return content
     return dtype_name(content)
 
 
 def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[bytes | str]]:
-    """A function that gives runs, some at a time: bytes as they are, or the text of their JSON."""
+    """Returns a function that returns the next runs at each call: as bytes, or as JSON text."""
     name = content_name(content)
     made: dict[str, Callable[[Any], bytes | str]] = {"utf-8": _text, "json": _strict, "bytes": _bytes}
     make = made.get(name) or partial(_elements, dtype=numpy_dtype(name))
@@ -159,7 +160,7 @@ def _strict(run: Any) -> str:
 
 
 def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
-    """Elements as bytes where they are of that type, otherwise as the JSON of numbers, which is checked."""
+    """Returns elements as bytes if they have that type, otherwise as a JSON array of numbers, which is checked."""
     import numpy as np
 
     if isinstance(run, np.ma.MaskedArray):
@@ -169,7 +170,7 @@ def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
             raise TypeError(f"a run of numbers has one dimension, not {run.ndim}")
         if run.dtype.newbyteorder("=") == dtype.newbyteorder("="):
             if dtype == np.bool_:
-                # Whatever is true in memory.
+                # Every nonzero byte becomes 1.
                 run = run.view(np.uint8) != 0
             return bytes(run.astype(dtype).tobytes())
     is_list = isinstance(run, Iterable) and not isinstance(run, (str, bytes, Mapping, np.ndarray))
@@ -177,11 +178,11 @@ def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
 
 
 def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Records from their columns, which are sequences of one length, or columns again for a struct.
+    """Yields records from columns: sequences of equal length, or mappings of columns for structs.
 
     Raises:
         TypeError: a column is not a sequence.
-        UsageError: two of them are not as long as each other.
+        UsageError: columns differ in length.
     """
     found = {name: _column(name, values) for name, values in of.items()}
     lens = {name: len(values) for name, values in found.items()}
@@ -212,7 +213,7 @@ def _column(name: str, values: Any) -> list[Any]:
 
 
 def shaped(types: Types, all: Iterable[Any]) -> Iterable[Any]:
-    """Records with arrays where tensors belong, as the JSON of records has them."""
+    """Converts arrays for tensor members to the nested lists of the records' JSON."""
     if not any(row.kind == "tensor" for row in types.rows):
         return all
     return (_shaped(types, types.root, value) for value in all)
@@ -242,7 +243,7 @@ def _shaped(types: Types, at: int, value: Any) -> Any:
 
 
 def _lines(all: Iterator[Any]) -> Callable[[], bytes]:
-    """A function that gives lines of JSON, some at a time, and nothing at the end."""
+    """Returns a function that returns the next JSON lines at each call, and an empty result at the end."""
 
     def chunk() -> bytes:
         parts: list[str] = []
@@ -262,17 +263,18 @@ def _json(row: Any) -> str:
     try:
         return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)
     except ValueError:
-        # JSON has no NaN and no infinities; what circles raises again.
+        # JSON has no NaN and no infinities; a circular reference raises again.
         whole = json.loads(json.dumps(row, default=_plain), parse_constant=_FLOATS.__getitem__)
         return json.dumps(whole, ensure_ascii=False)
 
 
-#: How floats that JSON has not are written: by name.
+#: The names of floats that JSON cannot represent.
 _FLOATS = {"NaN": {"$float": "nan"}, "Infinity": {"$float": "inf"}, "-Infinity": {"$float": "-inf"}}
 
 
 def _plain(value: Any) -> Any:
-    """What records have that JSON has not: bytes, complex numbers, and NumPy's scalars, arrays and times."""
+    """Converts values of records that JSON cannot represent: bytes, complex numbers, and NumPy scalars, arrays and
+    times."""
     import numpy as np
 
     if isinstance(value, (bytes, bytearray, memoryview)):

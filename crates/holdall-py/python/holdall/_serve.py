@@ -1,4 +1,4 @@
-"""Files for other machines."""
+"""Serving files to other machines."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .errors import UsageError
 
 __all__ = ["Access", "Server", "serve"]
 
-#: A path of the file system.
+#: A path in the file system.
 Path = str | os.PathLike[str]
 
 
 class Access(NamedTuple):
-    """A request to a server, and how it ended."""
+    """A request to a server, and its outcome."""
 
-    #: Who asked: host and port.
+    #: The client's host and port.
     client: str
-    #: By which protocol: ``"quic"`` or ``"http"``.
+    #: The protocol: ``"quic"`` or ``"http"``.
     by: str
-    #: What was asked for; empty where the name was no name.
+    #: The requested name; empty if it was not a valid name.
     name: str
-    #: Bytes that were sent.
+    #: The number of bytes that were sent.
     sent: int
-    #: ``"whole"``, ``"left"`` where the client left before that, or the code of the rule that it was refused for.
+    #: ``"whole"``, ``"left"`` if the client disconnected early, or the code of the rule by which it was refused.
     done: str
 
 
@@ -66,35 +66,36 @@ def serve(
         paths: Files and folders, one or several. Clients name a file by the name of the path given here and the rest below it:
             ``"models/a/b.zt"``. Nothing else can be read, nor anything whose name begins with a dot.
         listen: Where to listen, an IP address and a port: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
-        only: Serves over one of the two.
-        identity: A file for the certificate that the server makes itself, and its key, so that addresses stay the same; it is written
-            if it does not exist.
-        certificate, key: A certificate from an authority and its key, PEM files, in place of ``identity``.
-        tokens: Clients must send one of these: texts, or a file with one per line (``pathlib.Path``). Without tokens, everyone who
-            reaches the address can read the files.
-        plain_http: Whether to serve HTTP without TLS; by default not if tokens are required and other machines reach the address.
-        cors: The origin whose pages in browsers may read the files over HTTP; ``"*"`` for all.
-        metrics: An IP address and a port that give the numbers of clients, requests and bytes in Prometheus' form
-            (:attr:`Server.metrics`).
-        hash: Reads every file before serving it, and puts its BLAKE3 hash into its address: clients then verify every range
-            and need not trust the server.
-        rate: The most bytes a second to one machine.
-        rate_of_all: The most bytes a second to all machines together.
-        clients: The most clients at once, over each of the two protocols.
-        files: The most files that a client may have open at once.
-        requests: The most requests of a client that are answered at once; further ones wait.
-        in_flight: The most bytes on their way to a client.
-        patience: Seconds that a client may send nothing and take nothing.
-        log: Called with each request and how it ended, in a thread of the server.
+        only: Serves over one of the two protocols only.
+        identity: A file for the server's self-signed certificate and its key, so that addresses stay the same after a
+            restart; it is written if it does not exist.
+        certificate, key: PEM files of a certificate from an authority and its key, instead of ``identity``.
+        tokens: Clients must send one of these tokens: strings, or a file with one per line (``pathlib.Path``).
+            Without tokens, everyone who reaches the address can read the files.
+        plain_http: Whether to serve HTTP without TLS; by default not if tokens are required and other machines can
+            reach the address.
+        cors: The origin of web pages that may read the files over HTTP; ``"*"`` for all.
+        metrics: An IP address and a port for an endpoint with the numbers of clients, requests and bytes in
+            Prometheus format (:attr:`Server.metrics`).
+        hash: Whether to read every file at startup and put its BLAKE3 hash into its address: clients then verify
+            every range and need not trust the server.
+        rate: The maximum rate per client machine, in bytes per second.
+        rate_of_all: The maximum total rate, in bytes per second.
+        clients: The maximum number of connected clients, for each of the two protocols.
+        files: The maximum number of open files per client.
+        requests: The maximum number of concurrent requests per client; further requests wait.
+        in_flight: The maximum number of bytes in transit to a client.
+        patience: Timeout in seconds for a client that neither sends nor receives.
+        log: A function that is called with each finished request (:class:`Access`), in a thread of the server.
 
     Raises:
-        UsageError: there is nothing to serve (``net/serve``), the address cannot be listened at (``net/listen``), the key or a token is
-            not valid (``net/identity``, ``net/token``), or an option has no effect.
+        UsageError: there are no files to serve (``net/serve``), the address cannot be bound (``net/listen``), the key
+            or a token is not valid (``net/identity``, ``net/token``), or an option has no effect.
     """
     if (certificate is None) != (key is None):
-        raise TypeError("certificate and key go together")
+        raise TypeError("certificate and key must be passed together")
     if identity is not None and certificate is not None:
-        raise TypeError("a certificate from an authority, or one that is made of identity: not both")
+        raise TypeError("pass either certificate and key, or identity, not both")
     if isinstance(tokens, str):
         raise TypeError("tokens is a list of texts, or a pathlib.Path of a file with one a line")
     is_file = isinstance(tokens, os.PathLike)
@@ -135,11 +136,11 @@ class Server:
 
     __slots__ = ("_native", "_ended", "address", "sha256", "metrics", "__weakref__")
 
-    #: Host and port where it listens.
+    #: The host and port that the server listens on.
     address: str
-    #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` where an authority has signed that.
+    #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` for a certificate from an authority.
     sha256: str | None
-    #: Where numbers are told, ``http://…``, if they are.
+    #: The address of the metrics endpoint, ``http://…``; ``None`` if there is none.
     metrics: str | None
 
     def __init__(self, native: _holdall.Server) -> None:
@@ -149,22 +150,22 @@ class Server:
 
     @property
     def files(self) -> dict[str, int]:
-        """The files that are served now: their lengths in bytes, by name."""
+        """Returns the files that are served now: their lengths in bytes, by name."""
         return dict(self._native.files())
 
     def url(
         self, name: str | None = None, *, http: bool = False, https: bool = False, token: str | None = None
     ) -> str:
-        """The address of a file: ``holdall://…``, ``http://…`` or ``https://…``.
+        """Returns the address of a file: ``holdall://…``, ``http://…`` or ``https://…``.
 
         Args:
-            name: Its name, as in :attr:`files`; not needed if there is one file.
-            http: The address for clients of HTTP, which send their token in a header.
-            https: The same over TLS.
-            token: A token to put into the address. Everyone who has the address then has the token.
+            name: Its name, as in :attr:`files`; not needed if only one file is served.
+            http: Whether to return the address for HTTP clients, which send their token in a header.
+            https: Whether to return the address for HTTP over TLS.
+            token: A token to include in the address. Everyone who has the address then has the token.
 
         Raises:
-            UsageError: there are several files and no name, or the file is not served over this protocol.
+            UsageError: several files are served and no name is given, or the file is not served over this protocol.
         """
         if name is None:
             files = list(self.files)
@@ -175,7 +176,7 @@ class Server:
         url = self._native.url(name, scheme)
         if url is None:
             over = {"holdall": "QUIC", "http": "HTTP in plain text", "https": "HTTP over TLS"}[scheme]
-            raise UsageError(f"nothing is served over {over}", code="python/option", kind="misuse")
+            raise UsageError(f"no files are served over {over}", code="python/option", kind="misuse")
         if token is None:
             return url
         if scheme != "holdall":
@@ -184,21 +185,22 @@ class Server:
 
     @property
     def clients(self) -> int:
-        """Clients that are connected over QUIC."""
+        """Returns the number of clients that are connected over QUIC."""
         return self._native.clients()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until another thread closes it, or for so many seconds; whether it is closed. Ctrl-C ends the wait."""
+        """Waits until another thread closes the server, or until the timeout (in seconds); returns whether it is
+        closed. Ctrl-C ends the wait."""
         return self._ended.wait(timeout)
 
     def close(self, patience: float = 10.0) -> None:
-        """Stops taking requests and ends. Waits for answers on their way, this many seconds at most."""
+        """Stops accepting requests and shuts down. Waits up to ``patience`` seconds for responses in progress."""
         self._native.close(float(patience))
         self._ended.set()
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the server has shut down."""
         return self._native.closed
 
     def __enter__(self) -> Server:

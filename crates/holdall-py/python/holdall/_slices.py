@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def read(tensor: Tensor, key: Any, name: str | None = None) -> Any:
-    """The elements ``key`` selects of a dense tensor, as those of type ``name`` where another is wanted."""
+    """Returns the elements that ``key`` selects of a dense tensor, as type ``name`` if given."""
     numbers = name is not None or tensor.dtype in PACKED
     how = None if numbers else restoring(tensor._info[5], tensor.shape, numpy_dtype(tensor.dtype).itemsize)
     shape = tensor.shape if how is None else how.shape
     keys = _basic(key, len(shape))
     if keys is None or tensor.dtype in PACKED:
         return (tensor._numbers() if numbers else tensor.numpy())[key]
-    # Leading integers pick one block each, the first slice a run of rows: together one range of the
-    # tensor's elements. Everything else is NumPy's, done to that range.
+    # Leading integers select one block each, the first slice a run of rows: together they are one range of the
+    # tensor's elements. NumPy applies the rest of the key to that range.
     first, dim = 0, 0
     rest: list[Any] = []
     for at, k in enumerate(keys):
@@ -49,7 +49,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 
 def _elements(tensor: Tensor, first: int, shape: tuple[int, ...], name: str | None, how: Restored | None) -> Any:
-    """The elements from number ``first`` on, as many as ``shape`` has."""
+    """Returns the elements from index ``first`` on, as many as ``shape`` has."""
     count = 1 if how is None else how.count
     width = numpy_dtype(name or tensor.dtype).itemsize * count
     low = first * width
@@ -67,8 +67,8 @@ def _place(k: int, size: int, dim: int) -> int:
 
 
 def _basic(key: Any, ndim: int) -> list[Any] | None:
-    """The key as integers, slices and ``None``, one for each dimension from the first on; ``None`` if it has
-    anything else, which is NumPy's to judge."""
+    """Returns the key as integers, slices and ``None``, one for each dimension from the first on; ``None`` if it
+    has other parts, which are left to NumPy."""
     keys = list(key) if isinstance(key, tuple) else [key]
     out: list[Any] = []
     dots = None

@@ -1,4 +1,5 @@
-"""Objects of other packages as sources: files of fsspec, stores of obstore, whatever is read by position."""
+"""Objects of other packages as sources: files of fsspec, stores of obstore, and other objects that can be read by
+position."""
 
 from __future__ import annotations
 
@@ -10,30 +11,31 @@ from typing import Any, Callable, NamedTuple
 
 __all__ = ["Reader", "in_store", "local", "reader"]
 
-#: Starts and ends of what is asked for, and the bytes of each.
+#: A function that takes the starts and ends of ranges and returns the bytes of each.
 Read = Callable[[Sequence[tuple[int, int]]], Iterable[Any]]
 
 
 class Reader(NamedTuple):
-    """What is read by position."""
+    """A source that can be read by position."""
 
     read: Read
-    #: Bytes in all.
+    #: Size in bytes.
     size: int
-    #: For messages.
+    #: A name for messages.
     name: str
-    #: Whether a read waits for another machine.
+    #: Whether reads go to another machine.
     far: bool
 
 
 def reader(source: Any) -> Reader | None:
-    """How an object is read by position; ``None`` where it cannot be, or is in memory as a whole.
+    """Returns how to read an object by position; ``None`` if that is not possible, or if the object is completely in
+    memory.
 
     Raises:
-        TypeError: it gives texts.
+        TypeError: the object returns strings.
     """
     if isinstance(source, io.TextIOBase):
-        raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        raise TypeError("a file object must be opened in binary mode: read() must return bytes")
     found = _of_fsspec(source)
     if found is not None or isinstance(source, io.BytesIO):
         return found
@@ -48,7 +50,7 @@ def reader(source: Any) -> Reader | None:
 
 
 def local(source: Any) -> Any:
-    """The path of a file of this machine that fsspec has opened, or is to open; everything else as it is."""
+    """Returns the path of a local file that fsspec has opened, or is to open; any other object unchanged."""
     fs, path = getattr(source, "fs", None), getattr(source, "path", None)
     if not hasattr(fs, "cat_ranges") or not isinstance(path, str) or getattr(source, "compression", None):
         return source
@@ -56,8 +58,8 @@ def local(source: Any) -> Any:
 
 
 def in_store(store: Any, path: str) -> Reader:
-    """A file of an object store: one of obstore's, or what has ``head(path)`` and ``get_ranges(path, starts=, ends=)`` as
-    those have."""
+    """Returns a reader for a file in an object store: one of obstore's, or an object with the same ``head(path)``
+    and ``get_ranges(path, starts=, ends=)``."""
     size = store.head(path)["size"]
 
     def read(ranges: Sequence[tuple[int, int]]) -> Iterable[Any]:
@@ -67,7 +69,8 @@ def in_store(store: Any, path: str) -> Reader:
 
 
 def _of_fsspec(source: Any) -> Reader | None:
-    """A file that fsspec has opened, or is to open: its file system is asked, for many ranges at a time."""
+    """Returns a reader for a file that fsspec has opened, or is to open; its file system reads many ranges at a
+    time."""
     fs: Any = getattr(source, "fs", None)
     path = getattr(source, "path", None)
     if not hasattr(fs, "cat_ranges") or not isinstance(path, str) or getattr(source, "compression", None):
@@ -94,7 +97,7 @@ def _protocol(fs: Any) -> str:
 
 
 def _of_file(source: Any, name: str) -> Reader:
-    """A file object: from where it stands to its end."""
+    """Returns a reader for a file object, from its current position to its end."""
     start = source.tell()
     end = source.seek(0, os.SEEK_END)
     end = source.tell() if end is None else end
@@ -116,7 +119,8 @@ def _of_file(source: Any, name: str) -> Reader:
 
 
 def _all(read: Callable[[int, int], Any], count: int) -> bytes:
-    """So many bytes, in as many reads as it takes: each is told how many are left, and how many are there."""
+    """Reads ``count`` bytes, with as many calls as needed: each is passed the bytes that are left, and the
+    position."""
     data = read(count, 0) if count else b""
     if len(data) == count or not data:
         return _bytes(data)
@@ -133,12 +137,13 @@ def _all(read: Callable[[int, int], Any], count: int) -> bytes:
 
 def _bytes(data: Any) -> bytes:
     if isinstance(data, str) or data is None:
-        raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        raise TypeError("a file object must be opened in binary mode: read() must return bytes")
     return data if type(data) is bytes else bytes(data)
 
 
 def _of_ranges(source: Any, name: str) -> Reader | None:
-    """An object with ``size`` that gives ranges: ``get_ranges(starts, ends)``, ``get_range(start, end)``, ``read(start, end)``."""
+    """Returns a reader for an object with ``size`` and one of ``get_ranges(starts, ends)``, ``get_range(start,
+    end)``, ``read(start, end)``."""
     many = getattr(source, "get_ranges", None)
     one = getattr(source, "get_range", None) or getattr(source, "read", None)
     if many is None and one is None:
@@ -154,6 +159,6 @@ def _of_ranges(source: Any, name: str) -> Reader | None:
 
 
 def _kept(ranges: Sequence[tuple[int, int]], read: Read) -> list[Any]:
-    """Reads all ranges that have bytes: of others nobody is asked."""
+    """Reads all ranges that are not empty."""
     found = iter(read([r for r in ranges if r[0] < r[1]])) if any(a < b for a, b in ranges) else iter(())
     return [next(found, b"") if a < b else b"" for a, b in ranges]

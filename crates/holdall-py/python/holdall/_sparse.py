@@ -17,7 +17,7 @@ LAYOUTS = CSR + COO
 
 
 def to_scipy(tensor: Tensor) -> Any:
-    """``csr_array`` or ``coo_array``, in memory of its own."""
+    """Returns a ``csr_array`` or ``coo_array`` in separate memory."""
     try:
         import scipy.sparse
     except ImportError:
@@ -44,7 +44,7 @@ def to_scipy(tensor: Tensor) -> Any:
 
 
 def to_torch(tensor: Tensor, device: Any) -> Any:
-    """``sparse_csr`` or ``sparse_coo``, in memory of its own."""
+    """Returns a ``sparse_csr`` or ``sparse_coo`` tensor in separate memory."""
     import numpy as np
 
     from ._torch import module, of_bytes
@@ -74,7 +74,7 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
         stacked = np.stack(places) if places else np.empty((0, len(values)), np.int64)
         out = torch.sparse_coo_tensor(torch.from_numpy(stacked), values, shape, check_invariants=False)
         if tensor.layout in CSR:
-            # Entries may come in any order and more than once, in torch's compressed rows they may not.
+            # Entries may be unsorted and repeated in files, but not in torch's compressed rows.
             return out.coalesce().to_sparse_csr()
         return out._coalesced_(True) if _rising(places, np) else out
 
@@ -99,19 +99,19 @@ def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
 
 
 def _index(buffer: Any, np: Any) -> Any:
-    """Indices as SciPy wants them: signed, 32 bits where they fit. They were checked against the shape."""
+    """Returns indices as SciPy expects them: signed, 32 bits if they fit. They were checked against the shape."""
     words = np.frombuffer(buffer, np.uint64) if len(buffer) else np.empty(0, np.uint64)
     small = words.size == 0 or int(words.max()) < 1 << 31
     return words.astype(np.int32 if small else np.int64)
 
 
 def _longs(buffer: Any, np: Any) -> Any:
-    """Indices as torch wants them: signed, 64 bits. They were checked against the shape."""
+    """Returns indices as torch expects them: signed, 64 bits. They were checked against the shape."""
     return np.array(memoryview(buffer), np.uint8).view(np.int64)
 
 
 def _rising(places: list[Any], np: Any) -> bool:
-    """Whether each entry comes after the one before it, by its first coordinate, then by the next."""
+    """Returns whether the entries are sorted by their coordinates, without duplicates."""
     if not places:
         return False
     after, same = np.zeros(max(len(places[0]) - 1, 0), bool), True
@@ -122,10 +122,11 @@ def _rising(places: list[Any], np: Any) -> bool:
 
 
 def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
-    """The layout of one of torch's sparse tensors, and its components: indices not yet as files have them.
+    """Returns the layout of a sparse torch tensor, and its components, with indices not yet in the type that files
+    have.
 
     Raises:
-        UnsupportedError: elements that are arrays themselves (hybrid tensors), or batches of matrices.
+        UnsupportedError: the entries are arrays (hybrid tensors), or the tensor is a batch of matrices.
     """
     import torch
 
@@ -162,7 +163,7 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def is_torch(value: Any) -> bool:
-    """Whether it is one of torch's sparse tensors."""
+    """Returns whether it is a sparse torch tensor."""
     return (
         type(value).__module__.partition(".")[0] == "torch"
         and hasattr(value, "detach")
@@ -171,5 +172,5 @@ def is_torch(value: Any) -> bool:
 
 
 def is_scipy(value: Any) -> bool:
-    """Whether it is one of SciPy's sparse arrays or matrices."""
+    """Returns whether it is a sparse SciPy array or matrix."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocoo")

@@ -17,8 +17,8 @@ __all__ = ["Arriving"]
 
 
 class Arriving(Iterator[tuple[str, Any]]):
-    """Tensors that arrive one by one: an iterator over names and arrays, and a context manager. Closing it stops the transfer, as
-    deleting it does."""
+    """Tensors that arrive one by one: an iterator over names and arrays, and a context manager. Closing or
+    deleting it stops the transfer."""
 
     __slots__ = ("_native", "_source")
 
@@ -41,11 +41,11 @@ class Arriving(Iterator[tuple[str, Any]]):
 
     @property
     def left(self) -> int:
-        """Tensors that were not taken."""
+        """The number of tensors that have not been taken yet."""
         return self._native.left()
 
     def prefer(self, name: str) -> None:
-        """Loads a tensor before the others, if it has not arrived yet, together with those that are read along with it.
+        """Loads a tensor before the others, if it has not arrived yet, together with those that are read with it.
 
         Raises:
             NotFoundError: the file has no such tensor.

@@ -1,4 +1,4 @@
-"""Structured arrays on their way into a file, as datasets of records."""
+"""Structured arrays to be written, as datasets of records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import UnsupportedError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-#: Kind and JSON type of the element types that records have.
+#: Kind and JSON type by the element types that records support.
 NUMBERS = {
     "int8": ("Int8", "integer"),
     "int16": ("Int16", "integer"),
@@ -38,7 +38,7 @@ NUMBERS = {
 
 
 def is_structured(value: Any) -> bool:
-    """Whether it is an array of records."""
+    """Returns whether it is a structured array."""
     dtype = getattr(value, "dtype", None)
     return getattr(dtype, "names", None) is not None and hasattr(value, "__array__")
 
@@ -46,7 +46,7 @@ def is_structured(value: Any) -> bool:
 class Rows:
     """A structured array about to be written."""
 
-    #: What its bytes are to the file.
+    #: The element type in the file.
     dtype = "uint8"
     identity = None
     lent = None
@@ -66,13 +66,13 @@ class Rows:
                 hint="x.reshape(-1)",
             )
         schema, _ = _struct(self.array.dtype, name, "")
-        #: The JSON text of their schema.
+        #: The schema of the records as JSON text.
         self.kind = json.dumps(schema, ensure_ascii=False)
         self._file_dtype = Types(_holdall.record_types(self.kind)).dtype()
         self.nbytes = len(self.array) * self._file_dtype.itemsize
 
     def chunks(self) -> Iterator[Any]:
-        """The bytes of the records, a few at a time: padding is zero, booleans are 0 or 1."""
+        """Yields the bytes of the records in chunks: padding is zero, booleans are 0 or 1."""
         import numpy as np
 
         dtype = self._file_dtype
@@ -88,28 +88,28 @@ class Rows:
 
 
 def _fill(to: np.ndarray[Any, Any], of: np.ndarray[Any, Any]) -> None:
-    """Copies member by member: bytes between members stay as they are."""
+    """Copies member by member and leaves the bytes between members unchanged."""
     import numpy as np
 
     for name in to.dtype.names or ():
         if to[name].dtype.names:
             _fill(to[name], of[name])
         elif to[name].dtype == np.bool_ and of[name].dtype == np.bool_:
-            # Whatever is true in memory.
+            # Every nonzero byte becomes 1.
             to[name] = of[name].view(np.uint8) != 0
         else:
             to[name] = of[name]
 
 
 def _has_bools(dtype: np.dtype[Any]) -> bool:
-    """Whether a member is a boolean, or has one in it."""
+    """Returns whether a member is a boolean, or contains one."""
     if dtype.names is None:
         return dtype.kind == "b"
     return any(_has_bools(dtype[name].base) for name in dtype.names)
 
 
 def _struct(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any], int]:
-    """The schema of a struct, and its alignment: packed where the dtype is, else natural."""
+    """Returns the schema of a struct, and its alignment: packed if the dtype is packed, else natural."""
     properties, aligns = {}, []
     if not dtype.names:
         raise _unsuitable(name, f"`{path}` without a member")
@@ -152,7 +152,7 @@ def _schema(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any],
 
 
 def _is_packed(dtype: np.dtype[Any], deep: bool = True) -> bool:
-    """Whether there is not a byte between members, in their order; ``deep`` asks the same of their members."""
+    """Returns whether the members follow each other in order without padding; ``deep`` also checks nested structs."""
     end = 0
     for name in dtype.names or ():
         assert dtype.fields is not None

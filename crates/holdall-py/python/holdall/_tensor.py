@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
-#: How to get at what is not an array, by layout.
+#: Hints of how to read layouts that are not arrays.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
 
 
 def way(layout: str, other: str) -> str:
-    """How to get at what a tensor of that layout has: ``other`` where it is some kind of array."""
+    """Returns a hint of how to read a tensor of that layout; ``other`` if the layout is some kind of array."""
     return WAYS.get(layout, other)
 
 
@@ -40,24 +40,24 @@ class Component:
         "_tensor", "role", "dtype", "storage", "encoding", "byte_order", "start", "end", "nbytes", "digest",
     )  # fmt: skip
 
-    #: What it is to its tensor: ``"data"``, ``"values"``, ``"scales"``, …
+    #: The component's role: ``"data"``, ``"values"``, ``"scales"``, …
     role: str
-    #: Its elements' type.
+    #: The element type.
     dtype: str
     #: The type that its elements are stored as.
     storage: str
     #: ``"raw"`` or ``"zstd"``.
     encoding: str
-    #: ``"little"`` or ``"big"``, in the file; arrays are always little-endian.
+    #: ``"little"`` or ``"big"``: the byte order in the file; arrays are always little-endian.
     byte_order: str
-    #: Where its stored bytes start in the file, in bytes; ``None`` where the manifest states them as numbers, as
-    #: zTensor 0.1 may do with indices.
+    #: Offset of its stored bytes in the file; ``None`` if the manifest contains them as numbers, as zTensor 0.1
+    #: allows for indices.
     start: int | None
-    #: Where they end.
+    #: End offset of its stored bytes.
     end: int | None
-    #: Decoded bytes; ``None`` where only decoding tells.
+    #: The number of decoded bytes; ``None`` if it is only known after decoding.
     nbytes: int | None
-    #: Digest of the stored bytes, such as ``"crc32c:0x1c291ca3"``.
+    #: The digest of the stored bytes, such as ``"crc32c:0x1c291ca3"``.
     digest: str | None
 
     def __init__(self, tensor: Tensor, row: tuple[Any, ...]) -> None:
@@ -66,19 +66,19 @@ class Component:
         (self.start, self.end, self.nbytes, self.digest) = row[5:]
 
     def bytes(self) -> memoryview:
-        """Its decoded bytes, read-only: a view into the map where they are raw."""
+        """Returns its decoded bytes, read-only: a view into the map if they are stored raw."""
         t = self._tensor
         buffer: Any = t._native().read(t._at, self.role)
         return memoryview(buffer)
 
     def stored(self) -> memoryview:
-        """Its bytes as they are in the file."""
+        """Returns its bytes as stored in the file."""
         t = self._tensor
         buffer: Any = t._native().stored(t._at, self.role)
         return memoryview(buffer)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Its storage elements, one after the other: shape ``(count,)``, read-only."""
+        """Returns its storage elements as a read-only array of shape ``(count,)``."""
         t = self._tensor
         return flat(t._native().read(t._at, self.role), self.storage)
 
@@ -90,7 +90,7 @@ class Component:
 
 
 class Tensor:
-    """One tensor of an open file. Its bytes are read when they are asked for.
+    """A tensor of an open file. Its bytes are read on access.
 
     It is an array for NumPy (``numpy.asarray(t)``), for DLPack (``torch.from_dlpack(t)``) and for
     ``memoryview``; indexing it (``t[10:20]``, ``t[3, :, 0]``) reads only the rows that are needed.
@@ -108,27 +108,27 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """Its name, exactly as the file has it."""
+        """The tensor's name, exactly as in the file."""
         return self._info[0]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its dimensions, in elements; ``()`` for a scalar."""
+        """The dimensions, in elements; ``()`` for a scalar."""
         return self._info[1]
 
     @property
     def fault(self) -> HoldallError | None:
-        """The error that reading it raises; ``None`` if it can be read."""
+        """The error that reading the tensor raises; ``None`` if it can be read."""
         return self._native().fault(self._at)
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
         return len(self._info[1])
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         out = 1
         for n in self._info[1]:
             out *= n
@@ -136,63 +136,64 @@ class Tensor:
 
     @property
     def layout(self) -> str:
-        """How its components form it: ``"dense"``, ``"sparse_csr"``, ``"quantized_group"``, …"""
+        """The tensor's layout: ``"dense"``, ``"sparse_csr"``, ``"quantized_group"``, …"""
         return self._info[2]
 
     @property
     def dtype(self) -> str:
-        """Its elements' type: ``"float32"``, ``"bfloat16"``, ``"float8_e4m3fn"``, …"""
+        """The element type: ``"float32"``, ``"bfloat16"``, ``"float8_e4m3fn"``, …"""
         return self._info[3] or "none"
 
     @property
     def stored_nbytes(self) -> int:
-        """Bytes of the file that its components take."""
+        """The number of bytes of its components in the file."""
         return self._info[4]
 
     @property
     def nbytes(self) -> int:
-        """Decoded bytes of its components, as far as the file says."""
+        """The number of decoded bytes of its components, as far as the file states them."""
         return sum(c.nbytes or 0 for c in self.components.values())
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Its attributes."""
+        """The tensor's attributes."""
         return self._native().tensor_attributes(self._at)
 
     @property
     def components(self) -> dict[str, Component]:
-        """Its components by role, in the file's own order."""
+        """The components by role, in the file's own order."""
         return {row[0]: Component(self, row) for row in self._native().components(self._at)}
 
     @property
     def location(self) -> dict[str, tuple[int, int]]:
-        """Start and end of each component's stored bytes in the file. Components that are numbers in the manifest are left
-        out."""
+        """Start and end of each component's stored bytes in the file. Components whose numbers are in the manifest
+        are left out."""
         found = self.components.items()
         return {role: (c.start, c.end) for role, c in found if c.start is not None and c.end is not None}
 
     @property
     def file(self) -> File:
-        """The file it is in."""
+        """The file that contains the tensor."""
         return self._file
 
     def numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """A dense tensor as a NumPy array of its shape. Texts, bytes and times of NumPy's, which files store as numbers, have
-        NumPy's own type, as :func:`holdall.load` gives them: of texts and bytes the last dimension of ``shape`` is that of the characters.
+        """Returns a dense tensor as a NumPy array of its shape. NumPy's strings, bytes and times, which files store
+        as numbers, have their NumPy dtype, as with :func:`holdall.load`; for strings and bytes, the last dimension of
+        ``shape`` is the number of characters.
 
         Args:
-            copy: ``None``: read-only, without a copy if the file is mapped and the bytes are stored as they
-                are. ``True``: writable, in memory of its own. ``False``: read-only, and an error where a copy
-                is needed.
+            copy: ``None``: read-only, without a copy if the file is mapped and the bytes are stored raw. ``True``:
+                writable, in separate memory. ``False``: read-only, and an error if a copy is needed.
 
         Raises:
-            UsageError: the tensor has another layout, the file is closed, or ``copy=False`` although bytes must be decoded.
+            UsageError: the tensor is not dense, the file is closed, or ``copy=False`` although bytes must be decoded.
             UnsupportedError: the element type needs ml_dtypes, which is not installed.
         """
         return restored(self._numbers(copy), self._info[5])
 
     def _numbers(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """A dense tensor as an array of the numbers that are stored, whatever they are in NumPy. ``copy`` as of :meth:`numpy`."""
+        """Returns a dense tensor as an array of the stored numbers, also if they are strings or times in NumPy.
+        ``copy`` is as for :meth:`numpy`."""
         native = self._file._native
         if copy is None:
             view: np.ndarray[Any, Any] | None = native.view(self._at)
@@ -204,19 +205,19 @@ class Tensor:
             out = self._array(buffer, start, self.shape)
             return out if out.flags.aligned else out.copy()
         if copy is False and (self.dtype in PACKED or not native.is_view(self._at, "data")):
-            raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
+            raise self._misuse("its bytes in memory do not have the layout of an array", "leave copy=False out")
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def torch(self, device: Any = None) -> torch.Tensor:
-        """A tensor as a torch tensor in its own memory, on ``device`` (by default the host).
+        """Returns the tensor as a torch tensor in separate memory, on ``device`` (by default the host).
 
         Dense tensors stay dense and keep their shape, except FP4, which torch stores in pairs (``torch.float4_e2m1fn_x2``),
         so that the last dimension is half as long. Sparse ones become ``torch.sparse_csr`` or ``torch.sparse_coo``.
 
         Raises:
             UnsupportedError: torch is not installed, or lacks the element type.
-            MalformedError: indices of a sparse tensor outside its shape.
-            UsageError: another layout, or a closed file.
+            MalformedError: a sparse tensor has indices outside of its shape.
+            UsageError: the tensor has another layout, or the file is closed.
         """
         from ._sparse import LAYOUTS, to_torch
         from ._torch import tensor
@@ -231,13 +232,13 @@ class Tensor:
         return out
 
     def to_dense(self) -> np.ndarray[Any, Any]:
-        """A writable dense copy of a tensor of any layout: sparse ones with their zeros, quantized ones as float32, others as
-        described by the ``layouts`` that the file was opened with.
+        """Returns a writable dense copy of a tensor of any layout: sparse tensors with their zeros, quantized ones as
+        float32, others as described by the ``layouts`` that the file was opened with.
 
         Raises:
-            MalformedError: indices outside the shape.
+            MalformedError: an index is outside of the shape.
             LimitError: the copy has more bytes than ``limits["decoded_len"]``.
-            UnsupportedError: a layout that has no elements.
+            UnsupportedError: the layout has no elements.
         """
         if self.layout == "dense":
             return self.numpy(copy=True)
@@ -254,12 +255,12 @@ class Tensor:
         return self._array(buffer, 0, tuple(shape), dtype).copy()
 
     def dequantize(self) -> np.ndarray[Any, Any]:
-        """A quantized tensor, in groups or in blocks of GGUF, as float32, of its shape; one of a described layout as its
-        description says.
+        """Returns a quantized tensor (in groups or in GGUF blocks) as float32 in its shape; a tensor of a described
+        layout is decoded as its description says.
 
 
         Raises:
-            UsageError: another layout.
+            UsageError: the tensor is not quantized.
         """
         if not (
             self.layout == "quantized_group"
@@ -270,42 +271,42 @@ class Tensor:
         return self.to_dense()
 
     def scipy(self) -> Any:
-        """A sparse tensor as ``scipy.sparse.csr_array`` or ``coo_array``.
+        """Returns a sparse tensor as ``scipy.sparse.csr_array`` or ``coo_array``.
 
         Raises:
             UnsupportedError: SciPy is not installed.
-            MalformedError: indices outside the shape.
-            UsageError: another layout.
+            MalformedError: an index is outside of the shape.
+            UsageError: the tensor is not sparse.
         """
         from ._sparse import to_scipy
 
         return to_scipy(self)
 
     def records(self) -> Records:
-        """The records of a dataset (layout ``records``): rows, columns, text.
+        """Returns the records of a dataset (layout ``records``): rows, columns, text.
 
         Raises:
-            UsageError: another layout, or a closed file.
-            MalformedError: its schema, or the number of its bytes.
+            UsageError: the tensor is not a dataset, or the file is closed.
+            MalformedError: its schema is not valid, or its length does not fit the schema.
         """
         from ._records import records
 
         return records(self)
 
     def blob(self) -> Blob:
-        """The entries of a blob (layout ``blob``): text, JSON, bytes or arrays.
+        """Returns the entries of a blob (layout ``blob``): text, JSON, bytes or arrays.
 
         Raises:
-            UsageError: another layout, or a closed file.
-            MalformedError: its schema, or the number of its bytes.
+            UsageError: the tensor is not a blob, or the file is closed.
+            MalformedError: its schema is not valid, or its length does not fit the schema.
         """
         from ._blob import blob
 
         return blob(self)
 
     def read_into(self, buffer: Any, *, raw: bool = False) -> None:
-        """Decodes it into existing memory: a writable, contiguous array or buffer with exactly its bytes, and with its
-        element type unless ``raw`` is true: see :func:`holdall.load_into`.
+        """Decodes the tensor into existing memory: a writable, contiguous array or buffer of exactly its size, with
+        its element type unless ``raw`` is true: see :func:`holdall.load_into`.
 
         Raises:
             UsageError: the buffer is read-only, not contiguous, or has another length or element type.
@@ -317,13 +318,13 @@ class Tensor:
         """Returns min, max, mean, std, counts of special values, and a histogram, read in bounded memory.
 
         Raises:
-            UnsupportedError: a layout that has no elements.
+            UnsupportedError: the layout has no elements.
         """
         with listening(progress) as listener:
             return Stats._of(self._native().stats(self._at, bins, threads, listener))
 
     def verify(self) -> VerifyReport:
-        """Checks its digests, and the rules of its layout."""
+        """Checks the tensor's digests, and the rules of its layout."""
         return VerifyReport._of(self._native().verify_tensor(self._at))
 
     @overload
@@ -333,8 +334,8 @@ class Tensor:
     @overload
     def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
-        """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the
-        rows that are needed are read; they may be a read-only view into the map."""
+        """Returns the elements that NumPy's ``a[key]`` selects. For basic keys (integers, slices, ``...``,
+        ``None``) only the needed rows are read; the result may be a read-only view into the map."""
         if type(key) is slice and self._info[1] and self._info[5] is None:
             start, stop, step = key.indices(self._info[1][0])
             rows = self._file._native.rows(self._at, start, stop) if step == 1 and start < stop else None
@@ -363,7 +364,7 @@ class Tensor:
     def __index__(self) -> int:
         """The value of an integer scalar, exactly.
 
-        Raises:
+        TypeError: the tensor is not a scalar, or not an integer.
             TypeError: the tensor is no scalar, or no integer.
         """
         if self.shape or not self.dtype.startswith(("int", "uint")):
@@ -371,7 +372,7 @@ class Tensor:
         return int(self._scalar("index"))
 
     def _scalar(self, what: str) -> Any:
-        """The only element of a dense tensor, as a number of Python."""
+        """Returns the only element of a dense tensor as a Python number."""
         if self.size != 1:
             raise TypeError(f"only a tensor of one element converts to {what}; `{self.name}` has the shape {list(self.shape)}")
         return self._numbers().reshape(-1)[0].item()
@@ -387,7 +388,7 @@ class Tensor:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype of its elements."""
+        """The NumPy dtype of its elements."""
         from ._arrays import numpy_dtype
 
         dtype = numpy_dtype(self.dtype)
@@ -402,17 +403,17 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule. Consumers of DLPack 1.0 get a read-only view; older ones, which cannot be told
-        that, memory of their own."""
+        """Returns a DLPack capsule. Consumers of DLPack 1.0 get a read-only view; older ones, which cannot mark
+        memory as read-only, get a copy."""
         if stream is not None:
-            raise BufferError("the memory is the host's: there is no stream to wait for")
+            raise BufferError("the memory is the host's: stream must be None")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError("the memory is the host's")
         from ._torch import warn_of_view
 
         code = DLPACK.get(self.dtype)
         if code is None:
-            raise BufferError(f"DLPack has no {self.dtype} that lies as this one does")
+            raise BufferError(f"DLPack does not support {self.dtype} in this memory layout")
         self._dense("__dlpack__")
         native = self._native()
         versioned = max_version is not None and max_version[0] >= 1
@@ -429,14 +430,14 @@ class Tensor:
                         warn_of_view()
                     return buffer.dlpack(0, shape, *code, versioned=True, copied=not is_view)
         if copy is False:
-            raise BufferError("a copy is needed: the bytes are not there as DLPack wants them")
+            raise BufferError("a copy is needed: the bytes in memory do not have the layout of DLPack")
         buffer, start = native.read_owned(self._at, "data")
         if (buffer.address + start) % width:
             return self._dlpack_moved(shape, code, versioned)
         return buffer.dlpack(start, shape, *code, versioned=versioned, copied=versioned)
 
     def _dlpack_moved(self, shape: list[int], code: tuple[int, int], versioned: bool) -> Any:
-        """As before, of elements whose place in the file does not suit their size."""
+        """Returns the capsule for elements that are not aligned in the file, by a copy."""
         import numpy as np
 
         a = self._numbers(copy=True) if self.dtype in PLAIN else None
@@ -451,14 +452,14 @@ class Tensor:
         return schema_of_tensor(self)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """A dense tensor as Arrow's array: numbers, or rows that are tensors of fixed shape."""
+        """Returns a dense tensor as an Arrow array: numbers, or rows that are tensors of fixed shape."""
         from ._arrow import array_of_tensor
 
         self._dense("__arrow_c_array__")
         return array_of_tensor(self)
 
     def __jax_array__(self) -> Any:
-        """A dense tensor as jax's array: what ``jax.numpy.asarray(t)`` asks for."""
+        """Returns a dense tensor as a jax array, for ``jax.numpy.asarray(t)``."""
         import jax.numpy
 
         return jax.numpy.asarray(self._numbers())
@@ -471,7 +472,7 @@ class Tensor:
         return memoryview(a)
 
     def _dense(self, what: str) -> None:
-        """Refuses a tensor that is not dense. The elements of one that is are in its component ``data``."""
+        """Raises if the tensor is not dense. The elements of a dense tensor are in its component ``data``."""
         fault = self.fault
         if fault is not None:
             raise fault
@@ -515,10 +516,10 @@ class Tensor:
 
 
 def _tensor(file: File, name: str) -> Tensor:
-    """A tensor that was pickled."""
+    """Restores a pickled tensor."""
     return file[name]
 
 
 def _component(tensor: Tensor, role: str) -> Component:
-    """A component that was pickled."""
+    """Restores a pickled component."""
     return tensor.components[role]

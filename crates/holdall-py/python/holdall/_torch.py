@@ -1,4 +1,4 @@
-"""torch's tensors over memory of Holdall's, and the other way round."""
+"""Conversion between Holdall's memory and torch tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def module() -> Any:
-    """torch, if it is there."""
+    """Imports torch, or raises an error that says how to install it."""
     try:
         import torch
     except ImportError:
@@ -30,7 +30,7 @@ def module() -> Any:
 
 
 def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device: Any = None) -> Any:
-    """A tensor over writable memory that nobody else has."""
+    """Returns a tensor over writable memory that has no other users."""
     torch = module()
     dtype, shape = _kind(torch, name, shape)
     count = 1
@@ -38,7 +38,7 @@ def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device
         count *= size
     if count == 0:
         return torch.empty(shape, dtype=dtype, device="cpu" if device is None else device)
-    # frombuffer keeps the buffer, and with it the memory. Bytes first: elements may lie at odd addresses.
+    # frombuffer keeps the buffer alive, and with it the memory. Bytes first: elements may not be aligned.
     width = torch.empty((), dtype=dtype).element_size()
     raw = torch.frombuffer(buffer, dtype=torch.uint8, count=count * width, offset=start)
     if (buffer.address + start) % width:
@@ -48,7 +48,8 @@ def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device
 
 
 def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """torch's dtype and shape of elements of that name: FP4 lie there in pairs along the last dimension."""
+    """Returns torch's dtype and shape for elements of that type: torch packs FP4 in pairs along the last
+    dimension."""
     dtype = None
     if name == FP4 and shape and shape[-1] % 2 == 0:
         dtype, shape = getattr(torch, PAIRS, None), (*shape[:-1], shape[-1] // 2)
@@ -65,8 +66,8 @@ def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int
 
 
 def warn_of_view() -> None:
-    """Says what torch itself does not: it takes read-only memory by DLPack as if it might be written to. Called
-    by what torch calls; silent when that was called by others."""
+    """Warns that torch takes read-only memory by DLPack as if it were writable, which torch itself does not say.
+    Only warns if torch requested the memory."""
     if sys._getframe(2).f_globals.get("__name__") == "torch.utils.dlpack":
         warnings.warn(
             "torch cannot mark a tensor as read-only, and this one is a view into a mapped file: writing to it "
@@ -76,7 +77,7 @@ def warn_of_view() -> None:
 
 
 def memory(target: Any) -> Any:
-    """The memory of a torch tensor on the host, as bytes to write to."""
+    """Returns the memory of a torch tensor on the host, as writable bytes."""
     torch = module()
     if target.device.type != "cpu" or not target.is_contiguous():
         raise UsageError(
@@ -89,7 +90,7 @@ def memory(target: Any) -> Any:
 
 
 def load(file: File, device: Any = None) -> dict[str, Any]:
-    """All tensors of a file: the dense ones loaded on all cores, then the sparse ones."""
+    """Loads all tensors of a file: the dense ones on all cores, then the sparse ones."""
     native = file._native
     others = native.not_dense()
     for at in others:
@@ -125,12 +126,13 @@ def load(file: File, device: Any = None) -> dict[str, Any]:
 
 
 def of_numpy(a: np.ndarray[Any, Any], name: str, device: Any) -> Any:
-    """A torch tensor over an array that nobody else has."""
+    """Returns a torch tensor over an array that has no other users."""
     return of_bytes(a.reshape(-1).view("uint8"), a.shape, name, device)
 
 
 def of_bytes(raw: np.ndarray[Any, Any], shape: tuple[int, ...], name: str, device: Any = None) -> Any:
-    """A torch tensor over bytes that nobody else has, whose element type takes whole ones."""
+    """Returns a torch tensor over bytes that have no other users; the element type must have a whole number of
+    bytes."""
     torch = module()
     dtype = None if name in PACKED else getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):

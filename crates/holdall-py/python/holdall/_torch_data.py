@@ -15,8 +15,8 @@ Transform = Callable[[dict[str, Any]], Any]
 
 
 def tensors(torch: Any, batch: dict[str, Any]) -> dict[str, Any]:
-    """Columns as tensors: times as nanoseconds, enums as integers. What may be absent is 0 there, and has a mask of those that are
-    there under its path and ``?``. Text, bytes and the rest stay lists."""
+    """Converts columns to tensors: times as nanoseconds, enums as integers. Absent values are 0, and a mask of the
+    present ones has the column's path with ``?`` appended. Text, bytes and other values stay lists."""
     import numpy as np
 
     out: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def _tensor(torch: Any, a: Any) -> Any:
     if a.dtype.kind == "M":
         a = a.view(np.int64)
     if not a.dtype.isbuiltin:
-        # Types of ml_dtypes, by their bytes.
+        # Types of ml_dtypes are passed as bytes.
         kind = getattr(torch, a.dtype.name, None)
         if kind is None:
             raise UsageError(f"this torch has no {a.dtype.name}", code="python/dtype", kind="misuse")
@@ -51,7 +51,7 @@ def _tensor(torch: Any, a: Any) -> Any:
 
 
 def classes(torch: Any, module: str) -> dict[str, Any]:
-    """The classes, of that module."""
+    """Returns the dataset classes, with that module name."""
 
     class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
         """Batches of records as tensors, for a ``DataLoader`` with ``batch_size=None``::
@@ -60,14 +60,15 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             for batch in torch.utils.data.DataLoader(data, batch_size=None, num_workers=4):
                 step(batch["image"], batch["label"])
 
-        The arguments are those of :class:`holdall.Batches`, and so is the order: the same for any number of workers. Without
-        ``rank`` and ``ranks`` they are those of ``torch.distributed``, where it runs.
+        The arguments and the order are those of :class:`holdall.Batches`; the order is the same for any number of
+        workers. If ``rank`` and ``ranks`` are not given, those of ``torch.distributed`` are used if it is
+        initialized.
 
-        With workers, each has a state of its own (``StatefulDataLoader`` of torchdata keeps them); :meth:`skip` passes over
-        so many batches of the rank, however many workers gave them.
+        Each worker has a separate state (``StatefulDataLoader`` of torchdata saves them); :meth:`skip` skips that
+        many batches of the rank, independent of the workers.
 
         Args:
-            transform: What becomes of each batch, a dict of columns, in the worker.
+            transform: A function that is applied to each batch, a dict of columns, in the worker.
         """
 
         def __init__(
@@ -87,11 +88,11 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
                 rank, ranks = (of.get_rank(), of.get_world_size()) if runs else (0, 1)
             self._batches = Batches(sources, columns, rank=rank or 0, ranks=ranks or 1, **options)
             self._transform = transform
-            # What workers that stay are told, and what this process has heard of it: how often something was said, which epoch,
-            # batches to pass over.
+            # Messages to persistent workers, and the last one that this process has received: number of messages,
+            # epoch, number of batches to skip.
             self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
             self._heard = 0
-            #: Where a worker began, until it has come to the end.
+            #: The batch at which a worker began, until it has reached the end.
             self._began: dict[str, int] | None = None
 
         def __len__(self) -> int:
@@ -103,7 +104,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._tell()
 
         def skip(self, batches: int) -> None:
-            """Passes over the first batches of this rank."""
+            """Skips the first batches of this rank."""
             self._batches.skip(batches)
             self._tell()
 
@@ -113,11 +114,11 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._told[1], self._told[2], self._told[0] = state["epoch"], state["first"], self._heard
 
         def state_dict(self) -> dict[str, int]:
-            """How far this process got."""
+            """Returns the position of this process."""
             return self._batches.state_dict()
 
         def load_state_dict(self, state: dict[str, int]) -> None:
-            """Goes on from there."""
+            """Continues from that position."""
             self._batches.load_state_dict(state)
             self._began = None
 
@@ -132,7 +133,8 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._began = None
 
         def _begin(self) -> None:
-            """Begins in a worker, which may have begun before: where nobody came to the end, batches were made that nobody took."""
+            """Begins in a worker that may have begun before; if iteration ended early, some batches were prepared
+            but never consumed."""
             told, epoch, first = (int(n) for n in self._told)
             if told != self._heard:
                 self._heard = told
@@ -143,7 +145,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._began = self._batches.state_dict()
 
     class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]
-        """Records by their number, for a ``DataLoader`` with a sampler of its own::
+        """Records by number, for a ``DataLoader`` with its own sampler::
 
             data = holdall.torch.Dataset(["a.mt", "b.mt"], ["image", "label"])
             loader = torch.utils.data.DataLoader(data, batch_size=256, shuffle=True, collate_fn=data.collate)
@@ -151,7 +153,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         Records of a batch are read together, as tensors by column; ``data[7]`` is one record, as ``r[7]`` has it.
 
         Args:
-            sources, columns, path: As of :class:`holdall.Batches`.
+            sources, columns, path: As for :class:`holdall.Batches`.
         """
 
         def __init__(
@@ -171,7 +173,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             return tensors(torch, self._gather.read(np.array(numbers, np.int64)))
 
         def collate(self, batch: Any) -> Any:
-            """Gives a batch as it was read."""
+            """Returns a batch as it was read."""
             return batch
 
     out = {"Dataset": Dataset, "IterableDataset": IterableDataset}

@@ -1,4 +1,4 @@
-"""Values of attributes that Python has no word for."""
+"""Attribute values without an equivalent in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Tag", "Simple"]
 
 
 class Tag(NamedTuple):
-    """A CBOR value with a tag. Nothing is done with the tag."""
+    """A CBOR value with a tag. The tag is not interpreted."""
 
     number: int
     value: Any

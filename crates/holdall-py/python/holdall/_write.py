@@ -26,17 +26,17 @@ Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
 Part = Given | Rows | Component
-#: What :func:`save` writes to: a path, or an object with ``write``.
+#: Targets of :func:`save`: a path, or an object with ``write``.
 Target = str | os.PathLike[str] | Any
 
 
 class TensorSpec(NamedTuple):
-    """A dense tensor about to be written."""
+    """The type and shape of a dense tensor to be written."""
 
     name: str
-    #: Its dimensions, in elements.
+    #: The dimensions, in elements.
     shape: Sequence[int]
-    #: Its elements' type: ``"float32"``, ``"bfloat16"``, a NumPy dtype, …
+    #: The element type: ``"float32"``, ``"bfloat16"``, a NumPy dtype, …
     dtype: Any
     attributes: Mapping[str, Any] | None = None
 
@@ -67,10 +67,10 @@ def save(
     members, and :class:`Runs` become blobs: see :meth:`Tensor.records` and :meth:`Tensor.blob`.
 
     Args:
-        target: A path, or an object with ``write``; for the latter ``format`` is needed.
+        target: A path, or an object with ``write``, which requires ``format``.
         tensors: Arrays by name.
-        format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another that is written; by default
-            the one of the path's extension.
+        format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another writable format; by
+            default the extension of the path decides.
         attributes: The file's attributes; by default those of ``tensors``, if that is an open file. safetensors has only text;
             other values are written as JSON. Tensors of open files keep their own attributes.
         encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (default 3).
@@ -84,8 +84,8 @@ def save(
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        UnsupportedError: the format cannot hold something; nothing is written then.
-        UsageError: the format is not known, or the file exists and ``overwrite`` is false.
+        UnsupportedError: the format cannot represent a tensor or an attribute; nothing is written then.
+        UsageError: the format is unknown, or the file exists and ``overwrite`` is false.
         FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
     keeps = attributes is None and isinstance(tensors, File)
@@ -101,9 +101,10 @@ def save(
 def save_ordered(
     target: Target, tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None, *, dropped_in: bool = False
 ) -> None:
-    """As :func:`save`, safetensors unless the path's extension says another format, each name with bytes of its own, and
-    in the order that the format has by itself: the same file whatever order the names came in. Where it stands for
-    ``safetensors`` itself, extensions of other libraries' formats (``.bin``, ``.npz``) say nothing: it writes safetensors there."""
+    """As :func:`save`, but with safetensors as the default format, separate bytes for each name, and tensors
+    sorted in the format's own order, so that the order of the names does not matter. When it replaces
+    ``safetensors`` itself, extensions of formats that other libraries write (``.bin``, ``.npz``) are ignored, and
+    safetensors is written."""
     said = _format_of(target, None)
     is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
@@ -129,25 +130,25 @@ def _save(
 
 
 class _Half:
-    """What the native half asks for where an array is not NumPy's, or does not lie in memory as in a file."""
+    """Callbacks of the native half for arrays that are not NumPy's, or whose memory layout differs from a file's."""
 
     def __init__(self, target: Target) -> None:
         self._folder = _folder(target)
 
     @staticmethod
     def stored_as(dtype: Any) -> str | None:
-        """The name of elements that lie in memory as in a file."""
+        """Returns the name of the element type, if its layout in memory is the one of a file."""
         return plain_name(dtype)
 
     def described(self, name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
-        """The spec of a tensor; and of each component its part, its array if the elements lie in memory as in a file,
-        and its identity."""
+        """Returns the spec of a tensor, and for each component its part, its array (if its memory layout is the
+        one of a file), and its identity."""
         item = _item(name, value, self._folder)
         return item.spec, [(part, part.lent, part.identity) for part in item.parts]
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
-    """As :func:`save`, into ``bytes``."""
+    """As :func:`save`, but returns the file as ``bytes``."""
     import io
 
     out = io.BytesIO()
@@ -197,8 +198,8 @@ class Writer:
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
     def add(self, name: str, array: Any, attributes: Mapping[str, Any] | None = None) -> None:
-        """Writes a tensor: a dense array, a sparse one of SciPy's or torch's, the records of a structured array
-        or of a :class:`Dataset`, or :class:`Runs`."""
+        """Writes a tensor: a dense array, a sparse SciPy or torch tensor, the records of a structured array or of
+        a :class:`Dataset`, or :class:`Runs`."""
         self._write(_item(name, array, self._folder, attributes))
 
     def add_csr(
@@ -210,8 +211,8 @@ class Writer:
         values: Any,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes a sparse tensor in compressed rows: ``indptr`` has one more than the rows, ``indices`` (columns)
-        and ``values`` have one for each entry."""
+        """Writes a sparse tensor in compressed rows: ``indptr`` has an entry more than there are rows; ``indices``
+        (columns) and ``values`` have one for each stored element."""
         parts = {"values": values, "indices": _words(indices), "indptr": _words(indptr)}
         self.add_components(name, shape, "sparse_csr", parts, attributes)
 
@@ -223,7 +224,7 @@ class Writer:
         values: Any,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes a sparse tensor as coordinates: ``coords`` of shape (dimensions, entries)."""
+        """Writes a sparse tensor as coordinates: ``coords`` has shape (dimensions, entries)."""
         parts = {"values": values, "coords": _words(coords)}
         self.add_components(name, shape, "sparse_coo", parts, attributes)
 
@@ -252,38 +253,38 @@ class Writer:
         components: Mapping[str, Any],
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes a tensor of any layout: arrays by role."""
+        """Writes a tensor of any layout, from arrays by role."""
         parts = [(role, given(value, f"component {role!r}")) for role, value in components.items()]
         self._write(_Item(name, shape, layout, attributes, parts))
 
     def begin(
         self, name: str, shape: Sequence[int], dtype: Any, attributes: Mapping[str, Any] | None = None
     ) -> None:
-        """Begins a dense tensor; :meth:`write` gives it its elements."""
+        """Begins a dense tensor, whose elements are passed to :meth:`write`."""
         self._native.tensor(_dense_spec(TensorSpec(name, shape, dtype, attributes)))
 
     def write(self, elements: Any) -> None:
-        """The next elements of the tensor begun last, row-major: an array of its type, or bytes."""
+        """Writes the next elements of the last begun tensor, row-major: an array of its type, or bytes."""
         part = given(elements, "what is written")
         for chunk in part.chunks():
             self._native.write(chunk)
 
     def close(self) -> None:
-        """Writes what is left, then makes the file appear at its path.
+        """Completes the file and makes it appear at its path.
 
         Raises:
-            UsageError: the last tensor is not complete, a call before could not write something, or the writer is
+            UsageError: the last tensor is not complete, an earlier call failed to write a tensor, or the writer is
                 already closed.
         """
         self._native.finish()
 
     def abort(self) -> None:
-        """Gives up: no file appears, and an existing file stays unchanged."""
+        """Stops writing: no file appears, and an existing file stays unchanged."""
         self._native.abort()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or gave up."""
+        """Whether the writer is closed or aborted."""
         return self._native.closed
 
     def __enter__(self) -> Writer:
@@ -303,7 +304,7 @@ class Writer:
 
 
 class _Item:
-    """One tensor to be written, and its parts."""
+    """A tensor to be written, with its parts."""
 
     __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts")
 
@@ -332,7 +333,7 @@ class _Item:
 
 
 def _folder(target: Target) -> str:
-    """Where what does not fit memory waits: beside the file."""
+    """Returns the folder for temporary data that does not fit memory: the folder of the target."""
     if isinstance(target, (str, os.PathLike)):
         return os.path.dirname(os.fspath(target)) or "."
     import tempfile
@@ -424,7 +425,7 @@ _WIDTHS = {name: _width(name) for name in PLAIN | EXTRA if name not in PACKED}
 
 
 def _words(indices: Any) -> np.ndarray[Any, Any]:
-    """Indices as the sparse layouts have them: uint64."""
+    """Returns indices as uint64, as the sparse layouts store them."""
     import numpy as np
 
     a = np.asarray(indices)
@@ -440,7 +441,7 @@ def _format_of(target: Any, format: str | None) -> str | None:
     if name is None and isinstance(target, (str, os.PathLike)):
         name = os.path.splitext(os.fsdecode(target))[1].removeprefix(".")
     for id, _, extensions, _, is_written in _holdall.formats():
-        # An extension of a format that is only read says nothing about what to write: `model.bin`.
+        # An extension of a read-only format, such as `model.bin`, does not determine the format to write.
         if name is not None and name.lower() in (id, *extensions) and (is_written or format is not None):
             return id
     return None

@@ -9,9 +9,9 @@
         async for name, array in f.stream():
             ...
 
-Work that is cancelled (by ``asyncio.timeout``, a task group, or :meth:`asyncio.Task.cancel`) is told to end, and is waited for:
-nothing continues in the background, and nothing stays of a file that was being written. The wait is for a few blocks of bytes at
-most. Only the opening of a file at an address and a read of one tensor continue by themselves; their results are dropped.
+Cancelled work (by ``asyncio.timeout``, a task group, or :meth:`asyncio.Task.cancel`) is stopped and awaited: nothing
+continues in the background, and no part of an unfinished file stays. This takes the time of a few blocks at most.
+Only opening a file at an address and reading one tensor continue by themselves; their results are dropped.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ _T = TypeVar("_T")
 
 
 class _Ended(Exception):
-    """What ends work that is not wanted any more."""
+    """Raised to end cancelled work."""
 
 
 async def _apart(call: Callable[..., _T], *args: Any, lost: Callable[[_T], object] | None = None, **how: Any) -> _T:
-    """Calls a function in a thread. Cancelled, it does not wait for it; what it comes to goes to ``lost``."""
+    """Calls a function in a thread. If cancelled, it does not wait for the function, whose result is passed to
+    ``lost``."""
     future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args, **how))
     try:
         return await asyncio.shield(future)
@@ -65,7 +66,8 @@ def _let_go(lost: Callable[[Any], object] | None, future: asyncio.Future[Any]) -
 
 
 async def _worked(call: Callable[..., _T], *args: Any, progress: Progress = None, **how: Any) -> _T:
-    """The same of work that tells how far it is: cancelled, it is ended that way, and its end is waited for."""
+    """Calls a function that reports its progress in a thread. If cancelled, it ends the function by its progress
+    callback and waits for it."""
     ended = threading.Event()
 
     def work() -> _T:
@@ -94,7 +96,7 @@ async def _worked(call: Callable[..., _T], *args: Any, progress: Progress = None
 
 
 class _Opening:
-    """What :func:`open` gives: awaited it is the file, in ``async with`` the file is closed at the end."""
+    """The result of :func:`open`: awaiting it returns the file; ``async with`` closes the file at the end."""
 
     def __init__(self, opened: Callable[[], Awaitable[File]]) -> None:
         self._opened = opened
@@ -122,19 +124,19 @@ def open(source: Any, **how: Any) -> _Opening:
 
 
 class File:
-    """An open file. What is known without reading is on :attr:`file`: names, shapes, attributes."""
+    """An open file. Names, shapes and attributes, which need no reading, are on :attr:`file`."""
 
     __slots__ = ("file",)
 
-    #: The same file for whoever does not wait: a :class:`holdall.File`.
+    #: The same file for synchronous use: a :class:`holdall.File`.
     file: _File
 
     def __init__(self, file: _File) -> None:
         self.file = file
 
     async def read(self, name: str, index: Any = ...) -> Any:
-        """A tensor, or the part of it that an index names, as :class:`holdall.Tensor` gives it: ``await f.read("w",
-        slice(10, 20))`` is ``f["w"][10:20]``."""
+        """Reads a tensor, or the part that an index selects, as :class:`holdall.Tensor` returns it: ``await
+        f.read("w", slice(10, 20))`` is ``f["w"][10:20]``."""
         return await _apart(lambda: self.file[name][index])
 
     async def load(self, names: Iterable[str] | None = None, **how: Any) -> dict[str, Any]:
@@ -150,7 +152,8 @@ class File:
         return await _worked(self.file.verify, **how)
 
     async def records(self, name: str, with_: Callable[[Records], _T]) -> _T:
-        """Calls a function with a dataset's records in a thread, and returns its result: ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
+        """Calls a function with a dataset's records in a thread, and returns its result:
+        ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
         return await _apart(lambda: with_(self.file[name].records()))
 
     def stream(self, order: Iterable[str] | None = None, **how: Any) -> Arriving:
@@ -158,7 +161,7 @@ class File:
         return Arriving(self.file.stream(order, **how))
 
     async def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         await _apart(self.file.close)
 
     async def __aenter__(self) -> File:
@@ -172,11 +175,11 @@ class File:
 
 
 class Arriving(AsyncIterator[tuple[str, Any]]):
-    """Tensors that arrive one by one. One that arrived while its wait was cancelled comes next."""
+    """Tensors that arrive one by one. A tensor that arrived while its wait was cancelled is returned next."""
 
     __slots__ = ("arriving", "_next")
 
-    #: The same for whoever does not wait: a :class:`holdall.Arriving`.
+    #: The same iterator for synchronous use: a :class:`holdall.Arriving`.
     arriving: _Arriving
 
     def __init__(self, arriving: _Arriving) -> None:

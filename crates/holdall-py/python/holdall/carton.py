@@ -1,4 +1,4 @@
-"""Packages of models (Cartons, ``.carton``): open, make and run them.
+"""Packages of models (Cartons, ``.carton``): open, create and run them.
 
 A package holds a model's files, its description, its inputs and outputs, self-tests, and
 the hash of every file::
@@ -14,8 +14,8 @@ the hash of every file::
     with carton.load("xor.carton") as model:             # many times
         outputs = model(x)
 
-:func:`load`, :func:`run` and :func:`test` (and :meth:`Package.load`, :meth:`Package.test`) execute what is in a
-package, with all your rights. Nothing else does.
+:func:`load`, :func:`run` and :func:`test` (and :meth:`Package.load`, :meth:`Package.test`) execute code from the
+package, with all of your permissions. No other function does.
 """
 
 from __future__ import annotations
@@ -89,28 +89,27 @@ def open(
     inputs: Iterable[Spec | tuple[Any, ...]] | None = None,
     outputs: Iterable[Spec | tuple[Any, ...]] | None = None,
 ) -> Package:
-    """Opens a package. Only what describes it is read, and nothing of it is executed.
+    """Opens a package. Only its description is read, and nothing of it is executed.
 
     Args:
         source: A path of a ``.carton`` file or of an unpacked folder, or an address (``https://…``, ``s3://…``), which is read
             by ranges; or the package itself as ``bytes``, or an object with ``read``.
         io: How bytes are fetched, as for :func:`holdall.open`.
         check: ``"all"`` checks a tensor file inside against its SHA-256 when it is opened.
-        limits: Upper bounds on what the package may demand.
-        allow: What is permitted besides https to public hosts: ``"http"``, ``"private-hosts"``.
-        storage_options: How object stores are used, as for :func:`holdall.open`.
-        cache: Where blocks of packages at addresses are kept, as for :func:`holdall.open`.
-        offline: Whether linked files come from the cache alone. Otherwise they are fetched when
-            they are read.
-        name: Name for a source without a path, for messages.
-        runner, framework_version: What runs the model of a folder without ``carton.toml``, which has the model's files, or
-            a folder ``model`` with them. For ``"onnx"`` the graph gives the version, the inputs and the outputs.
+        limits: Upper bounds on what the package may demand: see :func:`holdall.open`.
+        allow: What is allowed in addition to https to public hosts: ``"http"``, ``"private-hosts"``.
+        storage_options: Options for object stores, as for :func:`holdall.open`.
+        cache: A folder that caches blocks of remote packages, as for :func:`holdall.open`.
+        offline: Whether linked files are taken only from the cache. Otherwise they are fetched when they are read.
+        name: The name that messages use for a source without a path.
+        runner, framework_version: The runner for a folder without ``carton.toml``, which has the model's files or a
+            folder ``model`` with them. For ``"onnx"`` the graph gives the version, the inputs and the outputs.
         inputs, outputs: The inputs and outputs of such a folder, as :func:`pack` takes them.
 
     Raises:
-        MissingFileError, FileIoError: it cannot be read.
-        MalformedError, IntegrityError, LimitError: what is wrong with it.
-        UsageError: it is a file of another format.
+        MissingFileError, FileIoError: the package cannot be read.
+        MalformedError, IntegrityError, LimitError: the package is not valid.
+        UsageError: the file has another format.
     """
     said = None
     if any(of is not None for of in (runner, framework_version, inputs, outputs)):
@@ -133,7 +132,7 @@ def _opened(
 ) -> Iterator[Package]:
     if isinstance(source, Package):
         if runner is not None or framework_version is not None:
-            raise TypeError("what runs the model of an open package is known")
+            raise TypeError("runner and framework_version must not be passed for an open package")
         yield source
     else:
         opened = open(
@@ -157,33 +156,34 @@ def load(
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> Model:
-    """Loads the model of a package. **What is in the package is executed**, with all your rights.
+    """Loads the model of a package. **Code from the package is executed**, with all of your permissions.
 
-    The files of the model are checked against their hashes and unpacked into a temporary folder, which is removed with the
-    model at the latest.
+    The files of the model are checked against their hashes and unpacked into a temporary folder, which is removed
+    when the model is closed, or earlier.
 
     Args:
-        source: What :func:`open` takes, or an open package.
-        options: Options for the runner, before the package's own.
-        python: The interpreter of the runner ``python``; else ``HOLDALL_PYTHON`` of the environment, or this one. The
-            model has a process of its own.
-        env: Variables for that process: a mapping of names to texts, or the names of variables of this process to pass. Without
-            it the process has those that programs need (paths, language, threads, devices), and none that may be
-            secrets.
-        timeout: Seconds that the model may take to load, and for each call; 600 by default. If given, the engine
-            for ONNX too runs in a process of its own, which is ended when the time is over.
+        source: A source for :func:`open`, or an open package.
+        options: Options for the runner, which override the package's.
+        python: The interpreter for the runner ``python``; by default ``HOLDALL_PYTHON`` of the environment, or this
+            interpreter. The model runs in a separate process.
+        env: Environment variables for that process: a mapping of names to values, or the names of variables of this
+            process to pass on. By default the process gets the variables that programs need (paths, language,
+            threads, devices), and none that may be secrets.
+        timeout: Seconds that the model may take to load, and for each call; 600 by default. If given, the ONNX engine
+            also runs in a separate process, which is ended after that time.
         log: Called with each line that the model prints, and whether it was printed on standard error, from a separate
             thread. Exceptions in it, including ``SystemExit``, are passed to ``sys.unraisablehook``, and the call continues.
             By default lines go to ``sys.stderr``.
-        runners: Commands of runners by name, before those of the user's configuration file: ``{"mine": ["python3", "mine.py"]}``.
+        runners: Commands of runners by name, which override the user's configuration file: ``{"mine": ["python3",
+            "mine.py"]}``.
             ``torchscript`` is available if ``python`` has torch and this package.
-        runner, framework_version: What runs the model of a folder without ``carton.toml``: see :func:`open`.
+        runner, framework_version: The runner for a folder without ``carton.toml``: see :func:`open`.
 
     Raises:
-        UnsupportedError: there is no such runner (``run/no-runner``), or not in the version or on the platform that the
-            package requires.
+        UnsupportedError: the runner does not exist (``run/no-runner``), or not in the version or on the platform that
+            the package requires.
         MalformedError: the model cannot be loaded, or took too long (``runner/timeout``).
-        IntegrityError: a file is not the one that was packed.
+        IntegrityError: a file does not match its hash.
     """
     with _opened(source, allow, offline, runner, framework_version) as package:
         return package.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners)
@@ -230,14 +230,14 @@ def test(
 ) -> SelfTestReports:
     """Loads the model of a package and runs the package's self-tests. **What is in the package is executed.**
 
-    A failure of a test is in its report. The result is true if no test failed.
+    A failed test is recorded in its report. The result is true if no test failed.
 
     Args:
-        rtol, atol, equal_nan: Override what the package says: an output is close if
+        rtol, atol, equal_nan: Override the tolerances of the package: an output passes if
             ``|found - expected| <= atol + rtol * |expected|``.
 
     Raises:
-        What :func:`load` raises.
+        Everything that :func:`load` raises.
     """
     with _opened(source, allow, offline, runner, framework_version) as package:
         return package.test(
@@ -297,7 +297,8 @@ def shrink(
         overwrite: Whether an existing package is replaced.
 
     Raises:
-        NotFoundError: there is no such file. UsageError: no file is chosen, or one that ``MANIFEST`` does not list.
+        NotFoundError: the package has no such file. UsageError: no file is selected, or one that ``MANIFEST`` does
+            not list.
     """
     pairs, large = _declared.links(links), _declared.count(at_least, "at_least")
     template = _declared.optional(base_url, "base_url")

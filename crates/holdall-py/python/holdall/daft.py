@@ -1,4 +1,4 @@
-"""Records, tensors and verdicts of many files as data frames of Daft: read where Daft runs, a file a task.
+"""Records, tensors and verdicts of many files as data frames of Daft: read by Daft's workers, one task per file.
 
 ::
 
@@ -40,13 +40,15 @@ def __dir__() -> list[str]:
 def records(
     paths: Paths, dataset: str | None = None, *, where: Iterable[str] = (), **how: Any
 ) -> DataFrame:
-    """The records of all files as one data frame. Members that a query does not ask for are not read, nor records beyond its limit.
+    """Returns the records of all files as one data frame. Members that a query does not use are not read, nor records
+    beyond its limit.
 
     Args:
-        paths: Paths, addresses, and patterns of paths (``**`` for any depth). All have records of the schema of the first.
-        dataset: The name of the dataset, where a file has several.
-        where: Conditions, as :meth:`holdall.Records.where` takes them: they are looked at while reading. Filters of Daft's own
-            are looked at afterwards.
+        paths: Paths, addresses, and patterns of paths (``**`` for any depth). All files must have the schema of the
+            first.
+        dataset: The name of the dataset, if a file has several.
+        where: Conditions, as for :meth:`holdall.Records.where`, which are applied while reading. Daft's own filters
+            are applied afterwards.
         how: Arguments of :func:`holdall.open`, such as ``storage_options``.
     """
     found, conditions = _engines.files(paths), list(where)
@@ -58,13 +60,14 @@ def records(
 
 
 def tensors(paths: Paths, **how: Any) -> DataFrame:
-    """A row for each tensor of all files: path, name, dtype, shape, layout, stored bytes, where they are, and their digest."""
+    """Returns a row for each tensor of all files: path, name, dtype, shape, layout, stored bytes, their offsets,
+    and their digest."""
     return _rows("holdall.tensors", paths, _engines.TENSORS, lambda path: _engines.tensors(path, how))
 
 
 def verify(paths: Paths, **how: Any) -> DataFrame:
-    """A row for each file: path, verdict, code and text of the first thing that is wrong, format, tensors, bytes, findings. A file
-    that cannot be read is ``"unread"``."""
+    """Returns a row for each file: path, verdict, code and text of the first error, format, and the numbers of
+    tensors, bytes and findings. The verdict of a file that cannot be read is ``"unread"``."""
     return _rows("holdall.verify", paths, _engines.VERDICTS, lambda path: [_engines.verdict(path, how)])
 
 
@@ -81,7 +84,7 @@ def _rows(
 
 
 class _Files(DataSource):  # type: ignore[misc]
-    """Files that are read alike."""
+    """A data source of files that are all read by the same function."""
 
     def __init__(self, name: str, paths: list[str], schema: pa.Schema, read: Any) -> None:
         self._name, self._paths, self._arrow, self._read = name, paths, schema, read
@@ -100,7 +103,7 @@ class _Files(DataSource):  # type: ignore[misc]
         if pushdowns.columns is not None:
             wanted = set(pushdowns.columns) | pushdowns.filter_required_column_names()
             columns = [field.name for field in self._arrow if field.name in wanted]
-            # A row without columns is a row all the same: somebody counts them.
+            # A row without columns still counts as a row.
             columns = columns or [self._arrow.field(0).name]
         limit = pushdowns.limit if pushdowns.filters is None else None
         arrow = self._arrow
@@ -111,7 +114,7 @@ class _Files(DataSource):  # type: ignore[misc]
 
 
 class _File(DataSourceTask):  # type: ignore[misc]
-    """One of them."""
+    """The task for one file."""
 
     def __init__(self, path: str, schema: Schema, columns: Sequence[str], limit: int | None, read: Any) -> None:
         self._path, self._schema, self._columns, self._limit, self._read = path, schema, columns, limit, read

@@ -1,7 +1,7 @@
-"""The exceptions of Holdall: one class for each kind of fault, derived from the matching built-in exception.
+"""The exceptions of Holdall: one class for each kind of error, derived from the matching built-in exception.
 
-Every error has a stable ``code`` (``"ztensor/manifest-bounds"``). As far as they are known, it also has the ``source``,
-``tensor``, ``component`` and bytes (``range``, half-open) that it is about, and in ``hint`` and ``remedies`` what to do
+Every error has a stable ``code`` (``"ztensor/manifest-bounds"``). If known, it also has the ``source``, ``tensor``,
+``component`` and byte range (``range``, half-open) that it is about, and ``hint`` and ``remedies`` say what to do
 about it. Match on classes and codes; the text may change.
 
 ==============================  ===========================================
@@ -58,24 +58,24 @@ def __dir__() -> list[str]:
 
 
 class HoldallError(Exception):
-    """Anything that Holdall finds wrong."""
+    """The base class of all exceptions that Holdall raises."""
 
-    #: Stable name of the rule that was broken.
+    #: The stable name of the rule that was broken.
     code: str
-    #: Whose fault it is: ``"malformed"``, ``"integrity"``, ``"unsupported"``, ``"limit"``, ``"not_found"``,
+    #: The kind of error: ``"malformed"``, ``"integrity"``, ``"unsupported"``, ``"limit"``, ``"not_found"``,
     #: ``"misuse"``, ``"io"``.
     kind: str
     #: The file, as the caller named it.
     source: str | None
-    #: Name of the tensor it is about.
+    #: The name of the tensor, if the error is about one.
     tensor: str | None
-    #: Role of the component it is about.
+    #: The role of the component, if the error is about one.
     component: str | None
-    #: The bytes of the file it is about: start and end.
+    #: The start and end of the bytes in the file, if the error is about some.
     range: tuple[int, int] | None
-    #: What to do about it.
+    #: A suggestion of what to do.
     hint: str | None
-    #: The same for programs: ``{"do": "raise_limit", "limit": "decoded_len", "at_least": 5000000000}``.
+    #: Suggestions for programs: ``{"do": "raise_limit", "limit": "decoded_len", "at_least": 5000000000}``.
     remedies: list[dict[str, Any]]
 
     def __init__(
@@ -102,13 +102,13 @@ class HoldallError(Exception):
         self.range = range
         self.hint = hint
         self.remedies = list(remedies)
-        #: The number of the operating system's error, as in the module ``errno``.
+        #: The error number of the operating system, as in the module ``errno``.
         self.errno = _ERRNOS.get(type(self)) if errno is None else errno
         if isinstance(self, OSError):
             _fill(self, source, message)
 
     def __str__(self) -> str:
-        # KeyError would show the text in quotes, OSError the number of the error.
+        # The str of KeyError would be quoted, and that of OSError would begin with the number.
         return f"{self._message}\nhint: {self.hint}" if self.hint else self._message
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class HoldallError(Exception):
 
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in _FIELDS}
-        # Notes (``add_note``), and what else the caller has put into it.
+        # Notes (``add_note``), and other attributes that the caller has set.
         others = {name: value for name, value in vars(self).items() if name not in _FIELDS and name != "_message"}
         return _restored, (type(self), self._message, fields), others or None
 
@@ -129,11 +129,11 @@ class MalformedError(HoldallError, ValueError):
 
 
 class IntegrityError(HoldallError):
-    """The file is well formed, but its bytes are not the ones that were written."""
+    """The file is well formed, but its bytes do not match a digest or checksum."""
 
 
 class UnsupportedError(HoldallError, NotImplementedError):
-    """The file, or what was asked of it, is outside what this version can do."""
+    """This version does not support the file or the operation."""
 
 
 class MissingPackageError(UnsupportedError, ImportError):
@@ -141,24 +141,24 @@ class MissingPackageError(UnsupportedError, ImportError):
 
 
 class LimitError(HoldallError):
-    """A number in the file is over a limit: see ``limits`` of :func:`holdall.open`."""
+    """A number in the file exceeds a limit: see ``limits`` of :func:`holdall.open`."""
 
 
 class NotFoundError(HoldallError):
-    """Nothing has the name, path or address that was asked for: a :class:`MissingNameError` or a
+    """The requested name, path or address does not exist: a :class:`MissingNameError` or a
     :class:`MissingFileError`."""
 
 
 class MissingNameError(NotFoundError, KeyError):
-    """No tensor, component, attribute, record member or the like has that name."""
+    """No tensor, component, attribute or record member has that name."""
 
 
 class UsageError(HoldallError, ValueError):
-    """The call asks for something that cannot be done."""
+    """The call is not valid, or asks for an impossible operation."""
 
 
 class FileIoError(HoldallError, OSError):
-    """Reading or writing failed. ``errno`` and ``filename`` are those of :class:`OSError`, as far as they are known."""
+    """Reading or writing failed. ``errno`` and ``filename`` are those of :class:`OSError`, if known."""
 
 
 class MissingFileError(NotFoundError, FileIoError, FileNotFoundError):
@@ -166,7 +166,7 @@ class MissingFileError(NotFoundError, FileIoError, FileNotFoundError):
 
 
 class MissingMemberError(MissingNameError, MissingFileError):
-    """The package or archive has no file of that path."""
+    """The package or archive has no file with that path."""
 
 
 class AccessDeniedError(FileIoError, PermissionError):
@@ -174,25 +174,25 @@ class AccessDeniedError(FileIoError, PermissionError):
 
 
 class ConnectionFailedError(FileIoError, ConnectionError):
-    """The host cannot be found or connected to, or does not answer in time."""
+    """The host cannot be found or connected to, or does not respond in time."""
 
 
 class TargetExistsError(UsageError, FileExistsError):
-    """The file or folder to be written exists, and the call does not say that it may be replaced."""
+    """The file or folder to be written exists, and the call does not allow to replace it."""
 
 
 class FormatWarning(UserWarning):
-    """Something unusual about a file that does not make it bad. Holdall lists these (``File.warnings``) and does not
-    show them; ``warnings.warn(warning)`` does."""
+    """An unusual property of a file that is not an error. Holdall lists these (``File.warnings``) and does not
+    emit them; ``warnings.warn(warning)`` does."""
 
-    #: Stable name.
+    #: The stable name.
     code: str
-    #: The first case, in words.
+    #: A description of the first occurrence.
     message: str
-    #: The first tensor it is about, and its component.
+    #: The tensor and component of the first occurrence.
     tensor: str | None
     component: str | None
-    #: How many times it was found.
+    #: The number of occurrences.
     count: int
 
     def __init__(
@@ -229,7 +229,7 @@ _OF_KIND: dict[str, type[HoldallError]] = {
     "io": FileIoError,
 }
 
-#: Codes whose errors have a narrower class than that of their kind.
+#: Codes whose errors have a more specific class than that of their kind.
 _OF_CODE: dict[str, type[HoldallError]] = {
     "archive/no-file": MissingMemberError,
     "http/failed": ConnectionFailedError,
@@ -249,14 +249,14 @@ _OF_CODE: dict[str, type[HoldallError]] = {
     "write/exists": TargetExistsError,
 }
 
-#: The same of errors of the operating system, by ``errno``.
+#: More specific classes of operating system errors, by ``errno``.
 _OF_ERRNO: dict[int, type[HoldallError]] = {
     _errno.ENOENT: MissingFileError,
     _errno.EACCES: AccessDeniedError,
     _errno.EPERM: AccessDeniedError,
 }
 
-#: The ``errno`` of a class, if the operating system has not given one.
+#: The ``errno`` of a class, for errors to which the operating system has not given one.
 _ERRNOS: dict[type[HoldallError], int] = {
     MissingFileError: _errno.ENOENT,
     MissingMemberError: _errno.ENOENT,
@@ -271,12 +271,12 @@ def _fill(e: OSError, filename: str | None, strerror: str) -> None:
 
 
 def _restored(of: type[HoldallError], message: str, fields: dict[str, Any]) -> HoldallError:
-    """An error that was pickled or copied."""
+    """Restores an error that was pickled or copied."""
     return of(message, **fields)
 
 
 def _make(message: str, *, code: str, kind: str, errno: int | None = None, **fields: Any) -> HoldallError:
-    """Returns an error of the class of its code, number or kind. The native half calls this."""
+    """Returns an error of the class for its code, number or kind. The native half calls this."""
     of = _OF_CODE.get(code)
     if of is None and kind == "io" and errno is not None:
         of = _OF_ERRNO.get(errno)

@@ -1,4 +1,5 @@
-"""Models in buffers of a GPU, by `wgpu-py <https://wgpu-py.readthedocs.io>`_: what ``holdall-gpu`` is for Rust.
+"""Models in GPU buffers, by `wgpu-py <https://wgpu-py.readthedocs.io>`_: the counterpart of the Rust crate
+``holdall-gpu``.
 
     import holdall.gpu, wgpu
 
@@ -32,22 +33,22 @@ def __dir__() -> list[str]:
 _USAGE = 0x04 | 0x08 | 0x80
 #: ``MAP_READ`` and ``COPY_DST``.
 _FENCE = 0x01 | 0x08
-#: Where a binding may start on every adapter, in bytes.
+#: Alignment of bindings that every adapter accepts, in bytes.
 _ALIGN = 256
-#: Bytes of a buffer that small components share.
+#: Size of a buffer that small components share, in bytes.
 _ARENA = 64 << 20
-#: Bytes that are handed to the queue before it is told to copy them.
+#: Bytes that are written to the queue before it is flushed.
 _BATCH = 32 << 20
 
 
 @dataclass(frozen=True)
 class Page:
-    """Bytes in one buffer: a component, or a part of one that is larger than the device can bind."""
+    """A range of bytes in one buffer: a component, or a part of one that is larger than the device can bind."""
 
     buffer: Any
-    #: Where they start in it, a multiple of 256.
+    #: Offset in the buffer, a multiple of 256.
     offset: int
-    #: How many there are.
+    #: The number of bytes.
     nbytes: int
 
     @property
@@ -64,15 +65,16 @@ class Component:
     #: The storage type of its elements.
     dtype: str
     nbytes: int
-    #: One, or several where it is larger than the device binds: then all but the last have the same size.
+    #: One page, or several if the component is larger than the device can bind: then all but the last have the same
+    #: size.
     pages: tuple[Page, ...]
 
     @property
     def binding(self) -> dict[str, Any]:
-        """That of its only page.
+        """The binding of the only page.
 
         Raises:
-            UnsupportedError: it has several (``gpu/pages``).
+            UnsupportedError: the component has several pages (``gpu/pages``).
         """
         if len(self.pages) != 1:
             raise UnsupportedError(
@@ -87,18 +89,18 @@ class Component:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in buffers."""
+    """A tensor in GPU buffers."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     layout: str
-    #: By role: ``data`` of a dense tensor.
+    #: The components by role: ``data`` for a dense tensor.
     components: Mapping[str, Component]
 
     @property
     def binding(self) -> dict[str, Any]:
-        """That of the component ``data``: see :attr:`Component.binding`."""
+        """The binding of the component ``data``: see :attr:`Component.binding`."""
         try:
             return self.components["data"].binding
         except KeyError:
@@ -115,9 +117,9 @@ class Model(Mapping[str, Tensor]):
 
     def __init__(self, tensors: dict[str, Tensor], buffers: tuple[Any, ...], nbytes: int) -> None:
         self._tensors = tensors
-        #: All of them, each once.
+        #: All buffers, without duplicates.
         self.buffers = buffers
-        #: Bytes of all buffers.
+        #: The total size of all buffers in bytes.
         self.nbytes = nbytes
 
     def __getitem__(self, name: str) -> Tensor:
@@ -139,8 +141,8 @@ class Model(Mapping[str, Tensor]):
         return list(self)
 
     def view(self, path: str) -> dict[str, Tensor]:
-        """Those below a path, by what their names have behind it: ``model.view("enc.layer.0")["w"]``, and by a schema
-        ``model.view("layers")["[0].w"]``."""
+        """Returns the tensors below a path, by the rest of their names: ``model.view("enc.layer.0")["w"]``, and
+        for a schema ``model.view("layers")["[0].w"]``."""
         out = {}
         for name, tensor in self._tensors.items():
             below = name[len(path) :]
@@ -162,25 +164,25 @@ def load_model(
     exclude: Iterable[str] | None = None,
     usage: int = _USAGE,
 ) -> Model:
-    """Tensors of a file in storage buffers of a device.
+    """Loads the tensors of a file into storage buffers of a device.
 
-    Components are decoded and checked before their bytes are handed to the device, and lie there as in the file: little-endian,
-    sparse and quantized tensors by their parts. Raw ones go from the map to the device's own staging memory; a compressed one
-    is in memory as a whole while it is copied. Those up to 8 MiB share buffers; a larger one has a buffer of its own, or
-    several where it is larger than the device allows.
+    Components are decoded and checked before their bytes are passed to the device, and have the same form as in the
+    file: little-endian, sparse and quantized tensors by their components. Raw components are copied from the map to
+    the device's own staging memory; a compressed one is in memory as a whole while it is copied. Components up to 8
+    MiB share buffers; a larger one has a separate buffer, or several if it is larger than the device allows.
 
     Args:
         device: A ``GPUDevice`` of wgpu-py.
-        source: What :func:`holdall.open` takes, or an open file.
+        source: A source for :func:`holdall.open`, or an open file.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and to leave out.
-        usage: What the buffers may be used for, ``wgpu.BufferUsage``; at least ``COPY_DST``.
+        usage: Allowed usages of the buffers, ``wgpu.BufferUsage``; at least ``COPY_DST``.
 
     Raises:
-        HoldallError: what :func:`holdall.open` and reading raise. No buffer stays.
-        wgpu.GPUError: what the device raises, with the tensor's name in a note. No buffer stays.
+        HoldallError: opening or reading the file failed. No buffer stays allocated.
+        wgpu.GPUError: the device raised an error; a note has the tensor's name. No buffer stays allocated.
     """
     if not usage & 0x08:
-        raise UsageError("usage lacks COPY_DST: nothing could be copied into the buffers", code="python/option")
+        raise UsageError("usage must include COPY_DST, with which data is copied into the buffers", code="python/option")
     with _opened(source) as file:
         native = file._native
         positions = list(native.select(_globs(include), _globs(exclude)))
@@ -205,13 +207,13 @@ def load_model(
 
 
 class _Load:
-    """Buffers that fill up."""
+    """Buffers that are being filled."""
 
     def __init__(self, device: Any, usage: int) -> None:
         self._device, self._usage = device, usage
         limits = device.limits
         largest = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"])
-        #: Bytes of the largest page.
+        #: The maximum size of a page in bytes.
         self._page = largest // _ALIGN * _ALIGN
         self._small = min(8 << 20, self._page)
         self._arena: Any | None = None
@@ -260,11 +262,11 @@ class _Load:
             queue.write_buffer(buffer, offset + whole, bytes(data[whole:]).ljust(4, b"\0"))
 
     def flush(self) -> None:
-        """Has what was handed over copied, so that the device's staging memory is free again."""
+        """Submits the writes so far, so that the device's staging memory is freed."""
         if self._waiting:
             if self._fence is None:
                 self._fence = self._device.create_buffer(size=4, usage=_FENCE)
-            # What is written into a buffer that can be mapped is there once all before it is.
+            # Data written to a mappable buffer is visible once all earlier writes are complete.
             self._device.queue.write_buffer(self._fence, 0, b"done")
             self._device.queue.submit([])
             self._fence.map_sync("READ")
@@ -272,7 +274,7 @@ class _Load:
         self._waiting = 0
 
     def end(self) -> None:
-        """Has the rest copied."""
+        """Submits the remaining writes."""
         self.flush()
         if self._fence is not None:
             self._fence.destroy()

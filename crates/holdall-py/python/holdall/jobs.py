@@ -31,7 +31,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: What is done to a file: it gives a row, which JSON can say.
+#: The work for a file: a function that returns a row of JSON values.
 Work = Literal["verify", "tensors", "hash", "convert"] | Callable[[str], Mapping[str, Any]]
 Engine = Literal["threads", "daft", "ray"]
 _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
@@ -45,12 +45,12 @@ _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
 class Done:
     """The outcome of a job."""
 
-    #: The file of rows.
+    #: The path of the file of rows.
     out: str
-    #: Files that were worked on now, and those that earlier runs had done.
+    #: The number of files that this run processed, and of those that earlier runs had processed.
     done: int
     before: int
-    #: The paths of those with an error, or a verdict other than ``"sound"``, of all runs.
+    #: The paths of files with an error, or with a verdict other than ``"sound"``, of all runs.
     bad: list[str]
 
 
@@ -67,23 +67,25 @@ def run(
 ) -> Done:
     """Does the same work on many files, and writes a row for each.
 
-    Each row is a line of JSON with ``path``, ``size`` and ``modified`` besides what the work returns; with ``error`` if it
-    raised. A file that has a row in ``out`` already is not worked on again, unless it has changed since, could not be read, or the work
-    had raised: a job that was killed continues when it is run again. Changes of a file at an address are not noticed.
+    Each row is a line of JSON with ``path``, ``size``, ``modified`` and the result of the work; or ``error`` if it
+    raised. A file that already has a row in ``out`` is skipped, unless it has changed since, could not be read, or
+    the work raised: a job that was killed continues when it is run again. Changes of a file at an address are not
+    detected.
 
     Args:
         work: ``"verify"`` (rows as of :func:`holdall.daft.verify`), ``"tensors"``, ``"hash"`` (SHA-256 of a local
             file), ``"convert"``, or a function that takes a path and returns a dict.
         paths: Paths, addresses, and patterns of paths (``**`` for any depth).
-        out: The file of rows; :func:`duplicates` reads those of ``"hash"``.
-        engine: What runs it: threads of this process, Daft, or Ray.
-        workers: How many files at a time; by default the engine decides.
-        into, extension: For ``"convert"``: the folder to write into, and the extension of the new files, which gives the format. The folder
-            keeps the structure of the folder that has all sources; existing files are replaced.
+        out: The file of rows; :func:`duplicates` reads the rows of ``"hash"``.
+        engine: Where the work runs: in threads of this process, Daft, or Ray.
+        workers: The number of files that are processed at a time; by default the engine decides.
+        into, extension: For ``"convert"``: the folder to write into, and the extension of the new files, which
+            determines the format. Paths below the common folder of all sources are kept; existing files are replaced.
         how: Arguments of :func:`holdall.open`; for ``"convert"`` those of :func:`holdall.convert`.
 
     Raises:
-        UsageError: there is no such work or engine; a file would be converted into one of the sources, or two files into one. Nothing was done.
+        UsageError: the work or the engine is unknown; a file would be converted to the path of a source, or two files
+            to the same path. No file was processed.
     """
     if isinstance(work, str) and work not in (*_OWN, "convert"):
         known_as = ", ".join((*_OWN, "convert"))
@@ -98,14 +100,14 @@ def run(
     if work == "convert":
         work, how = _conversion(found, into, extension, how), {}
     elif into is not None:
-        raise UsageError("into is where files are converted to", code="python/option", kind="misuse")
+        raise UsageError("into requires work='convert'", code="python/option", kind="misuse")
     before = {p for p in found if p in known and _is_done(known[p]) and _state(p) == _of(known[p])}
     left = [p for p in found if p not in before]
     with open(path, "ab") as file:
-        # Whoever wrote a line without an end was killed.
+        # A line without an end means that the writer was killed.
         file.truncate(end)
         for row in engines[engine](partial(_one, work, how), left, workers):
-            # A line is written as a whole: one that a kill has cut is not taken for a row.
+            # A line is written as a whole, so that one that was cut off is not taken for a row.
             file.write(json.dumps(row).encode() + b"\n")
             file.flush()
             known[row["path"]] = row
@@ -126,12 +128,12 @@ def duplicates(out: str | os.PathLike[str]) -> list[list[str]]:
 def _conversion(
     paths: list[str], into: None | str | os.PathLike[str], extension: str, how: Mapping[str, Any]
 ) -> Callable[[str], Mapping[str, Any]]:
-    """What converts each of these files into one of its own."""
+    """Returns a function that converts one of these files and returns its row, after checking the target paths."""
     if into is None:
         raise UsageError("into= names the folder that files are converted into", code="python/option", kind="misuse")
     base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     target = partial(_target, base, os.fspath(into), extension)
-    # A source is not replaced, and no target is written twice.
+    # No target may be a source, and no target may be written twice.
     taken = {os.path.abspath(path): path for path in paths}
     for path in paths:
         other = taken.setdefault(os.path.abspath(target(path)), path)
@@ -142,7 +144,7 @@ def _conversion(
 
 
 def _target(base: str, into: str, extension: str, path: str) -> str:
-    """The path of what a file is converted into."""
+    """Returns the path that a file is converted to."""
     name, _ = os.path.splitext(os.path.relpath(os.path.abspath(path), base))
     return os.path.join(into, name + extension)
 
@@ -155,7 +157,7 @@ def _convert(target: Callable[[str], str], how: Mapping[str, Any], path: str) ->
 
 
 def _one(work: Work, how: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The row of a file."""
+    """Returns the row of a file."""
     size, modified = _state(path)
     row: dict[str, Any] = {"path": path, "size": size, "modified": modified}
     try:
@@ -182,7 +184,7 @@ def _is_done(row: Mapping[str, Any]) -> bool:
 
 
 def _rows(path: str) -> tuple[list[dict[str, Any]], int]:
-    """The rows that there are, and where they end: a last line without an end is none."""
+    """Returns the existing rows, and where they end: an incomplete last line is ignored."""
     rows: list[dict[str, Any]] = []
     end = 0
     if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""Dicts of NumPy arrays to files and back, as `safetensors.numpy` has it, for files of every format."""
+"""Saves and loads dicts of NumPy arrays, like `safetensors.numpy`, in files of every format."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Path = str | os.PathLike[str]
 
 
 def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Writes arrays to a file: safetensors, unless the name's extension says another format. Equal memory is
-    written once for each name, so that every reader finds it; names are in the order that safetensors has, whatever
-    order they come in."""
+    """Writes arrays to a file: safetensors, unless the name's extension says another format. Arrays that share
+    memory are written once for each name, so that every reader finds them; names are in the order of safetensors,
+    independent of the order of the dict."""
     save_ordered(filename, tensor_dict, _checked_metadata(metadata))
 
 
 def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file."""
+    """Returns the bytes of a safetensors file."""
     import io
 
     out = io.BytesIO()
@@ -39,14 +39,14 @@ def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = No
 
 
 def load_file(filename: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """All tensors of a file of any format, writable, in fresh memory. Tied weights (of one file, with the same
-    bytes in it) have one memory there, too."""
+    """Loads all tensors of a file of any format, writable, in new memory. Tied weights (of one file, with the same
+    bytes in it) share their memory."""
     with _open(filename) as file:
         return file.load()
 
 
 def load(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """All tensors of a file's bytes."""
+    """Loads all tensors from the bytes of a file."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load takes the bytes of a file; load_file takes its path")
     with _open(data) as file:
@@ -54,7 +54,7 @@ def load(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Metadata as safetensors has it: text for text."""
+    """Checks that the metadata maps strings to strings, as in safetensors."""
     if metadata is None:
         return None
     for key, value in metadata.items():

@@ -1,4 +1,4 @@
-"""Records, tensors and verdicts of many files as data sets of Ray: read where Ray runs, a file a task.
+"""Records, tensors and verdicts of many files as data sets of Ray: read by Ray's workers, one task per file.
 
 ::
 
@@ -44,13 +44,13 @@ def records(
     where: Iterable[str] = (),
     **how: Any,
 ) -> Dataset:
-    """The records of all files as one data set.
+    """Returns the records of all files as one data set.
 
     Args:
         paths: Paths, addresses, and patterns of paths (``**`` for any depth).
-        dataset: The name of the dataset, where a file has several.
-        columns: Members that are wanted, at any depth: no others are read. All, unless said.
-        where: Conditions, as :meth:`holdall.Records.where` takes them: they are looked at while reading.
+        dataset: The name of the dataset, if a file has several.
+        columns: The members to read, at any depth; by default all.
+        where: Conditions, as for :meth:`holdall.Records.where`, which are applied while reading.
         how: Arguments of :func:`holdall.open`, such as ``storage_options``.
     """
     read = partial(_records, dataset=dataset, columns=list(columns), where=list(where), how=how)
@@ -58,14 +58,15 @@ def records(
 
 
 def tensors(paths: Paths, **how: Any) -> Dataset:
-    """A row for each tensor of all files: path, name, dtype, shape, layout, stored bytes, where they are, and their digest."""
+    """Returns a row for each tensor of all files: path, name, dtype, shape, layout, stored bytes, their offsets,
+    and their digest."""
     read = partial(_rows, of=_engines.tensors, columns=_engines.TENSORS, how=how)
     return ray.data.read_datasource(_Files("Tensors", _engines.files(paths), read))
 
 
 def verify(paths: Paths, **how: Any) -> Dataset:
-    """A row for each file: path, verdict, code and text of the first thing that is wrong, format, tensors, bytes, findings. A file
-    that cannot be read is ``"unread"``."""
+    """Returns a row for each file: path, verdict, code and text of the first error, format, and the numbers of
+    tensors, bytes and findings. The verdict of a file that cannot be read is ``"unread"``."""
     read = partial(_rows, of=_verdicts, columns=_engines.VERDICTS, how=how)
     return ray.data.read_datasource(_Files("Verdicts", _engines.files(paths), read))
 
@@ -84,7 +85,7 @@ def _rows(path: str, of: Any, columns: Sequence[tuple[str, str]], how: Any) -> I
 
 
 class _Files(Datasource):  # type: ignore[misc]
-    """Files that are read alike, each by a task."""
+    """A data source of files that are all read by the same function, one task per file."""
 
     def __init__(self, name: str, paths: list[str], read: Callable[[str], Iterable[pa.Table]]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Schemas of records: infer, lay out, check and compare them, and migrate files to them.
 
-A schema is given as a mapping (its JSON), the path of a JSON file, or a tensor file, which stands for its own schema or the
-one that its tensors have.
+A schema is given as a mapping (its JSON), the path of a JSON file, or a tensor file: its own schema, or the one of
+its tensors.
 
 ::
 
@@ -54,23 +54,23 @@ def __dir__() -> list[str]:
 
 
 class LayoutRow(NamedTuple):
-    """One path of a schema or a file."""
+    """A path of a schema or a file, with its type and the location of its bytes."""
 
     path: str
-    #: What stands there, in a few words: ``"Int32"``, ``"F32 [20, 5]"``, ``"String []"``.
+    #: The type, in short: ``"Int32"``, ``"F32 [20, 5]"``, ``"String []"``.
     kind: str
-    #: What the offset counts from: the start of a ``"record"``, or of an element in the ``"heap"``; what is in the
-    #: ``"header"`` of a file has no offset.
+    #: The start that the offset counts from: that of a ``"record"``, or of an element in the ``"heap"``; paths in the
+    #: ``"header"`` of a file have no offset.
     base: str
-    #: Bytes from there.
+    #: The offset in bytes.
     offset: int | None
-    #: Bytes of one value, and from one to the next.
+    #: Size of one value, and distance between consecutive values, in bytes.
     size: int | None
     stride: int | None
     align: int | None
-    #: Whether it may be absent.
+    #: Whether the value may be absent.
     optional: bool
-    #: The byte and the bit of it that is 1 where an optional member of a record is there.
+    #: The byte and the bit in it that is 1 if a record has this optional member.
     presence: tuple[int, int] | None
 
     @classmethod
@@ -86,19 +86,19 @@ class Change:
     """One difference between two schemas."""
 
     path: str
-    #: What changed: ``"added"``, ``"removed"``, ``"kind"``, …
+    #: The kind of the change: ``"added"``, ``"removed"``, ``"kind"``, …
     change: str
-    #: What it means for old files: ``"compatible"``, ``"needs-default"``, ``"needs-converter"`` or ``"breaking"``.
+    #: The consequence for old files: ``"compatible"``, ``"needs-default"``, ``"needs-converter"`` or ``"breaking"``.
     verdict: str
     old: str | None
     new: str | None
-    #: Values of an enum, where those are what changed.
+    #: The values of an enum, if those changed.
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class SchemaDiff:
-    """What changed between two schemas; true if they differ."""
+    """The changes between two schemas; true if they differ."""
 
     changes: tuple[Change, ...]
     #: The version step: ``"patch"``, ``"minor"`` or ``"major"``.
@@ -106,7 +106,7 @@ class SchemaDiff:
 
     @property
     def compatible(self) -> bool:
-        """Whether the new schema reads old files as they are."""
+        """Whether the new schema can read old files as they are."""
         return all(change.verdict == "compatible" for change in self.changes)
 
     def __bool__(self) -> bool:
@@ -114,23 +114,23 @@ class SchemaDiff:
 
 
 class Finding(NamedTuple):
-    """Something that does not fit a schema."""
+    """A mismatch with a schema."""
 
-    #: The line of a text, from 1, or the record of a dataset, from 0.
+    #: The line of a text, from 1, or the index of a record of a dataset, from 0.
     line: int | None
     record: int | None
-    #: What is wrong.
+    #: The error message.
     error: HoldallError
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found; true if everything fits."""
+    """The result of a check; true if everything fits."""
 
-    #: Tensors of a file that were compared with the schema, and records that were looked at.
+    #: The number of tensors of a file that were compared with the schema, and of records that were checked.
     tensors: int | None
     records: int
-    #: How many things do not fit, and the first 1000 of them.
+    #: The number of mismatches, and the first 1000 of them.
     finding_count: int
     findings: tuple[Finding, ...]
 
@@ -138,40 +138,41 @@ class CheckReport:
         return self.finding_count == 0
 
     def raise_if_bad(self) -> None:
-        """Raises the first finding, if there is one."""
+        """Raises the first finding, if any."""
         for finding in self.findings:
             raise finding.error
 
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """What a migration did."""
+    """The result of a migration."""
 
-    #: Records that were written under the new schema.
+    #: The number of records that were written under the new schema.
     records: int
-    #: Tensors, datasets and blobs of the file that was written.
+    #: The number of tensors, datasets and blobs in the file that was written.
     tensors: int
-    #: Members and tensors that were left out, as paths of the file.
+    #: Members and tensors that were left out, as paths of the source file.
     dropped: tuple[str, ...]
-    #: Bytes of the file that was written.
+    #: The size of the file that was written, in bytes.
     nbytes: int
-    #: What the file has besides and the new one lacks: what is not known here, and what its format has no place for.
+    #: Other parts of the source that the new file lacks: parts that this version does not know, or that its format
+    #: cannot hold.
     left_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlanStep:
-    """What becomes of one tensor, or one member of records, in a migration."""
+    """How a migration handles one tensor, or one member of records."""
 
-    #: What is done: ``"renamed"``, ``"widened"``, ``"converted"``, ``"default"``, ``"absent"`` or ``"dropped"``.
+    #: The operation: ``"renamed"``, ``"widened"``, ``"converted"``, ``"default"``, ``"absent"`` or ``"dropped"``.
     step: str
-    #: Its path in the old file, and in the new one; ``None`` where it is not there.
+    #: Its path in the old file, and in the new one; ``None`` if it is not there.
     source: str | None
     target: str | None
-    #: What it was and will be, in short: ``"F32 [2, 3]"``.
+    #: Its type before and after, in short: ``"F32 [2, 3]"``.
     old: str | None
     new: str | None
-    #: The converter that makes it.
+    #: The converter that is applied.
     by: str | None
     #: Whether numbers are rounded: to nearest, ties to even.
     rounds: bool
@@ -179,13 +180,13 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """What a migration would do."""
+    """The steps of a migration."""
 
-    #: What becomes of tensors and members that do not stay as they are.
+    #: The steps for tensors and members that do not stay as they are.
     steps: tuple[PlanStep, ...]
-    #: Records that would be written under the new schema.
+    #: The number of records that would be written under the new schema.
     records: int
-    #: Tensors, datasets and blobs of the new file, and those of them that stay as they are.
+    #: The number of tensors, datasets and blobs in the new file, and of those that stay as they are.
     tensors: int
     unchanged: int
 
@@ -200,22 +201,23 @@ def infer(
     file_members: Iterable[str] = (),
     progress: Progress = None,
 ) -> dict[str, Any]:
-    """Makes the schema of a record from records, or that of a file from its tensors.
+    """Infers the schema of a record from records, or the schema of a file from its tensors.
 
     Integers become Int64 (Uint64 if they exceed it), other numbers Float64, text String, arrays of numbers that always
     have the same length fixed arrays, and members that are missing or ``None`` in any record optional.
 
     Args:
-        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a Parquet or Arrow file or a table
-            of Arrow's (whose types say all but which members may be absent), a tensor file, or an open one.
-        form: How the records are written; otherwise the file's extension says it.
-        tight: The narrowest numbers that hold every value seen, and times if every text has their form.
-        enums: Text with at most this many different values becomes an enum.
-        first: How many records to read; by default all.
+        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a Parquet or Arrow file or an Arrow
+            table (whose types determine everything but which members may be absent), a tensor file, or an open file.
+        form: The format of the records file; by default its extension decides.
+        tight: Whether to use the narrowest numbers that hold every value seen, and times if every string is a valid
+            time.
+        enums: Strings with at most this many different values become an enum.
+        first: The number of records to read; by default all.
         file_members: Members whose text names files, which :func:`holdall.build` reads: they become bytes.
 
     Raises:
-        UnsupportedError: one place has values of two types (``infer/mixed``).
+        UnsupportedError: a member has values of two types (``infer/mixed``).
         MalformedError: the text is not JSON. UsageError: the columns of a table do not fit together.
     """
     found = table(source)
@@ -237,17 +239,19 @@ def layout(
     symbols: Mapping[str, int] | None = None,
     reading: Literal["record", "file"] | None = None,
 ) -> list[LayoutRow]:
-    """Every path of a schema, or of a file and the records in it, with its type and where its bytes lie.
+    """Returns every path of a schema, or of a file and the records in it, with its type and the location of its
+    bytes.
 
     Args:
         source: A schema, or a tensor file.
-        path: Only this path and those below it: ``"points[].at"``. With an index, offsets are those of that element.
+        path: Returns only this path and those below it: ``"points[].at"``. With an index, offsets are those of that
+            element.
         symbols: Numbers for symbols in shapes.
-        reading: Whether a schema is that of one record or of the tensors of a file; otherwise its root says it.
+        reading: Whether a schema is that of one record or of the tensors of a file; by default its root decides.
 
     Raises:
-        MissingNameError: the path leads to nothing, or the schema has no such symbol.
-        MalformedError: the schema is not sound.
+        MissingNameError: the path does not exist, or the schema has no such symbol.
+        MalformedError: the schema is not valid.
     """
     found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
     return LayoutRow._of(found)
@@ -267,22 +271,22 @@ def check(
     keywords: Mapping[str, Callable[[Any, Any], Any]] | None = None,
     progress: Progress = None,
 ) -> CheckReport:
-    """Checks whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
-    is checked against all keywords of the schema, and so is every ``default`` of the schema itself.
+    """Checks whether a schema is valid, and whether records, or a tensor file and the records in it, fit it. Every
+    record is checked against all keywords of the schema, and so is every ``default`` in the schema itself.
 
     Args:
-        records: A file of records, records as mappings, a tensor file, or an open one; without any, the schema alone
-            is checked.
-        path: Which dataset of the schema, or of the file, the records are.
-        form: How the records are written; otherwise the file's extension says it.
-        ignore_unknown: Members that the schema does not have are not findings.
-        null_absent: ``None`` for an optional member is not a finding.
-        files, file_members: The folder, and the members whose bytes or text are those of files in it that the records
-            name.
-        formats: Your own values of ``format``: functions that return whether a text has that format. Those of the standard are not
+        records: A file of records, records as mappings, a tensor file, or an open file; by default only the schema is
             checked.
-        keywords: Your own keywords: functions of the keyword's value in the schema and of a value. Exceptions in a function are
-            raised.
+        path: The dataset of the schema, or of the file, that the records belong to.
+        form: The format of the records file; by default its extension decides.
+        ignore_unknown: Whether members that the schema does not have are ignored.
+        null_absent: Whether ``None`` for an optional member is accepted.
+        files, file_members: The folder that file names are relative to, and the members that hold such names: the
+            bytes or text of the files are checked.
+        formats: Custom values of ``format``: functions that return whether a string has that format. The standard
+            formats are not checked.
+        keywords: Custom keywords: functions of the keyword's value in the schema and of a value. Exceptions in a
+            function are propagated.
     """
     given = None
     if records is not None:
@@ -302,13 +306,13 @@ def code(
     path: str | None = None,
     name: str = "Record",
 ) -> str:
-    """Code that mirrors the records of a schema: ``#[repr(C)]`` structs of Rust, the dtype that ``records.dtype`` has with
-    comments on how everything else is read, types of TypeScript for the records' JSON, or functions of WGSL that read
-    members from a buffer of the records.
+    """Generates code for the records of a schema: ``#[repr(C)]`` structs in Rust, the dtype of ``records.dtype`` with
+    comments on how the other members are read, TypeScript types for the records' JSON, or WGSL functions that read
+    members from a buffer of records.
 
     Args:
         schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
-        path: Which dataset, if there are several.
+        path: The dataset, if there are several.
         name: The name of the type of a record; types inside are named after it and their members.
 
     Raises:
@@ -318,16 +322,17 @@ def code(
 
 
 def header(source: Schema) -> dict[str, Any]:
-    """The JSON Schema, draft 2020-12, that plain validators check the ``tensors`` of a header with: it has references where the
-    schema describes datasets, blobs and tensors, in standard keywords alone. Metatensor files that need it have it under
-    ``header_schema``; this is for those that lack it, and for headers that are not written yet.
+    """Returns the JSON Schema, draft 2020-12, with which plain validators can check the ``tensors`` of a header: it
+    has references where the schema describes datasets, blobs and tensors, and only standard keywords. Metatensor
+    files that need it contain it as ``header_schema``; this function is for files without it, and for headers that
+    are not written yet.
 
     Args:
         source: The schema of a file: a mapping, a JSON file, or a tensor file.
 
     Raises:
-        UsageError: the schema is that of a record, which has no header (``records/which-dataset``).
-        MalformedError: the schema is not sound.
+        UsageError: the schema describes a record, which has no header (``records/which-dataset``).
+        MalformedError: the schema is not valid.
     """
     return json.loads(_holdall.schema_header(_schema(source)))
 
@@ -335,22 +340,22 @@ def header(source: Schema) -> dict[str, Any]:
 def _own(
     formats: Mapping[str, Callable[[str], Any]] | None, keywords: Mapping[str, Callable[[Any, Any], Any]] | None
 ) -> dict[str, list[tuple[str, Callable[..., Any]]]]:
-    """Formats and keywords of the caller's, as the extension takes them."""
+    """Converts custom formats and keywords for the native half."""
     asked = [(name, _of_json(check)) for name, check in (keywords or {}).items()]
     return {"formats": list((formats or {}).items()), "keywords": asked}
 
 
 def _of_json(check: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
-    """A function of values as one of their JSON."""
+    """Wraps a function of values as a function of their JSON texts."""
     return lambda own, value: check(json.loads(own), json.loads(value))
 
 
 def diff(old: Schema, new: Schema, *, path: str | None = None) -> SchemaDiff:
-    """Compares two schemas: what changed, and what it means for old files. The schema of a record is compared with the
-    records that the other side has.
+    """Compares two schemas: returns the changes and their consequences for old files. The schema of a record is
+    compared with the records of the other side.
 
     Args:
-        path: Compare the records of this dataset, where a side is a file or the schema of one.
+        path: Compares the records of this dataset, if a side is a file or the schema of one.
     """
     changes, bump = _holdall.schema_diff(_schema(old), _schema(new), path)
     return SchemaDiff(tuple(Change(*change[:5], tuple(change[5])) for change in changes), bump)
@@ -365,14 +370,14 @@ def plan(
     converters: Mapping[str, Converter] | None = None,
     drop: bool = False,
 ) -> MigrationPlan:
-    """Tells what :func:`migrate` would do, tensor by tensor and member by member. Nothing is written, and no function is
-    called.
+    """Returns the steps that :func:`migrate` would take, for each tensor and member. Nothing is written, and no
+    function is called.
 
     Args:
-        source, schema, path, rename, converters, drop: as of :func:`migrate`.
+        source, schema, path, rename, converters, drop: As for :func:`migrate`.
 
     Raises:
-        What :func:`migrate` raises, except errors that depend on the values in the file.
+        Everything that :func:`migrate` raises, except errors that depend on the values in the file.
     """
     with _opened(source) as file:
         how = evolution(file, path, rename, converters, drop)
@@ -406,28 +411,29 @@ def migrate(
 ) -> MigrationReport:
     """Rewrites a file under another schema: its records and its tensors.
 
-    Numbers widen, members and tensors match by name, and new ones take their default or are absent. Memory
-    does not grow with the file.
+    Numbers are widened, members and tensors are matched by name, and new ones take their default or are absent.
+    Memory use does not depend on the size of the file.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file.
+        source: A source for :func:`holdall.open`, or an open file.
         schema: The new schema: of a record, or of the whole file.
         target: The file to write.
         path: The dataset that a record's schema is for; by default the only one.
-        rename: New names of members, each with its old name: ``{"caption": "text"}``; under the schema of a whole file
-            those of tensors, too.
-        converters: What makes members and tensors that do not follow from the old ones by themselves, by their paths in the new
-            schema: ``{"label": "map(cat=0, dog=1)", "enc.w": "cast", "points[].x": lambda x: 2 * x}``. Names are
-            those of ``holdall schema migrate --help``, and ``|`` chains them. A function takes the
-            value as Python has JSON, or the tensor as an array, and returns the new one.
+        rename: A mapping of new names to old names of members: ``{"caption": "text"}``; under the schema of a whole
+            file also of tensors.
+        converters: Converters for members and tensors that do not follow from the old ones, by their paths in the new
+            schema: ``{"label": "map(cat=0, dog=1)", "enc.w": "cast", "points[].x": lambda x: 2 * x}``. The built-in
+            converters are listed by ``holdall schema migrate --help``, and ``|`` chains them. A function takes the
+            value as JSON in Python, or the tensor as an array, and returns the new one.
         drop: Whether members and tensors that the new schema does not have are left out.
-        formats, keywords: Your own, as :func:`check` takes them; new records that break them are refused.
+        formats, keywords: Custom formats and keywords, as for :func:`check`; new records that violate them are
+            refused.
         overwrite: Whether an existing file is replaced.
 
     Raises:
         UsageError: something would be left out (``evolve/drops-member``), a value does not follow from the old one
             (``evolve/no-converter``), or does not fit the new schema (``evolve/value``).
-        Whatever a converter raises.
+        Exceptions of converters are propagated.
     """
     writing = _writing(format, version, None, encoding, level, digest, None, overwrite, sync, threads)
     with _opened(source) as file, listening(progress) as listener:

@@ -1,4 +1,4 @@
-"""Dicts of torch tensors to files and back, as `safetensors.torch` has it, for files of every format."""
+"""Saves and loads dicts of torch tensors, like `safetensors.torch`, in files of every format."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Path = str | os.PathLike[str]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
-    """All tensors of a file of any format as torch tensors, in fresh memory. Tied weights (of one file, with the same
-    bytes in it) have one memory there, too."""
+    """Loads all tensors of a file of any format as torch tensors, in new memory. Tied weights (of one file, with
+    the same bytes in it) share their memory."""
     _torch.module()
     with _open(filename) as file:
         return _torch.load(file, device)
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
-    """All tensors of a file's bytes."""
+    """Loads all tensors from the bytes of a file."""
     _torch.module()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load takes the bytes of a file; load_file takes its path")
@@ -43,12 +43,12 @@ def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = 
 
 
 def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "cpu") -> Any:
-    """Loads a file into a module: what `load_state_dict` gives back."""
+    """Loads a file into a module, and returns the result of `load_state_dict`."""
     return model.load_state_dict(load_file(filename, device), strict=strict)
 
 
 def __getattr__(name: str) -> Any:
-    # Classes of torch's classes, which are made when they are asked for: torch is not imported before.
+    # Subclasses of torch's classes are created on first use, so that torch is not imported earlier.
     if name in ("Dataset", "IterableDataset"):
         from . import _torch_data
 

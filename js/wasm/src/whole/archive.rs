@@ -1,4 +1,4 @@
-//! The files in a zip, which a package is.
+//! The files in a zip, such as a package.
 
 use crate::Answer;
 use crate::file::stopped;
@@ -17,7 +17,7 @@ pub(crate) struct Archive {
 impl Archive {
     pub(crate) fn begin(len: u64, limits: &Limits) -> Archive {
         let mut limits = limits.clone();
-        // An entry is a file like any other here.
+        // An entry is treated as an ordinary file.
         limits.text_len = limits.decoded_len;
         Archive { limits, window: Window::new(len), directory: None }
     }
@@ -26,7 +26,7 @@ impl Archive {
         self.window.add(offset, bytes);
     }
 
-    /// The files in it: of each its number, its name, and its bytes when it is decoded.
+    /// Returns the files: for each its index, its name, and its decoded length.
     pub(crate) fn list(&mut self, gap: u64) -> Result<Answer, Error> {
         if self.directory.is_none() {
             match Directory::read(&self.window, &self.limits) {
@@ -47,7 +47,7 @@ impl Archive {
         Ok(Answer::text(out))
     }
 
-    /// The decoded bytes of a file, checked against its CRC-32.
+    /// Returns the decoded bytes of a file, checked against its CRC-32.
     pub(crate) fn read(&mut self, at: u32, gap: u64) -> Result<Answer, Error> {
         let directory = self.directory.as_ref();
         let found = directory.and_then(|directory| Some((directory, directory.at(at as usize)?)));

@@ -1,4 +1,4 @@
-//! Datasets and blobs that are written: lines of JSON to the bytes of records, and runs of bytes.
+//! Datasets and blobs to be written: encodes JSON lines as records, and runs of bytes.
 
 use crate::json::CALL;
 use crate::{Answer, le};
@@ -12,16 +12,16 @@ use holdall_schema::{
     Content, Document, Encoder, Entry, Heap, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
 };
 
-/// What a file gets besides flat tensors.
+/// A part of the written file other than a flat tensor.
 pub(crate) enum Part {
     Dataset(Box<Dataset>),
     Blob(Blob),
-    /// One whose bytes the host has.
+    /// A tensor whose bytes the host has.
     Stored(Box<TensorSpec>),
 }
 
 impl Part {
-    /// Adds records, as lines of JSON; or runs, as [`Blob::push`] takes them.
+    /// Adds records as JSON lines, or runs as for [`Blob::push`].
     pub(crate) fn push(&mut self, input: &[u8]) -> Result<Answer, Error> {
         match self {
             Part::Dataset(dataset) => dataset.push(input),
@@ -30,7 +30,8 @@ impl Part {
         }
     }
 
-    /// The bytes of its first component, or of its heap: whether it has one, and those. They are moved out by that.
+    /// Moves out the bytes of the first component or of the heap: whether there is one, and its
+    /// bytes.
     pub(crate) fn take(&mut self, heap: bool) -> Answer {
         match self {
             Part::Dataset(dataset) => dataset.take(heap),
@@ -39,7 +40,7 @@ impl Part {
         }
     }
 
-    /// What it is as a tensor of that name.
+    /// Returns the spec of the tensor with that name.
     pub(crate) fn spec(&self, name: &str) -> TensorSpec {
         match self {
             Part::Dataset(dataset) => dataset.spec(name),
@@ -49,19 +50,20 @@ impl Part {
     }
 }
 
-/// A blob under way.
+/// A blob that is being encoded.
 pub(crate) struct Blob {
     content: Content,
     limits: SchemaLimits,
     count: u64,
     entries: Vec<u8>,
     heap: Vec<u8>,
-    /// Bytes of both, also when they were taken.
+    /// The lengths of both components, also after their bytes were taken.
     lens: [u64; 2],
 }
 
 impl Blob {
-    /// Begins a blob. The input is the name of what its runs hold: `utf-8`, `bytes`, `json`, or an element type.
+    /// Begins a blob. The input is the content of its runs: `utf-8`, `bytes`, `json`, or an
+    /// element type.
     pub(crate) fn begin(input: &[u8], limits: &Limits) -> Result<Blob, Error> {
         let name = std::str::from_utf8(input).unwrap_or_default();
         let content = Content::from_name(name)
@@ -70,7 +72,7 @@ impl Blob {
         Ok(Blob { content, limits, count: 0, entries: Vec::new(), heap: Vec::new(), lens: [0; 2] })
     }
 
-    /// Adds runs: each is its length as a `u32`, and its bytes.
+    /// Adds runs, each with its length as a `u32` before its bytes.
     fn push(&mut self, mut input: &[u8]) -> Result<Answer, Error> {
         while let Some((len, rest)) = input.split_first_chunk::<4>() {
             let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
@@ -110,7 +112,7 @@ impl Blob {
     }
 }
 
-/// A dataset under way.
+/// A dataset that is being encoded.
 pub(crate) struct Dataset {
     document: Document,
     ty: TypeId,
@@ -120,13 +122,13 @@ pub(crate) struct Dataset {
     count: u64,
     records: Vec<u8>,
     heap: Vec<u8>,
-    /// Bytes of both, also when they were taken.
+    /// The lengths of both components, also after their bytes were taken.
     lens: [u64; 2],
 }
 
 impl Dataset {
-    /// Begins a dataset. The input is the path where the file's schema has it, of `len` bytes, and the schema: that of the file or of a
-    /// record. The answer is the schema of a record.
+    /// Begins a dataset. The input is its path in the file's schema, of `len` bytes, and the
+    /// schema, of the file or of a record. The answer is the schema of a record.
     pub(crate) fn begin(
         input: &[u8],
         len: usize,

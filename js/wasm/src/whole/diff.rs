@@ -1,4 +1,4 @@
-//! What differs between two files: the one that was set aside, and the one that is open.
+//! Differences between two files: the one that was set aside, and the open one.
 
 use crate::Answer;
 use crate::json::{self, CALL, Object};
@@ -11,10 +11,11 @@ use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, Index, Layout, TensorInfo};
 
-/// What is compared of a pair: values, components, or components and values where those differ.
+/// The modes for a pair: compare values, components, or components and then values if those
+/// differ.
 const VALUES: u64 = 1;
 const COMPONENTS: u64 = 2;
-/// No component, or the values of a pair.
+/// Stands for the values of a pair instead of a component.
 const NONE: u64 = u32::MAX as u64;
 
 pub(crate) struct Differ {
@@ -24,10 +25,10 @@ pub(crate) struct Differ {
     now: Option<Now>,
 }
 
-/// Elements that are compared.
+/// The elements that are being compared.
 struct Now {
     pair: usize,
-    /// Of which components; none for the values.
+    /// The index of their component; `None` for the values.
     component: Option<usize>,
     of: (ElementType, ElementType),
     tally: Tally,
@@ -35,7 +36,7 @@ struct Now {
 }
 
 impl Differ {
-    /// Compares all but the values; a tolerance is no number where there is none.
+    /// Compares everything but the values; a tolerance that is not given is NaN.
     pub(crate) fn begin(a: &Index, b: &Index, rtol: f64, atol: f64) -> Differ {
         let (out, pairs) = compare(a, b, |_| true);
         let tolerance = (!rtol.is_nan()).then_some(Tolerance { rtol, atol });
@@ -51,7 +52,7 @@ impl Differ {
         found.ok_or_else(|| CALL.broken(format!("there is no pair number {at}")))
     }
 
-    /// The numbers of its tensors, and what is to be compared of it.
+    /// Returns the indices of the two tensors, and the mode of comparing them.
     pub(crate) fn pair(&mut self, at: u32) -> Result<Answer, Error> {
         let pair = self.pair_mut(at)?;
         let fault = pair.a.sound().and(pair.b.sound()).err();
@@ -77,20 +78,21 @@ impl Differ {
         Ok(Answer::numbers([pair.a.position() as u64, pair.b.position() as u64, how]))
     }
 
-    /// Its components differ in where bytes lie alone.
+    /// Records that the components only differ in the locations of bytes.
     pub(crate) fn same_content(&mut self, at: u32) -> Result<Answer, Error> {
         self.pair_mut(at)?.diff.components.clear();
         Ok(Answer::NOTHING)
     }
 
-    /// Its values cannot be compared; the host knows why.
+    /// Records that the values cannot be compared; the host has the error.
     pub(crate) fn incomparable(&mut self, at: u32) -> Result<Answer, Error> {
         self.now = None;
         self.pair_mut(at)?.diff.incomparable = Some(CALL.broken("the host says why"));
         Ok(Answer::NOTHING)
     }
 
-    /// Its components by role: their numbers in both, and whether their elements are to be compared.
+    /// Returns its components by role: their indices on both sides, and whether their elements
+    /// must be compared.
     pub(crate) fn components(&mut self, at: u32) -> Result<Answer, Error> {
         let pair = self.pair_mut(at)?;
         let (mut found, mut out) = (Vec::new(), Vec::new());
@@ -120,19 +122,20 @@ impl Differ {
         Ok(Answer::numbers(out))
     }
 
-    /// All its components were compared. The answer is a byte where the values are to be compared, too.
+    /// Ends the comparison of components. The answer is one byte if the values must be compared
+    /// too.
     pub(crate) fn components_end(&mut self, at: u32) -> Result<Answer, Error> {
         let pair = self.pair_mut(at)?;
         pair.diff.components.retain(ComponentDiff::is_change);
         let differs = !pair.diff.components.is_empty() || !pair.diff.attributes.is_empty();
-        // Records and runs may lie elsewhere: the host looks at what they are.
+        // Records and runs may be stored elsewhere, so the host compares their contents.
         let is_data = matches!(pair.a.layout(), Layout::Records | Layout::Blob);
         let goes_on = differs && (is_data || pair.a.layout().is_computed());
         Ok(Answer::Done(vec![1; usize::from(goes_on)]))
     }
 
-    /// Begins to compare elements: of that component in the order of [`Differ::components`], or the values. The answer is
-    /// how many bits an element has in each.
+    /// Begins to compare elements of a component (in the order of [`Differ::components`]), or the
+    /// values. The answer is the number of bits per element on each side.
     pub(crate) fn values(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
         let component = (u64::from(component) != NONE).then_some(component as usize);
         let pair = self.pair_mut(at)?;
@@ -149,7 +152,8 @@ impl Differ {
         Ok(Answer::numbers(bits))
     }
 
-    /// The next `count` elements of both: those of the first are `len` bytes.
+    /// Compares the next `count` elements of both sides; those of the first side have `len`
+    /// bytes.
     pub(crate) fn push(&mut self, bytes: &[u8], len: usize, count: u64) -> Result<Answer, Error> {
         let (Some(now), Some((a, b))) = (&mut self.now, bytes.split_at_checked(len)) else {
             return Err(CALL.broken("nothing is compared, or not that"));
@@ -165,7 +169,7 @@ impl Differ {
         Ok(Answer::NOTHING)
     }
 
-    /// All of them were compared.
+    /// Ends the comparison of elements.
     pub(crate) fn values_end(&mut self) -> Result<Answer, Error> {
         let Some(now) = self.now.take() else { return Err(CALL.broken("nothing is compared")) };
         let pair = self.pair_mut(now.pair as u32)?;
@@ -187,7 +191,7 @@ impl Differ {
         Ok(Answer::NOTHING)
     }
 
-    /// What was found. `pair` of a changed tensor is the number of its pair.
+    /// Returns the differences. `pair` of a changed tensor is the index of its pair.
     pub(crate) fn finish(mut self) -> Answer {
         let changed: Vec<(usize, TensorPair)> =
             self.pairs.into_iter().enumerate().filter(|(_, pair)| pair.diff.is_change()).collect();
@@ -292,7 +296,7 @@ fn values(of: Option<&ValueDiff>, out: &mut String) {
     out.push_str(&one.finish());
 }
 
-/// A side that does not have the attribute is left out: null is a value.
+/// Appends differences of attributes. A missing attribute is left out, because null is a value.
 fn attributes(all: &[AttributeDiff], out: &mut String) {
     json::list(all, out, |diff, out| {
         let mut one = Object::new().text("key", &diff.key);

@@ -1,4 +1,4 @@
-//! Records of a file as a reader with another schema has them.
+//! Reading records of a file with another schema.
 
 use super::plan::told_of;
 use crate::json::CALL;
@@ -13,12 +13,14 @@ use holdall_schema::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes the records of one schema those of another. The input is JSON that tells what the schemas do not say, as for a plan, with
-/// `made`: of each converter that is a function of the host a list of the values that it made, one for each value that there is, in the order
-/// of the records and within them; the schema of a record in the file; the new schema; the records; their heap. `lens` are the bytes of each
-/// but the heap.
+/// Converts the records of one schema to another. The input has five parts, and `lens` are the
+/// lengths of the first four: JSON with the changes that do not follow from the schemas, as for a
+/// plan, and with `made` (for each converter function of the host, the list of values that it
+/// returned, in the order of the records and of the values in them); the schema of a record in
+/// the file; the new schema; the records; their heap.
 ///
-/// The answer is the bytes of the layout, those of the new records, and those three.
+/// The answer is the length of the layout, the length of the new records, the layout, the
+/// records, and their heap.
 pub(crate) fn records(
     input: &[u8],
     lens: [usize; 4],
@@ -97,20 +99,20 @@ pub(crate) fn records(
     Ok(Answer::Done(answer))
 }
 
-/// What a converter is called that is a function of the host.
+/// The prefix of names of converters that are functions of the host.
 const FUNCTION: &str = "#";
 
-/// Values that functions of the host made, for each of them.
+/// Returns the values that each function of the host returned.
 fn made_of(told: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error> {
     let json = parse(told, limits.depth.saturating_add(4))?;
     let all = json.get("made").and_then(Value::as_array).into_iter().flatten();
     Ok(all.map(|values| values.as_array().cloned().unwrap_or_default()).collect())
 }
 
-/// A converter whose values are there.
+/// A converter with precomputed values.
 struct Made<'m> {
     values: &'m [Value],
-    /// How many of them were taken.
+    /// The number of values taken so far.
     taken: &'m AtomicUsize,
     schema: &'m Schema,
     limits: &'m SchemaLimits,

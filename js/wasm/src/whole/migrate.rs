@@ -1,4 +1,5 @@
-//! A file written anew under another schema: what becomes of each of its tensors, as `holdall schema migrate` decides it.
+//! Rewriting a file under another schema: the operation for each tensor, as in `holdall schema
+//! migrate`.
 
 use super::dataset::Part;
 use crate::Answer;
@@ -16,19 +17,19 @@ use holdall_schema::{
     SchemaLimits, TensorConverter, TensorDType, TensorSource, resolve_tensor,
 };
 
-/// A migration of the open file, decided.
+/// A planned migration of the open file.
 pub(crate) struct Migration {
     works: Vec<Work>,
 }
 
-/// One tensor of the new file.
+/// A tensor of the new file.
 struct Work {
-    /// What it is there; the lengths of its components are known once its bytes are.
+    /// Its spec in the new file; the lengths of its components are known once its bytes are.
     spec: TensorSpec,
     how: How,
 }
 
-/// Where its bytes come from: `at` is the number of the tensor of the file.
+/// The origin of its bytes: `at` is the index of the tensor in the file.
 enum How {
     Same { at: usize },
     Elements { at: usize, chain: Chain, from: TensorDType, to: TensorDType },
@@ -37,14 +38,14 @@ enum How {
     Records { at: usize, job: Box<Job> },
 }
 
-/// How the records of a dataset become those of another schema.
+/// A conversion of a dataset's records to another schema.
 struct Job {
     to: Document,
     renames: Vec<(String, String)>,
     converters: Vec<(String, String)>,
 }
 
-/// What the caller says beside the schema.
+/// The caller's options besides the schema.
 struct Options {
     dataset: Option<String>,
     renames: Vec<(String, String)>,
@@ -52,13 +53,15 @@ struct Options {
     may_drop: bool,
 }
 
-/// What converters are called that are functions of the host.
+/// The prefix of names of converters that are functions of the host.
 const FUNCTION: char = '#';
 
 impl Migration {
-    /// Decides what becomes of the tensors of a file. The input is JSON of `len` bytes, with `dataset`, pairs of texts as `renames` and
-    /// `converters`, and `drop`; then the new schema. The answer is the `schema` of the new file, if it has one, and `works`: of each tensor
-    /// there its `name`, `how` its bytes come to be, the number (`at`) of the tensor that they come from, and what that takes.
+    /// Plans the migration of a file's tensors. The input is JSON of `len` bytes, with `dataset`,
+    /// pairs of strings as `renames` and `converters`, and `drop`; then the new schema. The
+    /// answer is the `schema` of the new file, if it has one, and `works`: for each of its
+    /// tensors the `name`, `how` its bytes are created, the index (`at`) of the source tensor,
+    /// and the details of the operation.
     pub(crate) fn begin(
         input: &[u8],
         len: usize,
@@ -73,7 +76,7 @@ impl Migration {
         let works = decide(index, &schema, &options, limits)?;
         let own = schema_of_file(index, limits)?;
         let text = match schema.schema.root() {
-            // What a file of these tensors says without it need not be said.
+            // A schema that follows from the tensors is not stored.
             Root::References(_) if own.is_none() && is_implied(&works, &schema, limits) => None,
             Root::References(_) => Some(schema.text.clone()),
             Root::Record(_) => works.iter().find_map(|work| match &work.how {
@@ -93,7 +96,8 @@ impl Migration {
         work.ok_or_else(|| CALL.broken(format!("there is no tensor number {number} to migrate")))
     }
 
-    /// The tensor of that number, to be written; of records, with the bytes of them and of their heap.
+    /// Returns a tensor to be written; for records, `lens` are the lengths of the records and of
+    /// their heap.
     pub(crate) fn part(&self, number: u32, lens: [u64; 2]) -> Result<Part, Error> {
         let work = self.work(number)?;
         let mut spec = work.spec.clone();
@@ -105,7 +109,7 @@ impl Migration {
         Ok(Part::Stored(Box::new(spec)))
     }
 
-    /// What elements of the tensor of that number become; the first of them has the number `first`.
+    /// Converts elements of a tensor; `first` is the index of the first one.
     pub(crate) fn elements(&self, number: u32, first: u64, bytes: &[u8]) -> Result<Answer, Error> {
         let work = self.work(number)?;
         let How::Elements { chain, from, to, .. } = &work.how else {
@@ -117,7 +121,7 @@ impl Migration {
         Ok(Answer::Done(out))
     }
 
-    /// The bytes of a tensor that a default makes.
+    /// Returns the bytes of a tensor that is filled with a default.
     pub(crate) fn filled(&self, number: u32) -> Result<Answer, Error> {
         let How::Filled(filled) = &self.work(number)?.how else {
             return Err(CALL.broken("it is no default"));
@@ -175,7 +179,7 @@ fn options(told: &[u8]) -> Result<Options, Error> {
     })
 }
 
-/// The schema that a file has of its own.
+/// Returns the schema in the file, if it has one.
 fn schema_of_file(index: &Index, limits: &SchemaLimits) -> Result<Option<Document>, Error> {
     match index.attributes().get(SCHEMA_ATTRIBUTE).and_then(Value::as_text) {
         Some(text) => Document::parse(text.as_bytes(), "the file", Reading::File, limits).map(Some),
@@ -257,7 +261,7 @@ fn decide(
         let job = job(&info, &target, to, &members, &converters, &names)?;
         let Some(work) = works.get_mut(number) else { continue };
         let How::Same { at } = work.how else { continue };
-        // Under the schema that it has nothing of it changes.
+        // With the same schema, nothing changes.
         let own = info.attributes().get(KIND_ATTRIBUTE).and_then(Value::as_text);
         let own = own.and_then(|text| parse(text.as_bytes(), limits.depth).ok());
         let is_same = own.is_some_and(|own| {
@@ -282,7 +286,7 @@ fn decide(
     Ok(works)
 }
 
-/// A tensor as it is, under that name.
+/// Copies a tensor unchanged, under a new name.
 fn same(at: usize, info: &TensorInfo, target: String) -> Result<Work, Error> {
     info.sound().map_err(|e| e.in_tensor(info.name()))?;
     let Some(spec) = TensorSpec::from_info(info) else {
@@ -292,7 +296,7 @@ fn same(at: usize, info: &TensorInfo, target: String) -> Result<Work, Error> {
     Ok(Work { spec: TensorSpec { name: target, ..spec }, how: How::Same { at } })
 }
 
-/// A tensor that is not a dataset, under the schema of a file that has a place for it.
+/// Plans a tensor other than a dataset, for which the new schema has a place.
 fn flat(
     at: usize,
     info: &TensorInfo,
@@ -340,7 +344,7 @@ fn flat(
     Ok(work)
 }
 
-/// Makes the one component that of elements of a type.
+/// Changes the spec to a single component with that element type.
 fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     let count = holdall_core::model::element_count(&spec.shape);
     let bits = count.and_then(|n| n.checked_mul(to.bits()));
@@ -350,7 +354,7 @@ fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     }
 }
 
-/// The dataset that a record's schema is for.
+/// Returns the dataset that a record's schema is for.
 fn only_dataset(index: &Index, options: &Options) -> Result<String, Error> {
     if let Some(name) = &options.dataset {
         return Ok(name.clone());
@@ -388,7 +392,7 @@ impl Names {
     }
 }
 
-/// Checks that renames and converters that are of no tensor are about members of one dataset.
+/// Checks that renames and converters that do not name a tensor are about members of one dataset.
 fn check_members(
     renames: &[&(String, String)],
     converters: &[&(String, String)],
@@ -429,7 +433,8 @@ fn check_members(
     Ok(())
 }
 
-/// How the records of a dataset change: what is about members of it, by their paths in a record.
+/// Returns the conversion of a dataset's records, with the renames and converters of its members
+/// by their paths in a record.
 fn job(
     info: &TensorInfo,
     target: &str,
@@ -453,7 +458,7 @@ fn job(
     Ok(job)
 }
 
-/// A dataset as it will be, whose bytes are not known yet.
+/// Returns the spec of a converted dataset, whose bytes are not known yet.
 fn spec_of_records(info: &TensorInfo, name: String, to: &Document) -> Result<TensorSpec, Error> {
     let Some(ty) = to.schema.record() else {
         return Err(WHICH_DATASET.broken("this is not the schema of a record"));

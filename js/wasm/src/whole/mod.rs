@@ -1,4 +1,5 @@
-//! What most pages never ask for, in the whole module alone: archives, what pickles do, comparing, writing, how schemas change.
+//! Rarely used functions, only in the whole module: archives, scanning pickles, comparing,
+//! writing, schema evolution.
 
 mod archive;
 mod changes;
@@ -28,13 +29,13 @@ use package::Package;
 use scan::Scanner;
 use write::Writer;
 
-/// What an instance holds of that.
+/// The state of these functions.
 #[derive(Default)]
 pub(crate) struct Whole {
-    /// Datasets and blobs of the file that is written.
+    /// Datasets and blobs of the file that is being written.
     parts: Vec<Part>,
     writer: Option<Writer>,
-    /// The file that another one is compared with.
+    /// The file that the open one is compared with.
     aside: Option<File>,
     differ: Option<Differ>,
     scanner: Option<Scanner>,
@@ -79,7 +80,7 @@ impl Whole {
     }
 }
 
-/// Sets the open file aside, to be compared with the next.
+/// Sets the open file aside, to be compared with the next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn set_aside() -> u32 {
     call(|state| {
@@ -88,7 +89,8 @@ pub extern "C" fn set_aside() -> u32 {
     })
 }
 
-/// Begins to compare the file that was set aside with the open one: how many tensors are in both.
+/// Begins to compare the file that was set aside with the open one; returns the number of tensors
+/// in both.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_begin(rtol: f64, atol: f64) -> u32 {
     call(|state| {
@@ -102,25 +104,25 @@ pub extern "C" fn diff_begin(rtol: f64, atol: f64) -> u32 {
     })
 }
 
-/// What is to be compared of a pair: see [`Differ::pair`].
+/// Returns what to compare for a pair: see [`Differ::pair`].
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_pair(at: u32) -> u32 {
     call(|state| state.whole.differ()?.pair(at))
 }
 
-/// The values of a pair cannot be compared.
+/// Records that the values of a pair cannot be compared.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_incomparable(at: u32) -> u32 {
     call(|state| state.whole.differ()?.incomparable(at))
 }
 
-/// The components of a pair: see [`Differ::components`].
+/// Returns the components of a pair: see [`Differ::components`].
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_components(at: u32) -> u32 {
     call(|state| state.whole.differ()?.components(at))
 }
 
-/// All components of a pair were compared: see [`Differ::components_end`].
+/// Ends the comparison of a pair's components: see [`Differ::components_end`].
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_components_end(at: u32) -> u32 {
     call(|state| state.whole.differ()?.components_end(at))
@@ -132,7 +134,7 @@ pub extern "C" fn diff_values(at: u32, component: u32) -> u32 {
     call(|state| state.whole.differ()?.values(at, component))
 }
 
-/// The input is the next `count` elements of both, those of the first `len` bytes.
+/// Compares the next `count` elements of both sides; those of the first side have `len` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_push(len: usize, count: u64) -> u32 {
     call(|state| {
@@ -141,19 +143,19 @@ pub extern "C" fn diff_push(len: usize, count: u64) -> u32 {
     })
 }
 
-/// All elements were compared.
+/// Ends the comparison of elements.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_values_end() -> u32 {
     call(|state| state.whole.differ()?.values_end())
 }
 
-/// The components of a pair hold the same records, or runs: where the heap has their bytes says nothing of them.
+/// Records that both sides have the same records or runs, stored at different places in the heap.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_same_content(at: u32) -> u32 {
     call(|state| state.whole.differ()?.same_content(at))
 }
 
-/// What differs.
+/// Returns the differences.
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_finish() -> u32 {
     call(|state| match state.whole.differ.take() {
@@ -162,7 +164,8 @@ pub extern "C" fn diff_finish() -> u32 {
     })
 }
 
-/// The digest of what the file holds, where its format has one; what that takes of the file comes by [`crate::add`].
+/// Returns the digest of the file's contents, if its format has one; needed ranges are passed to
+/// [`crate::add`].
 #[unsafe(no_mangle)]
 pub extern "C" fn content(gap: u64) -> u32 {
     call(|state| {
@@ -180,7 +183,7 @@ pub extern "C" fn archive_begin(len: u64) -> u32 {
     })
 }
 
-/// The input is what that zip has at `offset`.
+/// Adds bytes of the zip; the input is at `offset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn archive_add(offset: u64) -> u32 {
     call(|state| {
@@ -190,13 +193,13 @@ pub extern "C" fn archive_add(offset: u64) -> u32 {
     })
 }
 
-/// The files in it: see [`Archive::list`].
+/// Returns the files in the zip: see [`Archive::list`].
 #[unsafe(no_mangle)]
 pub extern "C" fn archive_list(gap: u64) -> u32 {
     call(|state| state.whole.archive()?.list(gap))
 }
 
-/// The bytes of the file of that number.
+/// Returns the bytes of the file with that index.
 #[unsafe(no_mangle)]
 pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
     call(|state| state.whole.archive()?.read(at, gap))
@@ -211,19 +214,20 @@ pub extern "C" fn model_begin(is_folder: u32) -> u32 {
     })
 }
 
-/// Whether a file of the name in the input says which files a model is of, and has no tensors itself.
+/// Returns whether a file with the name in the input lists the files of a model, and has no
+/// tensors itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn model_named() -> u32 {
     call(|state| Ok(Answer::numbers([model::is_one(&state.take()).into()])))
 }
 
-/// The next of the files that [`model_step`] asked for: see [`Model::file`].
+/// Adds the next of the files that [`model_step`] requested: see [`Model::file`].
 #[unsafe(no_mangle)]
 pub extern "C" fn model_file(how: u32, len: u64) -> u32 {
     call(|state| state.whole.model()?.file(how, len))
 }
 
-/// The input is what the file of that number has at `offset`.
+/// Adds bytes of a file by its number; the input is at `offset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn model_add(file: u32, offset: u64) -> u32 {
     call(|state| {
@@ -232,7 +236,7 @@ pub extern "C" fn model_add(file: u32, offset: u64) -> u32 {
     })
 }
 
-/// Goes on, until the model is the open file: see [`Model::step`].
+/// Continues until the model is the open file: see [`Model::step`].
 #[unsafe(no_mangle)]
 pub extern "C" fn model_step(gap: u64) -> u32 {
     call(|state| {
@@ -244,7 +248,7 @@ pub extern "C" fn model_step(gap: u64) -> u32 {
     })
 }
 
-/// Begins to look at the files of a package of `len` bytes, under the limits of the last [`begin`].
+/// Begins to check the files of a package of `len` bytes, under the limits of the last [`begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_begin(len: u64) -> u32 {
     call(|state| {
@@ -253,7 +257,7 @@ pub extern "C" fn package_begin(len: u64) -> u32 {
     })
 }
 
-/// The input is what that package has at `offset`.
+/// Adds bytes of the package; the input is at `offset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn package_add(offset: u64) -> u32 {
     call(|state| {
@@ -263,19 +267,19 @@ pub extern "C" fn package_add(offset: u64) -> u32 {
     })
 }
 
-/// Its files: see [`Package::files`].
+/// Returns the files of the package: see [`Package::files`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_files(gap: u64) -> u32 {
     call(|state| state.whole.package()?.files(gap))
 }
 
-/// The files of tensors that it links to: see [`Package::linked`].
+/// Returns the files of tensors that the package links to: see [`Package::linked`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_linked(gap: u64) -> u32 {
     call(|state| state.whole.package()?.linked(gap))
 }
 
-/// Opens it with those: see [`Package::decode`].
+/// Opens the package with its linked files: see [`Package::decode`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_decode(gap: u64) -> u32 {
     call(|state| {
@@ -286,13 +290,13 @@ pub extern "C" fn package_decode(gap: u64) -> u32 {
     })
 }
 
-/// Begins to read one: see [`Package::file`].
+/// Begins to read a file: see [`Package::file`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_file(at: u32, gap: u64) -> u32 {
     call(|state| state.whole.package()?.file(at, gap))
 }
 
-/// The input is the next stored bytes of that file.
+/// Adds the next stored bytes of that file, the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn package_push() -> u32 {
     call(|state| {
@@ -301,13 +305,14 @@ pub extern "C" fn package_push() -> u32 {
     })
 }
 
-/// All bytes of that file were taken: see [`Package::file_end`].
+/// Ends the file: see [`Package::file_end`].
 #[unsafe(no_mangle)]
 pub extern "C" fn package_file_end() -> u32 {
     call(|state| state.whole.package()?.file_end())
 }
 
-/// Begins to look for pickles in a file of `len` bytes, under the limits of the last [`begin`]. The input is its name.
+/// Begins to scan a file of `len` bytes for pickles, under the limits of the last [`begin`]. The
+/// input is its name.
 #[unsafe(no_mangle)]
 pub extern "C" fn scan_begin(len: u64) -> u32 {
     call(|state| {
@@ -316,7 +321,7 @@ pub extern "C" fn scan_begin(len: u64) -> u32 {
     })
 }
 
-/// The input is what that file has at `offset`.
+/// Adds bytes of the file; the input is at `offset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn scan_add(offset: u64) -> u32 {
     call(|state| {
@@ -326,13 +331,13 @@ pub extern "C" fn scan_add(offset: u64) -> u32 {
     })
 }
 
-/// Goes on: see [`Scanner::step`].
+/// Continues the scan: see [`Scanner::step`].
 #[unsafe(no_mangle)]
 pub extern "C" fn scan_step(gap: u64) -> u32 {
     call(|state| state.whole.scanner()?.step(gap))
 }
 
-/// What was found.
+/// Returns the report of the scan.
 #[unsafe(no_mangle)]
 pub extern "C" fn scan_finish() -> u32 {
     call(|state| match state.whole.scanner.take() {
@@ -347,13 +352,14 @@ pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
     call(|state| changes::diff_of(&state.take(), len, reading))
 }
 
-/// The schema of a header's references, in standard keywords: the input is the schema of a file.
+/// Returns the schema of a header's references, in standard keywords; the input is the schema of
+/// a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_header() -> u32 {
     call(|state| changes::header_schema(&state.take()))
 }
 
-/// Records as a reader with another schema has them: see [`evolve::records`].
+/// Converts records to another schema: see [`evolve::records`].
 #[unsafe(no_mangle)]
 pub extern "C" fn records_evolve(told: usize, old: usize, new: usize, data: usize) -> u32 {
     call(|state| {
@@ -362,13 +368,13 @@ pub extern "C" fn records_evolve(told: usize, old: usize, new: usize, data: usiz
     })
 }
 
-/// What a migration from one schema to another would do: see [`plan::plan`].
+/// Returns the steps of a migration from one schema to another: see [`plan::plan`].
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
     call(|state| plan::plan(&state.take(), [told, len], reading))
 }
 
-/// Decides what becomes of the open file under another schema: see [`Migration::begin`].
+/// Plans the migration of the open file to another schema: see [`Migration::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn migrate_begin(len: usize) -> u32 {
     call(|state| {
@@ -379,7 +385,7 @@ pub extern "C" fn migrate_begin(len: usize) -> u32 {
     })
 }
 
-/// What the input, elements of a tensor of the file, become: see [`Migration::elements`].
+/// Converts elements of a tensor of the file, the input: see [`Migration::elements`].
 #[unsafe(no_mangle)]
 pub extern "C" fn migrate_elements(number: u32, first: u64) -> u32 {
     call(|state| {
@@ -388,13 +394,13 @@ pub extern "C" fn migrate_elements(number: u32, first: u64) -> u32 {
     })
 }
 
-/// The bytes of a tensor that a default makes.
+/// Returns the bytes of a tensor that is filled with a default.
 #[unsafe(no_mangle)]
 pub extern "C" fn migrate_filled(number: u32) -> u32 {
     call(|state| state.whole.migration()?.filled(number))
 }
 
-/// Makes a tensor of the migrated file one of those that are written, one more than there are: see [`Migration::part`].
+/// Appends a tensor of the migrated file to the tensors to be written: see [`Migration::part`].
 #[unsafe(no_mangle)]
 pub extern "C" fn migrate_part(number: u32, data: u64, heap: u64) -> u32 {
     call(|state| {
@@ -404,7 +410,7 @@ pub extern "C" fn migrate_part(number: u32, data: u64, heap: u64) -> u32 {
     })
 }
 
-/// The schemas of plain values: see [`values::schemas`].
+/// Returns the schemas of plain values: see [`values::schemas`].
 #[unsafe(no_mangle)]
 pub extern "C" fn value_schemas(len: usize) -> u32 {
     call(|state| {
@@ -413,7 +419,7 @@ pub extern "C" fn value_schemas(len: usize) -> u32 {
     })
 }
 
-/// Begins a dataset, one more than there are: see [`Dataset::begin`].
+/// Begins a further dataset: see [`Dataset::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn dataset_begin(len: usize) -> u32 {
     call(|state| {
@@ -423,7 +429,7 @@ pub extern "C" fn dataset_begin(len: usize) -> u32 {
     })
 }
 
-/// Begins a blob, one more than there are: see [`Blob::begin`].
+/// Begins a further blob: see [`Blob::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn blob_begin() -> u32 {
     call(|state| {
@@ -433,7 +439,7 @@ pub extern "C" fn blob_begin() -> u32 {
     })
 }
 
-/// The input is more of the last dataset or blob: see [`Part::push`].
+/// Adds the input to the last dataset or blob: see [`Part::push`].
 #[unsafe(no_mangle)]
 pub extern "C" fn part_push() -> u32 {
     call(|state| {
@@ -461,14 +467,14 @@ pub extern "C" fn write_begin() -> u32 {
     })
 }
 
-/// Where a component of the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has,
-/// and whether they are summed.
+/// Begins a component of the tensor at index `at` in the order of writing, in a file of `end`
+/// bytes: returns its offset, its length, and whether it is hashed.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_place(at: u32, component: u32, end: u64) -> u32 {
     call(|state| state.whole.writer()?.place(at, component, end))
 }
 
-/// The input is bytes of that component, to be summed.
+/// Hashes bytes of that component, the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_sum() -> u32 {
     call(|state| {
@@ -478,13 +484,13 @@ pub extern "C" fn write_sum() -> u32 {
     })
 }
 
-/// All bytes of that component were written.
+/// Ends that component.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_placed(at: u32, component: u32) -> u32 {
     call(|state| state.whole.writer()?.placed(at, component))
 }
 
-/// The bytes of the end of a file of `end` bytes.
+/// Returns the bytes at the end of a file of `end` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_finish(end: u64) -> u32 {
     call(|state| match state.whole.writer.take() {

@@ -1,4 +1,4 @@
-//! Models of several files: which files they are of, and what those contain as one.
+//! Models in several files: finding their files, and opening them as one.
 
 use crate::Answer;
 use crate::file::{File, JOINED};
@@ -17,50 +17,53 @@ use holdall_package::CARTON_TOML;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How the host tells of a file: it is there; it is a link that leads out of the folder.
+/// States of a file, as reported by the host: it exists; it is a link that leads out of the
+/// folder.
 const PRESENT: u32 = 1;
 const OUTSIDE: u32 = 2;
-/// Bytes that are fetched from each end of an item of a checkpoint first: most have all that describes them there.
+/// Bytes that are fetched first from each end of a checkpoint's item: most items are described
+/// there completely.
 const FIRST: u64 = 1 << 10;
 
-/// A model that is opened. The host gives the files that it asks for, by their names, and ranges of those.
+/// A model that is being opened. The host provides the requested files, by name, and ranges of
+/// them.
 pub(crate) struct Model {
     limits: Limits,
     of: Of,
-    /// The files that were asked for, in that order.
+    /// The requested files, in the order of the requests.
     files: Vec<Part>,
-    /// Their numbers, by name.
+    /// Their indices, by name.
     numbers: HashMap<String, usize>,
-    /// How many of them the host gave.
+    /// The number of files that the host has provided.
     given: usize,
     map: Option<Rc<Map>>,
     checkpoint: Option<Rc<Checkpoint>>,
-    /// What the items of the checkpoint contain, as far as that is known.
+    /// The indices of the checkpoint's items, as far as they are known.
     items: Vec<Option<Index>>,
 }
 
-/// What is opened.
+/// The model to open.
 enum Of {
     /// A folder with files of these names.
     Folder(Vec<String>),
-    /// The file of that name, with those that belong to it.
+    /// The file of that name, with the further files that belong to it.
     File(String),
 }
 
-/// A file.
+/// A requested file.
 struct Part {
     name: String,
-    /// What came of it; nothing where there is no such file.
+    /// The bytes received so far; `None` if the file does not exist.
     window: Option<Window>,
     is_outside: bool,
     index: Option<Index>,
 }
 
-/// Why it does not go on.
+/// The reason for an interruption.
 enum Lack {
-    /// Files by these names; whether those that are links must lead to where the model is.
+    /// Files with these names are needed; whether links must stay inside the model's folder.
     Files(Vec<String>, bool),
-    /// Ranges of files, by their numbers.
+    /// Ranges of files are needed, by the indices of the files.
     Ranges(Vec<(usize, Range<u64>)>),
     Fail(Error),
 }
@@ -71,11 +74,12 @@ impl From<Error> for Lack {
     }
 }
 
-/// An index, and the numbers of the files that are its sources.
+/// An index, and the indices of the files that are its sources.
 type Opened = (Index, Vec<usize>);
 
 impl Model {
-    /// The input is the names of the files of a folder, with a NUL between them, or the name of a file.
+    /// Begins to open a model. The input is the names of the files in a folder, separated by
+    /// NULs, or the name of a file.
     pub(crate) fn begin(input: &[u8], is_folder: bool, limits: &Limits) -> Model {
         let text = String::from_utf8_lossy(input);
         let of = match is_folder {
@@ -91,7 +95,8 @@ impl Model {
         Model { limits: limits.clone(), of, files, numbers, given: 0, map, checkpoint, items }
     }
 
-    /// The next of the files that were asked for has so many bytes, or is not there, or a link that leads out of the folder.
+    /// Provides the next requested file: its length, or that it does not exist or is a link that
+    /// leads out of the folder.
     pub(crate) fn file(&mut self, how: u32, len: u64) -> Result<Answer, Error> {
         let Some(part) = self.files.get_mut(self.given) else {
             return Err(CALL.broken("no file was asked for"));
@@ -102,7 +107,7 @@ impl Model {
         Ok(Answer::NOTHING)
     }
 
-    /// What a file has at `offset`.
+    /// Adds bytes of a file at `offset`.
     pub(crate) fn add(&mut self, file: u32, offset: u64, bytes: Bytes) -> Result<Answer, Error> {
         match self.files.get_mut(file as usize).and_then(|part| part.window.as_mut()) {
             Some(window) => {
@@ -113,8 +118,8 @@ impl Model {
         }
     }
 
-    /// Goes on: the open model, with the files that are its sources, by the numbers in which they were asked for; or what it lacks:
-    /// `names` of files, or `ranges`, each the number of a file, start and end.
+    /// Continues: returns the open model, with the indices of the files that are its sources, or
+    /// a request: `names` of files, or `ranges`, each with the index of a file, start and end.
     pub(crate) fn step(&mut self, gap: u64) -> Result<(Answer, Option<File>), Error> {
         match self.opened() {
             Ok((index, sources)) => {
@@ -143,7 +148,7 @@ impl Model {
                 });
                 Ok((Answer::Need(text.finish().into_bytes()), None))
             }
-            // The host names the model; the name of one of its files stands before what was found in it.
+            // The host knows the name of the model; errors only get the name of the file in it.
             Err(Lack::Fail(e)) => Err(match e.source_name().map(str::to_owned) {
                 Some(name) => e.within(name),
                 None => e,
@@ -200,7 +205,7 @@ impl Model {
         }
     }
 
-    /// The model that an index file describes; `more` is a warning besides those about it.
+    /// Opens the model that an index file describes; `more` is an additional warning.
     fn of_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
         let place = |e: Error| e.in_source(name.shown());
         let map = match self.map.clone() {
@@ -227,7 +232,8 @@ impl Model {
         Ok((joined(&shards, warnings, &self.limits)?, parts))
     }
 
-    /// A file, with the other parts of it, or with those beside it that have bytes of its tensors.
+    /// Opens a file with its other parts, or with the neighbouring files that hold bytes of its
+    /// tensors.
     fn of_file(&mut self, name: &str) -> Result<Opened, Lack> {
         let at = self.there(&[name.to_owned()])?[0];
         let index = self.index_of(at)?;
@@ -252,7 +258,7 @@ impl Model {
         let paths: Vec<String> = names.iter().map(|own| (beside.path)(name, own)).collect();
         check_names(&paths)?;
         let others = self.parts(&paths, true)?;
-        // What is not there stays the fault of its tensors.
+        // Tensors whose file does not exist keep their fault.
         let (mut files, mut sources) = (Vec::new(), vec![at]);
         for (name, part) in names.into_iter().zip(others) {
             let part_of = &self.files[part];
@@ -270,7 +276,7 @@ impl Model {
         Ok(((beside.decode)(window, &self.limits, &files).map_err(stopped)?, sources))
     }
 
-    /// The distributed checkpoint that the folder is.
+    /// Opens the distributed checkpoint in the folder.
     fn of_checkpoint(&mut self) -> Result<Opened, Lack> {
         let place = |e: Error| e.in_source(NAME);
         let checkpoint = match self.checkpoint.clone() {
@@ -327,7 +333,7 @@ impl Model {
         Ok((checkpoint.join(&lens?, &items, &self.limits)?, parts))
     }
 
-    /// The numbers of the files of these names, once the host was asked for them.
+    /// Returns the indices of the files with these names, after requesting them from the host.
     fn parts(&self, names: &[String], is_inside: bool) -> Result<Vec<usize>, Lack> {
         let found = names.iter().map_while(|name| self.numbers.get(name).copied());
         let found: Vec<usize> = found.collect();
@@ -341,7 +347,7 @@ impl Model {
         Err(Lack::Files(unknown, is_inside))
     }
 
-    /// The same of files that must be there.
+    /// Returns the indices of files that must exist.
     fn there(&self, names: &[String]) -> Result<Vec<usize>, Lack> {
         let parts = self.parts(names, false)?;
         match parts.iter().map(|at| &self.files[*at]).find(|part| part.window.is_none()) {
@@ -366,7 +372,7 @@ impl Model {
         Ok(self.indices(&[at])?.remove(0))
     }
 
-    /// What files contain. What all of them lack is asked for at once.
+    /// Opens files. The ranges that any of them needs are requested together.
     fn indices(&mut self, parts: &[usize]) -> Result<Vec<Index>, Lack> {
         let (mut found, mut needs) = (Vec::with_capacity(parts.len()), Vec::new());
         for at in parts {
@@ -389,12 +395,12 @@ impl Model {
     }
 }
 
-/// Whether a file of that name says which files a model is of.
+/// Returns whether a file of that name lists the files of a model.
 pub(crate) fn is_one(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(|name| by_entry(name).is_some())
 }
 
-/// What a file lacks, or what is wrong with it.
+/// Returns the request of a file, or its error.
 fn of_file(at: usize, stop: Stop) -> Lack {
     match stop {
         Stop::Need(ranges) => Lack::Ranges(ranges.into_iter().map(|range| (at, range)).collect()),
@@ -402,7 +408,8 @@ fn of_file(at: usize, stop: Stop) -> Lack {
     }
 }
 
-/// Ranges of files, those of one at most `gap` bytes apart joined: number, start and end of each.
+/// Returns ranges of files, joined if they are at most `gap` bytes apart: index, start and end of
+/// each.
 fn near(ranges: &[(usize, Range<u64>)], gap: u64) -> Vec<u64> {
     let mut files: Vec<usize> = ranges.iter().map(|(at, _)| *at).collect();
     files.sort_unstable();

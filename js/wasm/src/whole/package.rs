@@ -1,4 +1,4 @@
-//! The files of a package, which verifying reads: those of tensors, and all others.
+//! The files of a package, for verification and for linked tensors.
 
 use crate::Answer;
 use crate::file::{File, stopped};
@@ -24,7 +24,7 @@ pub(crate) struct Package {
     current: Option<Current>,
 }
 
-/// The file that is read.
+/// The file that is being read.
 struct Current {
     decoder: ComponentDecoder,
     sum: FileHasher,
@@ -43,8 +43,8 @@ impl Package {
         self.window.add(offset, bytes);
     }
 
-    /// How many files there are, with hashes and without, and here and linked; the paths of those that are here; what of the demands
-    /// on packages it does not meet.
+    /// Returns the numbers of files with and without hashes, and of stored and linked ones; the
+    /// paths of the stored ones; and the requirements of packages that are not met.
     pub(crate) fn files(&mut self, gap: u64) -> Result<Answer, Error> {
         if let Some(stop) = self.contents(gap)? {
             return Ok(stop);
@@ -74,7 +74,7 @@ impl Package {
         Ok(Answer::text(text))
     }
 
-    /// Reads what the package contains, or says what that takes.
+    /// Reads the contents of the package, or requests the ranges for it.
     fn contents(&mut self, gap: u64) -> Result<Option<Answer>, Error> {
         if self.read.is_none() {
             let read = Directory::read(&self.window, &self.limits).and_then(|directory| {
@@ -92,8 +92,8 @@ impl Package {
         Ok(None)
     }
 
-    /// The files of tensors that are only linked to: path, SHA-256, addresses, and the length that type and shape come to; none is known of
-    /// a file of texts.
+    /// Returns the files of tensors that are only linked to: path, SHA-256, addresses, and the
+    /// length that follows from type and shape, which is not known for strings.
     pub(crate) fn linked(&mut self, gap: u64) -> Result<Answer, Error> {
         if let Some(stop) = self.contents(gap)? {
             return Ok(stop);
@@ -123,8 +123,8 @@ impl Package {
         Ok(Answer::text(text))
     }
 
-    /// Opens the package as a file whose tensors are also those that it links to. The input is a list of paths and lengths, as JSON: those
-    /// files are the sources from 1 on.
+    /// Opens the package as a file with its own tensors and those that it links to. The input is
+    /// a JSON list of paths and lengths: these files are the sources from 1 on.
     pub(crate) fn decode(&self, linked: &[u8], gap: u64) -> Result<(Answer, Option<File>), Error> {
         let json = parse(linked, 8)?;
         let pairs = json.as_array().into_iter().flatten();
@@ -142,7 +142,8 @@ impl Package {
         }
     }
 
-    /// Begins to read a file, by its number among those that are here: where its stored bytes are.
+    /// Begins to read a file, by its index among the stored ones: returns the range of its stored
+    /// bytes.
     pub(crate) fn file(&mut self, at: u32, gap: u64) -> Result<Answer, Error> {
         let (directory, contents) = self.read()?;
         let found = here(contents).nth(at as usize);
@@ -175,7 +176,7 @@ impl Package {
         Ok(Answer::numbers([place.start, place.end]))
     }
 
-    /// Takes the next stored bytes of that file.
+    /// Adds the next stored bytes of that file.
     pub(crate) fn push(&mut self, bytes: Bytes) -> Result<Answer, Error> {
         let Some(current) = &mut self.current else {
             return Err(CALL.broken("no file of a package is read"));
@@ -184,7 +185,7 @@ impl Package {
         current.decode().map(|_| Answer::NOTHING)
     }
 
-    /// All bytes of that file were taken: its hash is the one of `MANIFEST`, its checksum that of the zip.
+    /// Ends the file: checks its hash against `MANIFEST`, and its checksum against the zip.
     pub(crate) fn file_end(&mut self) -> Result<Answer, Error> {
         let Some(mut current) = self.current.take() else {
             return Err(CALL.broken("no file of a package is read"));
@@ -201,14 +202,14 @@ impl Package {
         read.ok_or_else(|| CALL.broken("no package is open"))
     }
 
-    /// Lets go of what came of the file.
+    /// Discards the file's state.
     fn forget(&mut self) {
         self.window = Window::new(self.window.len());
     }
 }
 
 impl Current {
-    /// Decodes what is at hand: whether that was all.
+    /// Decodes the available bytes; returns whether the file is complete.
     fn decode(&mut self) -> Result<bool, Error> {
         loop {
             match self.decoder.next()? {
@@ -220,7 +221,7 @@ impl Current {
     }
 }
 
-/// Whether a tensor is as its layout says, where it is one that only packages have.
+/// Checks a tensor against its layout, if it is a layout that only packages have.
 pub(crate) fn tensor(
     layout: &Layout,
     info: &TensorInfo,
@@ -232,13 +233,14 @@ pub(crate) fn tensor(
             get(info, held)(&Role::Data)
                 .and_then(|bytes| tensors::strings(&bytes, info.count(), limits).map(|_| ())),
         ),
-        // Of tensors that were looked at, or are not here.
+        // Tensors that were checked already, or are linked.
         NESTED | LINKED => Some(Ok(())),
         _ => None,
     }
 }
 
-/// Files whose bytes are in the package; what a link leads to is there itself.
+/// Returns the files whose bytes are in the package; symbolic links are skipped, since their
+/// target is a file itself.
 fn here(contents: &PackageContents) -> impl Iterator<Item = &PackedFile> {
     contents.files.iter().filter(|file| file.target.is_none() && file.found.is_some())
 }

@@ -1,4 +1,4 @@
-//! What a migration from one schema to another would do.
+//! The steps of a migration from one schema to another.
 
 use crate::Answer;
 use crate::json::{self, CALL, Object};
@@ -15,7 +15,7 @@ use holdall_schema::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One thing that is done; fields as those of `MemberStep`.
+/// A step; the fields are those of `MemberStep`.
 struct Step {
     what: StepKind,
     from: Option<String>,
@@ -25,17 +25,17 @@ struct Step {
     by: Option<String>,
 }
 
-/// What the caller knows that the schemas do not say: paths of the new schema with what the old one calls it, and with converters.
+/// The caller's changes: paths in the new schema with their old names, and with converters.
 pub(super) struct Told {
     pub(super) renames: BTreeMap<Path, Path>,
     pub(super) converters: BTreeMap<Path, String>,
     pub(super) drops: bool,
-    /// Which dataset of the new schema is meant.
+    /// The path of the dataset in the new schema.
     pub(super) path: Option<String>,
 }
 
-/// The steps from the first schema of `lens[1]` bytes to the second. Before both the input has JSON of `lens[0]` bytes: `renames` and
-/// `converters`, pairs of texts, and `drop`.
+/// Returns the steps from the first schema, of `lens[1]` bytes, to the second. They follow JSON
+/// of `lens[0]` bytes in the input: `renames` and `converters`, pairs of strings, and `drop`.
 pub(crate) fn plan(input: &[u8], lens: [usize; 2], reading: u32) -> Result<Answer, Error> {
     let parts = input.split_at_checked(lens[0]);
     let parts = parts.and_then(|(told, both)| Some((told, both.split_at_checked(lens[1])?)));
@@ -98,7 +98,7 @@ pub(super) fn told_of(told: &[u8]) -> Result<Told, Error> {
     Ok(told)
 }
 
-/// The steps of records, which stand below a path of each file.
+/// Adds the steps of records, at a path of each file.
 fn records(
     (old, from, from_path): (&Document, TypeId, &Path),
     (new, to, to_path): (&Document, TypeId, &Path),
@@ -141,18 +141,18 @@ fn records(
     Ok(())
 }
 
-/// A path as one in the records that stand at `base`, if it is.
+/// Returns a path relative to the records at `base`, if it is below it.
 fn within(path: &Path, base: &Path) -> Option<Path> {
     let rest = path.0.strip_prefix(&base.0[..])?;
     let rest = if base.is_root() { rest } else { rest.strip_prefix(&[Segment::Each])? };
     (!rest.is_empty()).then(|| Path(rest.to_vec()))
 }
 
-/// The steps of all that a file has.
+/// Adds the steps of everything in a file.
 fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> Result<(), Error> {
     let limits = SchemaLimits::default();
     check_told(old, new, told)?;
-    // What the records are in both is not compared as tensors are.
+    // Differences inside of datasets are not handled as changes of tensors.
     let mut resolved: Vec<Path> = Vec::new();
     for (path, _) in new.datasets() {
         let source = told.renames.get(&path).unwrap_or(&path);
@@ -173,7 +173,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
     for change in changes.iter().filter(|change| !is_within(&change.path)) {
         steps.extend(file.step_of(change)?);
     }
-    // What has a name that another thing had.
+    // A tensor that takes the name of another one.
     for (path, source) in told.renames.iter().filter(|(path, _)| !is_within(path)) {
         if node_at(new, path).is_some_and(is_tensor) {
             steps.extend(file.replaced(path)?);
@@ -183,7 +183,7 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
             }
         }
     }
-    // What does not change is converted all the same where that was asked for.
+    // An unchanged tensor is converted if the caller requested it.
     for (path, name) in &told.converters {
         let is_changed =
             changes.iter().any(|change| change.path == *path) || told.renames.contains_key(path);
@@ -199,8 +199,8 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
     Ok(())
 }
 
-/// Checks that each rename and each converter is about something: a tensor that both schemas have, or a member of a dataset
-/// that both have.
+/// Checks that each rename and each converter applies to a tensor that both schemas have, or to a
+/// member of a dataset that both have.
 fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> {
     let datasets: Vec<Path> = new.datasets().map(|(path, _)| path).collect();
     let was = |path: &Path| told.renames.get(path).unwrap_or(path).clone();
@@ -238,7 +238,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
 
 const MEMBERS: &str = "a member is named with the path of its dataset: `points[].x`";
 
-/// What the schema of a file has at a path.
+/// Returns the node at a path in the schema of a file.
 fn node_at<'d>(of: &'d Document, path: &Path) -> Option<&'d Node> {
     let Root::References(root) = of.schema.root() else { return None };
     Some(of.schema.node(of.schema.follow(root, path)?))
@@ -255,7 +255,7 @@ fn is_tensor(node: &Node) -> bool {
     matches!(node, Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. })
 }
 
-/// Whether what stands at one place may stand at the other as it is.
+/// Returns whether values of one node are valid for the other without conversion.
 fn is_same(old: &Node, new: &Node) -> bool {
     match (old, new) {
         (Node::Flat { tensor: old, .. }, Node::Flat { tensor: new, .. }) => old == new,
@@ -264,7 +264,7 @@ fn is_same(old: &Node, new: &Node) -> bool {
     }
 }
 
-/// Two schemas of a file, and how they differ.
+/// Two schemas of a file, and their differences.
 struct File<'d> {
     old: &'d Document,
     new: &'d Document,
@@ -273,7 +273,7 @@ struct File<'d> {
 }
 
 impl File<'_> {
-    /// What a change of anything but records takes.
+    /// Returns the step for a change outside of records.
     fn step_of(&self, change: &Change) -> Result<Option<Step>, Error> {
         let (path, told) = (&change.path, self.told);
         let text = |side: &Option<Arc<str>>| side.as_deref().map(str::to_owned);
@@ -328,7 +328,7 @@ impl File<'_> {
         }
     }
 
-    /// What makes a tensor of one that had another name; `now` is what it is in the new schema.
+    /// Returns the step for a renamed tensor; `now` is its type in the new schema.
     fn renamed(&self, path: &Path, source: &Path, now: Option<String>) -> Result<Step, Error> {
         let by = self.told.converters.get(path);
         let both = node_at(self.old, source).zip(node_at(self.new, path));
@@ -346,7 +346,7 @@ impl File<'_> {
         Ok(Step { old: was, new: now, by: by.cloned(), ..one })
     }
 
-    /// What becomes of a tensor whose name another has in the new schema.
+    /// Returns the step for a tensor whose name belongs to another one in the new schema.
     fn replaced(&self, path: &Path) -> Result<Option<Step>, Error> {
         let is_used = self.told.renames.values().any(|source| source == path);
         if is_used || !node_at(self.old, path).is_some_and(is_tensor) {
@@ -360,12 +360,13 @@ impl File<'_> {
         Ok(Some(Step { old, ..step(StepKind::Dropped, Some(path), None) }))
     }
 
-    /// Whether both schemas have an element type at a path, where they might have any.
+    /// Returns whether both schemas give a specific element type at a path.
     fn are_named(&self, path: &Path) -> bool {
         [self.old, self.new].iter().all(|of| tensor_at(of, path).is_some_and(|t| t.dtype.is_some()))
     }
 
-    /// Checks that a converter makes what stands at `path` of what stood at `source`, as far as the schemas tell.
+    /// Checks that a converter can convert the type at `source` to the one at `path`, as far as
+    /// the schemas determine them.
     fn check_converter(&self, path: &Path, source: &Path, name: &str) -> Result<(), Error> {
         let in_tensor = |e: Error| e.in_tensor(path.to_string());
         let chain: Chain = name.parse().map_err(in_tensor)?;
@@ -403,12 +404,12 @@ fn step(what: StepKind, from: Option<&Path>, to: Option<&Path>) -> Step {
     Step { what, from: text(from), to: text(to), old: None, new: None, by: None }
 }
 
-/// A path as messages show it.
+/// Formats a path for messages.
 fn shown(path: &Path) -> String {
     path.to_string().shown().to_string()
 }
 
-/// Whether the schema of a file has a default for a member.
+/// Returns whether the schema of a file has a default for a member.
 fn has_default(of: &Document, path: &Path) -> bool {
     let Some((Segment::Name(name), before)) = path.0.split_last() else { return false };
     match node_at(of, &Path(before.to_vec())) {

@@ -1,4 +1,4 @@
-//! What pickles in a file would import: nothing is imported.
+//! Scanning a file for imports of pickles; nothing is imported.
 
 use crate::Answer;
 use crate::file::stopped;
@@ -6,10 +6,10 @@ use crate::json::{self, Object};
 use holdall_core::{Bytes, Error, Limits, Window};
 use holdall_formats::scan::{ModelIndex, Pickle, Scan, ScanReport};
 
-/// A look through a file.
+/// A scan of a file.
 pub(crate) struct Scanner {
     scan: Scan,
-    /// What the next step is given.
+    /// The bytes for the next step.
     window: Window,
 }
 
@@ -23,7 +23,8 @@ impl Scanner {
         self.window.add(offset, bytes);
     }
 
-    /// Goes on until ranges are needed, which are joined where they are at most `gap` bytes apart, or nothing is left.
+    /// Continues until ranges are needed (joined if they are at most `gap` bytes apart) or the
+    /// scan is complete.
     pub(crate) fn step(&mut self, gap: u64) -> Result<Answer, Error> {
         while !self.scan.is_done() {
             match self.scan.step(&self.window) {
@@ -34,14 +35,15 @@ impl Scanner {
         Ok(Answer::NOTHING)
     }
 
-    /// What was found.
+    /// Returns the report.
     pub(crate) fn finish(self) -> Answer {
         let (found, indices) = self.scan.finish_with_indices();
         Answer::text(report(&found, &indices))
     }
 }
 
-/// Fields as the command's `scan --json` has them, and the files that an index names, each with the error if they are not scanned.
+/// Returns the report with the fields of the command's `scan --json`, and the files that an index
+/// lists, each with the error if it was not scanned.
 fn report(found: &ScanReport, indices: &[ModelIndex]) -> String {
     Object::new()
         .text("verdict", found.verdict().as_str())
@@ -92,7 +94,7 @@ fn pickle(of: &Pickle) -> String {
     object.with("imports", imports).with("broken", broken).finish()
 }
 
-/// An error with the file in a zip that it is about.
+/// Returns an error with the name of the file in the zip.
 fn error(e: &Error) -> String {
     let source = e.source_name();
     Object::new()

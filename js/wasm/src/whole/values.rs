@@ -1,4 +1,4 @@
-//! Plain values of a header: which part of the schema each has to fit.
+//! The subschemas for plain values of a header.
 
 use crate::Answer;
 use crate::json::{CALL, Object, list};
@@ -6,8 +6,9 @@ use holdall_core::Error;
 use holdall_json::parse;
 use holdall_schema::{Document, Node, Path, Reading, Root, SchemaLimits};
 
-/// The parts of a file's schema that describe its plain values. The input is a list of their paths as JSON, of `len` bytes, and the schema. The
-/// answer has the `parts`, of each path `null` if the schema has no plain value there, and the schema's `$defs`, which they refer to.
+/// Returns the subschemas for a file's plain values. The input is a JSON list of their paths, of
+/// `len` bytes, and the schema. The answer has the `parts`, `null` for a path at which the schema
+/// has no plain value, and the schema's `$defs`, which they refer to.
 pub(crate) fn schemas(input: &[u8], len: usize, limits: &SchemaLimits) -> Result<Answer, Error> {
     let parts = input.split_at_checked(len);
     let (paths, text) = parts.ok_or_else(|| CALL.broken("a part is longer than all"))?;

@@ -1,4 +1,4 @@
-//! Files that are written: where each component goes, and the bytes that are not of components.
+//! Writing files: the location of each component, and the bytes outside of components.
 
 use super::dataset::Part;
 use crate::file::File;
@@ -13,20 +13,22 @@ use holdall_core::{
 use holdall_formats::stored_as;
 use holdall_schema::{SCHEMA_ATTRIBUTE, TensorDType};
 
-/// A file under way.
+/// A file that is being written.
 pub(crate) struct Writer {
     encoder: Box<dyn Encode>,
-    /// In the order of writing.
+    /// The specs in the order of writing.
     specs: Vec<TensorSpec>,
-    /// The digest of the component that comes now.
+    /// The digest of the current component.
     hasher: Option<Hasher>,
     start: u64,
 }
 
 impl Writer {
-    /// Begins a file. The input is JSON: `format`, `version`, `attributes`, with `kept` also those of the open file but its schema, and of each of `tensors` its `name`, `dtype`,
-    /// `shape` and `attributes`, or in place of the last three as `part` the number of one of `parts`. The answer is how many tensors there are, their numbers in the order of writing, and
-    /// the bytes of the start of the file.
+    /// Begins a file. The input is JSON: `format`, `version`, `attributes` (with `kept` also
+    /// those of the open file except for its schema), and for each of `tensors` its `name`,
+    /// `dtype`, `shape` and `attributes`, or instead of the last three as `part` the index of one
+    /// of `parts`. The answer is the number of tensors, their indices in the order of writing,
+    /// and the bytes at the start of the file.
     pub(crate) fn begin(
         input: &[u8],
         depth: usize,
@@ -82,7 +84,8 @@ impl Writer {
         found.ok_or_else(|| CALL.broken(format!("there is no tensor number {at} to write")))
     }
 
-    /// Where the next component of a tensor starts in a file of `end` bytes, and how many it has; from now on its bytes are summed.
+    /// Returns the offset of a component in a file of `end` bytes, and its length; its bytes are
+    /// hashed from now on.
     pub(crate) fn place(&mut self, at: u32, component: u32, end: u64) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
         let component = component as usize;
@@ -95,14 +98,14 @@ impl Writer {
         Ok(Answer::numbers([start, len, u64::from(sums)]))
     }
 
-    /// Sums bytes of the component that comes now.
+    /// Hashes bytes of the current component.
     pub(crate) fn sum(&mut self, bytes: &[u8]) {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
         }
     }
 
-    /// That component is written.
+    /// Ends the component.
     pub(crate) fn placed(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
         let component = component as usize;
@@ -113,7 +116,7 @@ impl Writer {
         Ok(Answer::NOTHING)
     }
 
-    /// The bytes of the end of a file that has `end` bytes.
+    /// Returns the bytes at the end of a file of `end` bytes.
     pub(crate) fn finish(mut self, end: u64) -> Result<Answer, Error> {
         Ok(Answer::Done(self.encoder.finish(end)?.to_vec()))
     }
@@ -154,7 +157,7 @@ fn spec(told: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
     Ok(spec)
 }
 
-/// `f32`, `u8 f8_e5m2`, and what safetensors calls them: `F32`, `F8_E5M2`.
+/// Parses `f32` or `u8 f8_e5m2`, or the names of safetensors: `F32`, `F8_E5M2`.
 fn element_type(name: &str) -> Option<(DType, Option<LogicalType>)> {
     if let Some(named) = TensorDType::from_name(name) {
         return Some(stored_as(named));
@@ -167,7 +170,7 @@ fn element_type(name: &str) -> Option<(DType, Option<LogicalType>)> {
     }
 }
 
-/// Attributes that the host wrote as an object, or none.
+/// Parses attributes from an object, if there is one.
 fn attributes(told: Option<&Value>) -> Result<Attributes, Error> {
     match told {
         None | Some(Value::Null) => Ok(Attributes::new()),

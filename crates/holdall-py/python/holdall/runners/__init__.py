@@ -1,7 +1,7 @@
-"""Runners that are programs of their own, and what writes one.
+"""Runners in separate processes, and helpers to write one.
 
-A runner is a program that `holdall run` starts and speaks frames to, as docs/spec/runner.md says. One in Python is a
-class of three members and one call::
+A runner is a program that `holdall run` starts and exchanges frames with, as specified in docs/spec/runner.md. In
+Python it is a class with three members and one call::
 
     from holdall.runners import Failure, serve
 
@@ -16,8 +16,9 @@ class of three members and one call::
 
     serve(Doubling())
 
-``holdall runner check -- python3 doubling.py`` tries it, ``holdall run model.carton --runner-command 'python3
-doubling.py'`` runs a model by it, and a configuration file names it for good. :mod:`holdall.runners.torchscript` is one.
+``holdall runner check -- python3 doubling.py`` tests it, ``holdall run model.carton --runner-command 'python3
+doubling.py'`` runs a model with it, and a configuration file can register it. :mod:`holdall.runners.torchscript` is
+an example.
 """
 
 from __future__ import annotations
@@ -30,5 +31,5 @@ _SUBMODULES = ("torchscript",)
 
 
 def __dir__() -> list[str]:
-    # Of the submodules, those that were imported.
+    # Submodules are listed only if they were imported.
     return sorted([*__all__, *(name for name in _SUBMODULES if name in globals())])

@@ -1,13 +1,13 @@
-"""The runner ``torchscript``: models that ``torch.jit`` saved, run where torch is installed.
+"""The runner ``torchscript``: runs models that ``torch.jit`` saved, with the installed torch.
 
     python3 -m holdall.runners.torchscript
 
-The model is ``model.pt``, or the only ``.pt`` file in ``model``. Its method ``forward`` is called with the inputs under the
-names of its arguments (``internal_name``, else the name), with all of them as one dict where that is its only argument, or
-in the declared order. It gives a dict, a tensor, or a tuple or list of tensors, which take the names of the declared
-outputs in their order.
+The model is ``model.pt``, or the only ``.pt`` file in ``model``. Its method ``forward`` is called with the inputs as
+arguments of the same name (``internal_name``, or else the name), with a dict of all inputs if it has a single
+argument of that type, or in the declared order. It returns a dict, a tensor, or a tuple or list of tensors in the
+order of the declared outputs.
 
-Options: ``num_threads``, ``num_interop_threads``, ``device`` (``cpu`` unless said).
+Options: ``num_threads``, ``num_interop_threads``, ``device`` (default: ``cpu``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _THREADS = {"num_threads": "set_num_threads", "num_interop_threads": "set_num_in
 
 
 class TorchScript:
-    """Answers for models of ``torch.jit``."""
+    """The runner for models of ``torch.jit``."""
 
     name = "torchscript"
 
@@ -33,7 +33,7 @@ class TorchScript:
         self.torch: Any = None
 
     def start(self) -> dict[str, Any]:
-        """Says which torch there is."""
+        """Returns the version of torch."""
         try:
             self.torch = importlib.import_module("torch")
         except BaseException as e:
@@ -43,7 +43,7 @@ class TorchScript:
         return {"version": version, "compat_versions": [1]}
 
     def load(self, folder: str, options: dict[str, Any], said: dict[str, Any]) -> tuple[Callable[[Any], Any], list[str]]:
-        """The function that runs the model in ``folder``, and what is odd."""
+        """Returns the function that runs the model in ``folder``, and a list of warnings."""
         odd = []
         for name, value in options.items():
             if name in _THREADS:
@@ -57,7 +57,7 @@ class TorchScript:
         if not isinstance(device, str):
             raise Failure("run/option", "`device` is a text, as `cpu`")
         try:
-            # That this form of models is an old one is not news to whoever runs one.
+            # Users need no warning that this model format is deprecated.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = self.torch.jit.load(_file(folder), map_location=device)
@@ -73,7 +73,7 @@ class TorchScript:
 
 
 class _Call:
-    """One model, called with arrays by name."""
+    """A loaded model, called with arrays by name."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class _Call:
         return self.named(found)
 
     def tensor(self, value: Any) -> Any:
-        """An array as torch has it; texts as lists of ``str``, a nested value as a list of tensors."""
+        """Converts an array for torch: strings to lists of ``str``, a nested value to a list of tensors."""
         if isinstance(value, list):
             return [self.tensor(part) for part in value]
         if value.dtype.kind in "UO":
@@ -112,7 +112,7 @@ class _Call:
         return self.torch.from_numpy(array).to(self.device)
 
     def named(self, found: Any) -> dict[str, Any]:
-        """What the model gave, under the names of the outputs."""
+        """Returns the outputs of the model by name."""
         if isinstance(found, dict):
             return {self.outputs.get(name, str(name)): self.array(value) for name, value in found.items()}
         every = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -124,7 +124,7 @@ class _Call:
         return {name: self.array(value) for name, value in zip(names, every)}
 
     def array(self, value: Any) -> Any:
-        """A tensor as NumPy has it; lists of tensors as lists of arrays."""
+        """Converts a tensor for NumPy; lists of tensors to lists of arrays."""
         if isinstance(value, self.torch.Tensor):
             return value.detach().cpu().numpy()
         if isinstance(value, (list, tuple)) and value and all(isinstance(v, self.torch.Tensor) for v in value):
@@ -144,7 +144,7 @@ def _file(folder: str) -> str:
 
 
 def main() -> None:
-    """Serves whoever started this program."""
+    """Runs the runner until the other side closes the wire."""
     serve(TorchScript())
 
 

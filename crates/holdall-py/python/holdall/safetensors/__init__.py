@@ -1,11 +1,11 @@
-"""What the package `safetensors` has, for files of every format: a drop-in.
+"""A drop-in replacement for the package `safetensors`, for files of every format.
 
-Who writes ``from holdall.safetensors import safe_open`` and ``from holdall.safetensors.torch import save_file`` in place of
-``safetensors`` notices nothing: the same names, arguments, files, exceptions and texts. :func:`install` lets
-libraries notice nothing either: from then on ``import safetensors`` gives this package to whoever asks.
+``from holdall.safetensors import safe_open`` and ``from holdall.safetensors.torch import save_file`` replace the
+imports from ``safetensors`` with the same names, arguments, files, exceptions and messages. :func:`install` makes
+``import safetensors`` return this package, also in libraries.
 
-Files of every format that Holdall knows are read; a name that ends in ``.zt`` or ``.mt`` is written as zTensor or Metatensor. In
-``docs/python.md`` is a table of what is the same and what is not.
+Files of every format that Holdall knows can be read; a name that ends in ``.zt`` or ``.mt`` is written as zTensor or
+Metatensor. ``docs/python.md`` has a table of the differences.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ _SUBMODULES = ("flax", "mlx", "numpy", "paddle", "tensorflow", "torch")
 
 
 def __dir__() -> list[str]:
-    # Of the submodules, those that were imported.
+    # Submodules are listed only if they were imported.
     return sorted([*__all__, *(name for name in _SUBMODULES if name in globals())])

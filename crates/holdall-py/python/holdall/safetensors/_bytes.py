@@ -1,4 +1,4 @@
-"""Tensors as memory and names, files as bytes: what the other modules of `safetensors` are made of."""
+"""Tensors as memory and names, and files as bytes, for the other modules of this package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CODES", "TensorSpec", "deserialize", "serialize", "serialize_file"]
 
 Path = str | os.PathLike[str]
 
-#: Element types as headers of safetensors have them, by Holdall's names.
+#: Holdall's element types, by their names in headers of safetensors.
 CODES = {
     "float64": "F64",
     "float32": "F32",
@@ -43,15 +43,15 @@ CODES = {
     "float6_e3m2fn": "F6_E3M2",
     "float4_e2m1fn": "F4",
 }
-#: What a :class:`TensorSpec` takes: names of NumPy and torch. The last is torch's, of pairs.
+#: The type names that :class:`TensorSpec` accepts: names of NumPy and torch. The last is torch's, for pairs.
 _PAIRS = "float4_e2m1fn_x2"
 _TAKEN = [name for name in CODES if not name.startswith(("float6_", "float4_"))] + [_PAIRS]
 
 
 class TensorSpec:
-    """A tensor to be written: its type, its shape, and where its bytes are in memory.
+    """A tensor to be written: its type, its shape, and the location of its bytes in memory.
 
-    Whoever makes one keeps the memory as it is until the call that takes it has returned.
+    The caller must keep the memory valid and unchanged until the call that takes the spec has returned.
     """
 
     __slots__ = ("_name", "_shape", "_data_ptr", "_data_len")
@@ -71,22 +71,22 @@ class TensorSpec:
 
     @property
     def dtype(self) -> str:
-        """The type of its elements, as the header has it: ``"F32"``."""
+        """The element type, as in the header: ``"F32"``."""
         return CODES[self._name]
 
     @property
     def shape(self) -> list[int]:
-        """Its dimensions in elements, also where two elements share a byte."""
+        """The dimensions in elements, also if two elements share a byte."""
         return list(self._shape)
 
     @property
     def data_ptr(self) -> int:
-        """The address of its first byte."""
+        """The address of the first byte."""
         return self._data_ptr
 
     @property
     def data_len(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes."""
         return self._data_len
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class TensorSpec:
         )
 
     def _given(self) -> Given:
-        """The bytes where they are, as an array to write."""
+        """Returns an array over the bytes, without a copy."""
         import ctypes
 
         import numpy as np
@@ -112,17 +112,17 @@ class TensorSpec:
 
 
 def numpy_width(name: str) -> int:
-    """Bytes of an element of a type that has whole ones."""
+    """Returns the bytes per element, for types with a whole number of bytes."""
     if name == "bfloat16":
         return 2
     return 1 if name.startswith("float8") else int(numpy_dtype(name).itemsize)
 
 
 def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file of these tensors.
+    """Returns the bytes of a file with these tensors.
 
     Raises:
-        SafetensorError: a tensor's bytes are not those of its type and shape.
+        SafetensorError: the length of a tensor does not match its type and shape.
     """
     with telling("Error while serializing"):
         return _save(_given(tensor_dict), metadata)
@@ -131,17 +131,17 @@ def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str]
 def serialize_file(
     tensor_dict: Mapping[str, TensorSpec], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Writes a file of these tensors.
+    """Writes a file with these tensors.
 
     Raises:
-        SafetensorError: a tensor's bytes are not those of its type and shape, or the file cannot be written.
+        SafetensorError: the length of a tensor does not match its type and shape, or the file cannot be written.
     """
     with telling("Error while serializing"):
         written(_given(tensor_dict), filename, metadata)
 
 
 def written(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None) -> None:
-    """Writes a file of these tensors: safetensors, unless the name ends in ``.zt`` or ``.mt``."""
+    """Writes a file with these tensors: safetensors, unless the name ends in ``.zt`` or ``.mt``."""
     save_ordered(filename, tensors, _checked_metadata(metadata), dropped_in=True)
 
 
@@ -155,10 +155,10 @@ def _given(tensor_dict: Mapping[str, TensorSpec]) -> dict[str, Given]:
 
 
 def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """The tensors of a file that is in memory: of each its name, and its ``shape``, ``dtype`` and ``data``.
+    """Returns the tensors of a file in memory: for each its name, and its ``shape``, ``dtype`` and ``data``.
 
     Raises:
-        SafetensorError: it is no such file.
+        SafetensorError: the bytes are not a valid file.
     """
     with telling("Error while deserializing"), _open(in_memory(bytes), strict=True) as file:
         out = []
@@ -170,7 +170,7 @@ def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
 
 
 def in_memory(data: Any) -> bytes:
-    """The bytes of a file, and no path."""
+    """Checks that ``data`` is the content of a file, not a path."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"the bytes of a file are taken, not {type(data).__name__}: load_file takes its path")
     return data if isinstance(data, bytes) else bytes(data)

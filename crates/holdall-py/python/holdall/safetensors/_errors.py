@@ -1,4 +1,4 @@
-"""The one exception that the package `safetensors` has, made of ours."""
+"""The only exception of the package `safetensors`, made from Holdall's errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from ..errors import FileIoError, HoldallError
 
-#: What `safetensors` says where a rule is broken, for programs that look at the text. All else is told in our words.
+#: The messages of `safetensors` by rule, for programs that match on the text. All other errors have Holdall's
+#: message.
 _TEXTS = {
     "format/empty": "header too small",
     "safetensors/too-short": "header too small",
@@ -22,13 +23,13 @@ _TEXTS = {
 
 
 class SafetensorError(Exception):
-    """Anything that is wrong with a file, a tensor or an option. Its ``__cause__`` is Holdall's own error, where there
-    is one: with a code, the place in the file, and what to do."""
+    """An error in a file, a tensor or an option. Its ``__cause__`` is Holdall's own error, if any, with a code,
+    the location in the file, and a hint."""
 
 
 @contextmanager
 def telling(doing: str = "") -> Iterator[None]:
-    """Raises Holdall's errors as `safetensors` would: one class, and what was being done first."""
+    """Raises Holdall's errors as a ``SafetensorError`` whose message begins with ``doing``."""
     try:
         yield
     except HoldallError as e:

@@ -1,4 +1,4 @@
-"""Arrays of the frameworks other than torch, made of NumPy's and the other way round."""
+"""Conversion between NumPy arrays and arrays of frameworks other than torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["FRAMEWORKS", "of_array", "arrays"]
 
-#: What a framework is called here, by all its names.
+#: The names of frameworks, by all their aliases.
 FRAMEWORKS = {
     "np": "numpy",
     "numpy": "numpy",
@@ -24,7 +24,7 @@ FRAMEWORKS = {
 
 
 def of_array(a: Any, framework: str, device: Any = "cpu") -> Any:
-    """An array of NumPy's that nobody else has as one of a framework."""
+    """Converts a NumPy array that has no other users to an array of a framework."""
     if framework == "numpy":
         return a
     if framework == "flax":
@@ -52,7 +52,7 @@ def of_array(a: Any, framework: str, device: Any = "cpu") -> Any:
 
 
 def arrays(tensors: Mapping[str, Any], framework: str) -> dict[str, Any]:
-    """Arrays of a framework as what can be written."""
+    """Converts arrays of a framework for writing."""
     return {name: _array(x, framework) for name, x in tensors.items()}
 
 

@@ -1,4 +1,4 @@
-"""This package in the place of `safetensors`, for all who import that."""
+"""Replaces the package `safetensors` by this one for all importers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 __all__ = ["install", "uninstall"]
 
-#: The release of `safetensors` whose behaviour this package has.
+#: The release of `safetensors` whose behaviour this package reproduces.
 VERSION = "0.8.0"
 
 _NAME = "safetensors"
-#: What libraries call the native half of `safetensors`, if they do.
+#: The name of the native half of `safetensors`, which some libraries import.
 _NATIVE = f"{_NAME}._safetensors_rust"
 
 
 def install() -> None:
-    """From now on, ``import safetensors`` gives this package, in this process: also to libraries such as transformers,
-    whether `safetensors` is installed or not. What was imported before keeps what it has, so call it first.
+    """Makes ``import safetensors`` return this package in this process, also in libraries such as transformers,
+    whether or not `safetensors` is installed. Modules that imported it earlier keep the original, so call this first.
 
-    A second call does nothing. :func:`uninstall` undoes it.
+    A second call has no effect. :func:`uninstall` reverts it.
     """
     if _finder not in sys.meta_path:
         _before.update(_taken_out())
@@ -34,7 +34,8 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """``import safetensors`` gives that package again. What was imported in between keeps what it has."""
+    """Makes ``import safetensors`` return the original package again. Modules that imported it in between keep
+    this one."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
         _taken_out()
@@ -42,30 +43,30 @@ def uninstall() -> None:
         _before.clear()
 
 
-#: What was imported under the name before.
+#: The modules that were imported under that name before.
 _before: dict[str, ModuleType] = {}
 
 
 def _taken_out() -> dict[str, ModuleType]:
-    """Takes `safetensors` and its modules out of those that are imported."""
+    """Removes `safetensors` and its modules from the imported modules, and returns them."""
     names = [name for name in sys.modules if name == _NAME or name.startswith(f"{_NAME}.")]
     return {name: sys.modules.pop(name) for name in names}
 
 
 class _Ours(Loader):
-    """Gives a module of this package under another name."""
+    """Loads a module of this package under another name."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
-        # Whoever imports takes what is there in the end.
+        # The import system returns the module that is registered at the end.
         sys.modules[name] = importlib.import_module(_target(name))
 
 
 class _Finder(MetaPathFinder):
-    """Finds `safetensors` here."""
+    """Finds `safetensors` in this package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -78,13 +79,13 @@ class _Finder(MetaPathFinder):
         return ModuleSpec(fullname, _Ours(), origin=own.origin, is_package=fullname == _NAME)
 
     def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
-        """What libraries ask for the version that is installed."""
+        """Returns the installed distribution, for libraries that check the version."""
         name = getattr(context, "name", None)
         return [_Release()] if name is not None and str(name).lower() == _NAME else []
 
 
 class _Release(Distribution):
-    """What is said to be installed."""
+    """The metadata of the distribution that appears to be installed."""
 
     def read_text(self, filename: str) -> str | None:
         return f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {VERSION}\n" if filename == "METADATA" else None
@@ -94,7 +95,7 @@ class _Release(Distribution):
 
 
 def _target(name: str) -> str:
-    """The module of this package that has that name elsewhere."""
+    """Returns the name of the module in this package that replaces a module of `safetensors`."""
     here = __name__.rpartition(".")[0]
     return here if name in (_NAME, _NATIVE) else here + name.removeprefix(_NAME)
 

@@ -1,4 +1,4 @@
-"""Open files whose tensors are of one framework."""
+"""Open files that return tensors of one framework."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ._frameworks import FRAMEWORKS, of_array
 
 __all__ = ["safe_open", "PySafeSlice"]
 
-#: Kinds of devices that have a number.
+#: Types of devices that may have a number.
 _NUMBERED = ("cuda", "musa", "npu", "xpu", "xla", "mlu", "hpu")
-#: Bytes of tensors below which a copy of the map costs less than a read.
+#: Size in bytes below which copying a tensor from the map is faster than reading it.
 _SMALL = 1 << 18
-#: How bytes are fetched, by what `safetensors` calls it.
+#: I/O modes by their names in `safetensors`.
 _BACKENDS = {"mmap": "auto", "pread": "read"}
 
 
 class safe_open:
-    """An open file whose tensors are of one framework.
+    """An open file that returns tensors of one framework.
 
     Args:
         filename: A path of a file of any format.
         framework: ``"np"`` or ``"numpy"``, ``"pt"``, ``"torch"`` or ``"pytorch"``, ``"tf"`` or ``"tensorflow"``,
             ``"jax"`` or ``"flax"``, ``"mlx"``, ``"paddle"``.
-        device: Where tensors of torch and paddle go: ``"cpu"``, ``"cuda:1"``, ``0``.
+        device: The device of tensors of torch and paddle: ``"cpu"``, ``"cuda:1"``, ``0``.
         backend: ``"mmap"`` maps the file, ``"pread"`` reads by position.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        SafetensorError: it is not a tensor file, or an option is none.
+        FileNotFoundError: the file does not exist.
+        SafetensorError: it is not a tensor file, or an option is not valid.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class safe_open:
         self._device = _device(device)
         if backend not in _BACKENDS:
             raise SafetensorError(f'backend "{backend}" is invalid (expected one of: "mmap", "pread")')
-        #: Whether a slice means what the framework's own tensors mean by it.
+        #: Whether slices have the semantics of the framework's own tensors.
         self._is_own = backend == "mmap" and self._framework in ("torch", "paddle")
         if not isinstance(filename, (str, os.PathLike)):
             raise TypeError(f"filename is text or a path, not {type(filename).__name__}")
@@ -81,20 +81,21 @@ class safe_open:
         self._file.close()
 
     def keys(self) -> list[str]:
-        """Names, sorted."""
+        """Returns the names, sorted."""
         return sorted(self._open())
 
     def offset_keys(self) -> list[str]:
-        """Names in the order of their bytes in the file."""
+        """Returns the names in the order of their bytes in the file."""
         native = self._open()._native
-        # Start and end of each component, of a tensor by its number: there may be very many.
+        # Start and end of each component, by tensor index, since there may be very many.
         rows = ((row[5:7] for row in native.components(at)) for at in range(len(native)))
         places = [min((row for row in of if row[0] is not None), default=(0, 0)) for of in rows]
         names = native.names()
         return [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
 
     def metadata(self) -> dict[str, str] | None:
-        """The file's attributes; ``None`` where there are none. Those that are not text are JSON."""
+        """Returns the file's attributes; ``None`` if it has none. Values that are not strings are returned as
+        JSON."""
         import json
 
         found = self._open().attributes
@@ -102,11 +103,11 @@ class safe_open:
         return text or None
 
     def get_tensor(self, name: str) -> Any:
-        """A tensor in memory of its own."""
+        """Returns a tensor in separate memory."""
         return self._give(self._tensor(name))
 
     def get_tensors(self) -> dict[str, Any]:
-        """All tensors in memory of their own, in the order of their bytes in the file."""
+        """Returns all tensors in separate memory, in the order of their bytes in the file."""
         file, names = self._open(), self.offset_keys()
         with telling():
             if self._framework == "torch":
@@ -118,7 +119,7 @@ class safe_open:
         return {name: found[name] for name in names}
 
     def get_slice(self, name: str) -> PySafeSlice:
-        """A tensor of which only what is asked for is read."""
+        """Returns a tensor of which only the requested slices are read."""
         return PySafeSlice(self, self._tensor(name))
 
     def _open(self) -> File:
@@ -136,7 +137,7 @@ class safe_open:
 
     def _give(self, t: Tensor) -> Any:
         with telling():
-            # Of what is small and has no digest to be checked, a view is copied sooner than it is read.
+            # For small tensors without a digest to check, copying a view is faster than a read.
             is_small = t.stored_nbytes < _SMALL and self._file.format == "safetensors" and t.dtype not in PACKED
             if self._framework == "torch":
                 return _part(t, (), self._device) if is_small else t.torch(self._device)
@@ -145,7 +146,7 @@ class safe_open:
 
 
 class _safe_open_handle(safe_open):
-    """As :class:`safe_open`, of a file that Python has open already: what ``open`` gave."""
+    """A :class:`safe_open` for a file object that Python has opened."""
 
     def __init__(self, f: Any, framework: str = "np", device: Any = "cpu", *, backend: str = "mmap") -> None:
         f.fileno  # As `safetensors` asks, though it is its name that is opened.
@@ -153,18 +154,18 @@ class _safe_open_handle(safe_open):
 
 
 class PySafeSlice:
-    """A tensor to be read in part: ``s[10:20]``."""
+    """A tensor that is read in slices: ``s[10:20]``."""
 
     def __init__(self, of: safe_open, tensor: Tensor) -> None:
         self._of = of
         self._tensor = tensor
 
     def get_shape(self) -> list[int]:
-        """Its dimensions."""
+        """Returns the dimensions."""
         return list(self._tensor.shape)
 
     def get_dtype(self) -> str:
-        """Its type as safetensors spells it: ``"F32"``."""
+        """Returns the element type as in safetensors: ``"F32"``."""
         return CODES.get(self._tensor.dtype, self._tensor.dtype)
 
     def __getitem__(self, key: Any) -> Any:
@@ -173,7 +174,7 @@ class PySafeSlice:
         if not of._is_own:
             key = checked(key, t.shape)
         elif not _is_plain(key, t.shape):
-            # What is meant by the rest, and what is wrong with it, the framework says.
+            # The framework interprets other keys, and raises its own errors.
             return of._give(t)[key]
         if of._framework == "torch":
             if t.dtype in PACKED or t.layout != "dense":
@@ -183,13 +184,13 @@ class PySafeSlice:
         import numpy as np
 
         with telling():
-            # The format has numbers alone: texts and times of other files are those that are stored.
+            # safetensors only has numbers: strings and times of other formats are returned as the stored numbers.
             part = t[key] if t._info[5] is None else _slices.read(t, key, t.dtype)
             return of_array(np.array(part), of._framework, of._device)
 
 
 def _part(t: Tensor, key: Any, device: Any) -> Any:
-    """A part of a dense tensor for torch, whose types NumPy may lack."""
+    """Reads a part of a dense tensor for torch, whose types NumPy may lack."""
     import numpy as np
 
     from .._torch import of_bytes
@@ -200,7 +201,7 @@ def _part(t: Tensor, key: Any, device: Any) -> Any:
 
 
 def _is_plain(key: Any, shape: tuple[int, ...]) -> bool:
-    """Whether NumPy and every framework mean the same by a key, and find nothing wrong with it."""
+    """Returns whether a key is valid and means the same for NumPy and every framework."""
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > len(shape):
         return False
@@ -218,11 +219,11 @@ def _is_plain(key: Any, shape: tuple[int, ...]) -> bool:
 
 
 def checked(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """A key as `safetensors` takes it: integers, slices with steps above 0, one ellipsis, an empty list; nothing of it
-    outside the shape. Bounds of slices below 0 count from the end.
+    """Checks a key as `safetensors` does: integers, slices with positive steps, at most one ellipsis, or an empty
+    list, all of them within the shape. Negative bounds of slices count from the end.
 
     Raises:
-        SafetensorError: all others.
+        SafetensorError: the key is not supported or out of bounds.
     """
     if isinstance(key, list):
         if key:
@@ -242,7 +243,7 @@ def checked(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _taken(k: Any, at: int, size: int) -> Any:
-    """One part of a key; nothing of it is below 0 any more."""
+    """Returns one part of a key with negative indices resolved."""
     if isinstance(k, slice):
         step = 1 if k.step is None else operator.index(k.step)
         if step < 1:
@@ -263,7 +264,7 @@ def _taken(k: Any, at: int, size: int) -> Any:
 
 
 def _outside(taken: list[Any], shape: tuple[int, ...]) -> Iterator[str]:
-    """What lies outside the shape, from the last dimension on."""
+    """Yields messages about indices out of bounds, from the last dimension on."""
     if len(taken) > len(shape):
         yield "more slicing indexes than dimensions in tensor"
         return
@@ -285,11 +286,11 @@ def _spelled(k: Any) -> str:
 
 
 def _device(device: Any) -> Any:
-    """A device as torch takes it.
+    """Returns a device as torch accepts it.
 
     Raises:
-        SafetensorError: there is no such kind of device.
-        ValueError: what is behind the colon is not a number.
+        SafetensorError: the type of device is unknown.
+        ValueError: the text after the colon is not a number.
     """
     if device is None:
         return "cpu"

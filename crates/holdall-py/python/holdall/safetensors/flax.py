@@ -1,4 +1,4 @@
-"""Dicts of arrays of JAX to files and back, as `safetensors.flax` has it, for files of every format."""
+"""Saves and loads dicts of JAX arrays, like `safetensors.flax`, in files of every format."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str,
 
 
 def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file."""
+    """Returns the bytes of a safetensors file."""
     return _numpy.save(arrays(tensors, "flax"), metadata)
 
 
 def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
-    """All tensors of a file: see :func:`holdall.safetensors.numpy.load_file`."""
+    """Loads all tensors of a file: see :func:`holdall.safetensors.numpy.load_file`."""
     with safe_open(filename, framework="flax", backend=backend) as file:
         return file.get_tensors()
 
 
 def load(data: bytes) -> dict[str, Any]:
-    """All tensors of a file's bytes."""
+    """Loads all tensors from the bytes of a file."""
     return {name: of_array(a, "flax") for name, a in _numpy.load(data).items()}

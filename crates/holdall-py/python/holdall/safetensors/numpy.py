@@ -1,4 +1,4 @@
-"""Dicts of NumPy arrays to files and back, as `safetensors.numpy` has it, for files of every format."""
+"""Saves and loads dicts of NumPy arrays, like `safetensors.numpy`, in files of every format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[
 
 
 def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file.
+    """Returns the bytes of a safetensors file.
 
     Raises:
         SafetensorError: an array cannot be stored.
@@ -38,10 +38,10 @@ def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = No
 
 
 def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
-    """All tensors of a file, writable, in the order of their bytes.
+    """Loads all tensors of a file, writable, in the order of their bytes.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         SafetensorError: it is not a tensor file.
     """
     with safe_open(filename, framework="np", backend=backend) as file:
@@ -49,10 +49,10 @@ def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
 
 
 def load(data: bytes) -> dict[str, Any]:
-    """All tensors of a file's bytes.
+    """Loads all tensors from the bytes of a file.
 
     Raises:
-        SafetensorError: they are not a tensor file.
+        SafetensorError: the bytes are not a tensor file.
     """
     with telling("Error while deserializing"):
         return _numpy.load(in_memory(data))

@@ -1,4 +1,4 @@
-"""Dicts of tensors of Paddle to files and back, as `safetensors.paddle` has it, for files of every format."""
+"""Saves and loads dicts of Paddle tensors, like `safetensors.paddle`, in files of every format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def save_file(tensors: dict[str, Any], filename: Path, metadata: dict[str, str] 
     """Writes tensors to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
-        ValueError: a tensor is not contiguous, or is none.
+        ValueError: a value is not contiguous, or is not a tensor.
         SafetensorError: a tensor cannot be stored, or the file cannot be written.
     """
     specs, _kept = _specs(tensors)
@@ -30,24 +30,24 @@ def save_file(tensors: dict[str, Any], filename: Path, metadata: dict[str, str] 
 
 
 def save(tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file."""
+    """Returns the bytes of a safetensors file."""
     specs, _kept = _specs(tensors)
     return serialize(specs, metadata)
 
 
 def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Any]:
-    """All tensors of a file."""
+    """Loads all tensors of a file."""
     with safe_open(filename, framework="paddle", device=device, backend=backend) as file:
         return file.get_tensors()
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
-    """All tensors of a file's bytes."""
+    """Loads all tensors from the bytes of a file."""
     return {name: of_array(a, "paddle", device) for name, a in _numpy.load(data).items()}
 
 
 def _specs(tensors: dict[str, Any]) -> tuple[dict[str, TensorSpec], list[Any]]:
-    """Tensors where they are in memory, and what keeps them there."""
+    """Returns specs of tensors without copying them, and objects that keep their memory alive."""
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of [str, paddle.Tensor] but received {type(tensors)}")
     for name, x in tensors.items():

@@ -1,4 +1,4 @@
-"""Dicts of torch tensors to files and back, as `safetensors.torch` has it, for files of every format."""
+"""Saves and loads dicts of torch tensors, like `safetensors.torch`, in files of every format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: torch's types by what headers call them, and the bytes of their elements: those of this torch.
+#: torch's dtypes by their names in headers, with their bytes per element, as far as this torch has them.
 _TYPES = {code: getattr(torch, name) for name, code in CODES.items() if hasattr(torch, name)}
 if hasattr(torch, "float4_e2m1fn_x2"):
     _TYPES["F4"] = torch.float4_e2m1fn_x2
@@ -33,24 +33,24 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: dict[s
 
     Raises:
         ValueError: ``tensors`` is not a dict of tensors, or one of them is sparse or not contiguous.
-        RuntimeError: two of them share memory (:func:`save_model` takes such), or one has none (device ``meta``).
-        SafetensorError: the file cannot be written, or holds no such elements.
+        RuntimeError: two tensors share memory (use :func:`save_model`), or a tensor has no memory (device ``meta``).
+        SafetensorError: the file cannot be written, or the format does not support the element type.
     """
     with telling("Error while serializing"):
         written(_checked(tensors), filename, metadata)
 
 
 def save(tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file. Raises what :func:`save_file` does."""
+    """Returns the bytes of a safetensors file. Raises the same errors as :func:`save_file`."""
     with telling("Error while serializing"):
         return _numpy.save(_checked(tensors), metadata)
 
 
 def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, torch.Tensor]:
-    """All tensors of a file, in the order of their bytes, in memory of their own.
+    """Loads all tensors of a file, in the order of their bytes, in separate memory.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         SafetensorError: it is not a tensor file.
     """
     with safe_open(filename, framework="pt", device=device, backend=backend) as file:
@@ -58,10 +58,10 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> 
 
 
 def load(data: bytes) -> dict[str, torch.Tensor]:
-    """All tensors of a file's bytes.
+    """Loads all tensors from the bytes of a file.
 
     Raises:
-        SafetensorError: they are not a tensor file.
+        SafetensorError: the bytes are not a tensor file.
     """
     with telling("Error while deserializing"), _open(in_memory(data), strict=True) as file:
         return _torch.load(file, "cpu")
@@ -70,15 +70,17 @@ def load(data: bytes) -> dict[str, torch.Tensor]:
 def save_model(
     model: torch.nn.Module, filename: Path, metadata: dict[str, str] | None = None, force_contiguous: bool = True
 ) -> None:
-    """Writes a module's parameters and buffers, tied ones once: of names with the same memory the one that has all of it
-    is kept, the first by name where several do. In the metadata each of the others is a key, whose value is the name kept.
+    """Writes a module's parameters and buffers, tied ones once: of names that share memory, the one that covers all
+    of it is kept, or the first by name if several do. The metadata maps each of the other names to the name that is
+    kept.
 
     Args:
-        metadata: What else the file's metadata says. A key of it that is also such a name stays as it is.
-        force_contiguous: Whether tensors that are not contiguous are packed, rather than refused.
+        metadata: Further metadata for the file. An entry that is already present under such a name is not
+            overwritten.
+        force_contiguous: Whether tensors that are not contiguous are packed; otherwise they are an error.
 
     Raises:
-        RuntimeError: tensors share memory of which none has all.
+        RuntimeError: tensors share memory and none of them covers all of it.
         ValueError: a tensor is not contiguous, with ``force_contiguous=False``.
     """
     state = model.state_dict()
@@ -99,20 +101,20 @@ def save_model(
 def load_model(
     model: torch.nn.Module, filename: Path, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
 ) -> tuple[set[str], list[str]]:
-    """Loads a file into a module, tied parameters under whichever of their names it has.
+    """Loads a file into a module. Tied parameters may have any of their names in the file.
 
     Returns:
-        The names of the module that the file lacks, and those of the file that the module lacks.
+        The names of the module that the file lacks, and the names in the file that the module lacks.
 
     Raises:
-        RuntimeError: there are such names, and ``strict`` is true; or a shape is another.
+        RuntimeError: names are missing or unexpected and ``strict`` is true; or a shape differs.
     """
     tensors = load_file(filename, device, backend=backend)
     tied = _remove_duplicate_names(model.state_dict(), preferred_names=tensors)
     found = model.load_state_dict(tensors, strict=False)
     missing, unexpected = set(found.missing_keys), list(found.unexpected_keys)
     for others in tied.values():
-        # Those come with the name that is kept; what the file has of them besides went into the same memory.
+        # These share the memory of the name that is kept, so they are loaded with it.
         unexpected += [name for name in others if name not in missing]
         missing.difference_update(others)
     if strict and (missing or unexpected):
@@ -126,7 +128,7 @@ def load_model(
 
 
 def storage_ptr(tensor: torch.Tensor) -> int:
-    """The address of the memory that a tensor is in; 0 where it has none."""
+    """Returns the address of the storage of a tensor; 0 if it has none."""
     try:
         return int(tensor.untyped_storage().data_ptr())
     except RuntimeError:  # Sparse ones, and stand-ins.
@@ -134,7 +136,7 @@ def storage_ptr(tensor: torch.Tensor) -> int:
 
 
 def storage_size(tensor: torch.Tensor) -> int:
-    """The bytes of that memory."""
+    """Returns the size in bytes of the storage of a tensor."""
     try:
         return int(tensor.untyped_storage().nbytes())
     except RuntimeError:
@@ -142,7 +144,7 @@ def storage_size(tensor: torch.Tensor) -> int:
 
 
 def _end_ptr(tensor: torch.Tensor) -> int:
-    """The address behind a tensor's last element."""
+    """Returns the address after a tensor's last element."""
     if tensor.numel() == 0:
         return int(tensor.data_ptr())
     last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride()))
@@ -150,14 +152,14 @@ def _end_ptr(tensor: torch.Tensor) -> int:
 
 
 def _is_complete(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has all the memory that it is in."""
+    """Returns whether a tensor covers its whole storage."""
     is_whole = tensor.numel() * tensor.element_size() == storage_size(tensor)
     return is_whole and bool(tensor.data_ptr() == storage_ptr(tensor))
 
 
 def _find_shared_tensors(state_dict: dict[str, torch.Tensor]) -> list[set[str]]:
-    """The names that have memory in common, as sets; who shares with nobody is alone in one. Tensors without memory are
-    in none."""
+    """Returns the sets of names that share memory; a tensor that shares with no other is alone in its set. Tensors
+    without memory are left out."""
     groups: dict[tuple[Any, int, int], list[str]] = {}
     for name, x in state_dict.items():
         if x.device.type != "meta" and storage_ptr(x) and storage_size(x):
@@ -170,7 +172,8 @@ def _find_shared_tensors(state_dict: dict[str, torch.Tensor]) -> list[set[str]]:
         areas = sorted((state_dict[name].data_ptr(), _end_ptr(state_dict[name]), name) for name in names)
         end = 0
         for at, (start, stop, name) in enumerate(areas):
-            # As in `safetensors`, whose files these are, it is the one before that counts, not the longest so far.
+            # As in `safetensors`, whose files must be the same, compare with the previous tensor, not with the
+            # longest so far.
             if at and start < end:
                 out[-1].add(name)
             else:
@@ -185,8 +188,8 @@ def _remove_duplicate_names(
     preferred_names: Iterable[str] | None = None,
     discard_names: Iterable[str] | None = None,
 ) -> dict[str, list[str]]:
-    """Of names with memory in common, the one to keep and those to leave out. It is one that has all of the memory: the
-    first by name of the preferred ones, or else of those not to be discarded, or else of all."""
+    """Returns, for names that share memory, the one to keep and those to leave out. The one to keep covers all of
+    the memory: the first by name of the preferred ones, or else of those not to be discarded, or else of all."""
     preferred, discarded = set(preferred_names or ()), set(discard_names or ())
     out: dict[str, list[str]] = {}
     for shared in _find_shared_tensors(state_dict):
@@ -205,7 +208,7 @@ def _remove_duplicate_names(
 
 
 def _checked(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors that a file may have: on the host, dense, contiguous, each with its own memory."""
+    """Checks that tensors can be stored: on the host, dense, contiguous, without shared memory."""
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
     for name, x in tensors.items():
@@ -229,5 +232,5 @@ def _checked(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
                 f"You are trying to save a non contiguous tensor: `{name}` which is not allowed: it may be a part of"
                 " another, of which all would better be saved. `.contiguous()` packs it."
             )
-    # Those without memory are refused by torch here.
+    # torch raises here for tensors without memory.
     return {name: x if x.device.type == "cpu" else x.to("cpu") for name, x in tensors.items()}
