@@ -83,8 +83,8 @@ pub use structured::npy_type;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;
 pub use format::{
-    ExternalFiles, ContentDigest, DecodeExternal, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
-    NewEncoder, OldEnd, Parts, Shards,
+    ContentDigest, DecodeExternal, ExternalFiles, FindOldEnds, FindTable, Format, IndexLocation,
+    ModelPart, NewEncoder, OldEnd, Parts, Shards,
 };
 
 #[allow(unused_imports, reason = "a build may have no format that is written")]
