@@ -17,7 +17,7 @@ fn decode(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
     }
 }
 
-/// The same with nothing at hand but what was asked for, and how often it asked.
+/// The same with only the requested ranges in the window, and the number of requests.
 fn by_ranges(bytes: &[u8]) -> (Result<Index, Error>, usize) {
     let mut window = Window::new(bytes.len() as u64);
     for round in 0..100 {

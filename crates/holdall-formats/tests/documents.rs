@@ -82,7 +82,7 @@ fn every_required_field_of_1_0_is_missed() {
     }
 }
 
-/// A file of 4 GiB of which its ends are at hand: what is over the limit is refused, not asked for.
+/// A file of 4 GiB of which only the ends are available: a length over the limit is refused, not requested.
 #[test]
 fn a_manifest_of_more_than_a_gigabyte_is_not_asked_for() {
     let of = |manifest: u64| {

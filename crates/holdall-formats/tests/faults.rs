@@ -1,4 +1,4 @@
-//! What is wrong with one tensor does not hide the others: the file is read, and that tensor is listed with its fault.
+//! An error in one tensor does not hide the others: the file is read, and that tensor is listed with its fault.
 
 use crate::ztensor_files::*;
 use holdall_core::{Bytes, Error, Index, Limits, Role, Stop, TensorInfo, Window};
@@ -191,7 +191,7 @@ fn safetensors_are_judged_the_same_way() {
             assert!(index.get("a").unwrap().fault().is_none());
             assert_eq!(index.get("z").unwrap().component(&Role::Data).unwrap().stored_len(), 8);
         }
-        // Its bytes count: what it does not take belongs to nobody.
+        // Its bytes count as claimed; other bytes belong to no tensor.
         let header = format!(r#"{{"a":{first},"bad":{}}}"#, bad.replace("[4,8]", "[4,12]"));
         let e = decode(&safetensors(&header)).unwrap_err();
         assert_eq!(e.code(), "safetensors/trailing-data", "{header}");
@@ -215,7 +215,7 @@ fn faults_take_little_memory_however_many_there_are() {
     assert_eq!(index.faults().len(), count);
     let all: Vec<Error> = index.faults().collect();
     assert!(all.iter().all(|e| e.code() == "ztensor/unknown-dtype"));
-    // The first are told in full, the others by their rule and their name.
+    // The first are reported in full, the others by their rule and their name.
     assert!(all[0].message().contains("f128"), "{}", all[0]);
     assert_eq!(all[2999].tensor(), Some("t02999"));
     assert!(!all[2999].message().contains("f128"), "{}", all[2999]);

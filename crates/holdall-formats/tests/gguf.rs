@@ -1,4 +1,4 @@
-//! GGUF: what is read, what is refused, and that files are written again as they were.
+//! GGUF: files that are read or refused, and files that are written again unchanged.
 
 use crate::gguf_files::{Gguf, rejects};
 use holdall_core::encode::Stored;
@@ -22,7 +22,7 @@ fn decode(bytes: &[u8]) -> Result<Index, Error> {
     }
 }
 
-/// Decodes, fetching no more than is asked for, and tells how often was asked.
+/// Decodes by fetching only the requested ranges, and returns the number of requests.
 fn decode_windowed(bytes: &[u8]) -> (Result<Index, Error>, usize) {
     let mut window = Window::new(bytes.len() as u64);
     let mut asked = 0;
@@ -150,7 +150,7 @@ fn key_values_are_attributes() {
         assert_eq!(order, if is_big { ByteOrder::Big } else { ByteOrder::Little });
         assert_eq!(index.warnings().len(), usize::from(is_big));
         if !is_big {
-            // Every bit of every value comes back, that of a number that is none too.
+            // Every bit of every value is restored, also of a NaN.
             let again =
                 encode(
                     &index,
@@ -452,7 +452,7 @@ fn a_tensor_of_an_unknown_type_is_opaque() {
         assert_eq!(b.layout().as_str(), "gguf.type_99");
         assert_eq!(b.component(&Role::Data).unwrap().stored.len(), 64);
     }
-    // One that begins behind the next has no bytes that could be known.
+    // A tensor that begins after the next one has an unknown length.
     let mut file = Gguf::new().entry(b"a", &[4], 99, 64).entry(b"b", &[4], 0, 0);
     file.data = vec![1; 128];
     assert!(decode(&file.finish()).is_err());

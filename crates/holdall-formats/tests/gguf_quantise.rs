@@ -147,7 +147,7 @@ fn nor_have_the_weights_of_a_model() {
     }
 }
 
-/// What is none of the numbers that a block can say is refused, and nothing of it is written.
+/// Numbers that a block cannot represent are refused, and nothing is written.
 #[test]
 fn numbers_without_a_place_are_refused() {
     for of in searched() {

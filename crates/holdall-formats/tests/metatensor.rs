@@ -1,4 +1,4 @@
-//! Metatensor: what files mean, and what is written.
+//! Metatensor: reading and writing files.
 
 use crate::metatensor_files::accepts::accepts;
 use crate::metatensor_files::*;
@@ -374,7 +374,7 @@ fn names_become_objects_where_they_come_back() {
     assert!(tensors["list"].as_array().is_some_and(|l| l.len() == 2));
     assert!(tensors["esc.aped"]["dtype"] == "U8" && tensors["mixed"]["x"]["dtype"] == "U8");
     assert!(tensors["a"]["dtype"] == "U8");
-    // `a.b` beside `a` and the one member called `a.b` cannot both be that.
+    // `a.b` next to `a` and the one member called `a.b` cannot both be that.
     assert!(tensors["a.b"]["dtype"] == "U8" && tensors["a.b#2"]["dtype"] == "U8");
     let restored = header["metadata"]["holdall.names"].as_object().unwrap();
     assert_eq!(restored[r"a\.b#2"], "a.b");

@@ -38,7 +38,7 @@ fn broken_files_fail_with_their_code() {
         if opens || found.code() != code_of(name) {
             wrong.push(format!("{name}: {found}"));
         }
-        // Fetching only what is asked for ends the same way.
+        // Fetching only the requested ranges ends the same way.
         let mut window = Window::new(bytes.len() as u64);
         let windowed = loop {
             match holdall_formats::decode(&window, &Limits::default()) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a file of this header and so many bytes of data contains.
+/// The index of a file with this header and this number of bytes of data.
 fn decode(header: &str, data_len: u64) -> Result<Index, Error> {
     let start = 8 + header.len() as u64;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();

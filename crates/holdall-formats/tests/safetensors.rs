@@ -16,7 +16,7 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/safetensors")
 }
 
-/// Detects and decodes bytes that are all at hand.
+/// Detects and decodes bytes that are all available.
 fn decode(bytes: &[u8]) -> Result<Index, Error> {
     done(holdall_formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), &Limits::default()))
 }
@@ -29,7 +29,7 @@ fn done(result: Result<Index, Stop>) -> Result<Index, Error> {
     index.sound()
 }
 
-/// A file of this header and so many bytes of data.
+/// A file with this header and this number of bytes of data.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let mut out = (header.len() as u64).to_le_bytes().to_vec();
     out.extend_from_slice(header.as_bytes());
@@ -94,7 +94,7 @@ fn every_prefix_fails_cleanly() {
             let e = decode(&bytes[..len]).unwrap_err();
             let code = match len {
                 0 => "format/empty",
-                // Too short to be told from anything.
+                // Too short to be recognised.
                 1..=8 => "format/unknown",
                 _ if len < header => "safetensors/header-bounds",
                 _ => "safetensors/truncated",
@@ -110,7 +110,7 @@ fn every_prefix_fails_cleanly() {
     }
 }
 
-/// Decodes by fetching only what is asked for; also tells how many fetches and bytes that took.
+/// Decodes by fetching only the requested ranges; also returns the numbers of fetches and bytes.
 fn decode_windowed(bytes: &[u8]) -> (Result<Index, Error>, usize, u64) {
     let mut window = Window::new(bytes.len() as u64);
     let (mut fetches, mut fetched) = (0, 0);

@@ -31,7 +31,7 @@ fn broken_files_fail_with_their_code() {
         // The rank is a limit of ours alone.
         let reference = reference || e.code() == "index/rank";
         assert_eq!(SafeTensors::deserialize(&bytes).is_ok(), reference, "{name}");
-        // Fetching only what is asked for ends the same way.
+        // Fetching only the requested ranges ends the same way.
         let mut window = Window::new(bytes.len() as u64);
         let windowed = loop {
             match holdall_formats::decode(&window, &Limits::default()) {

@@ -113,7 +113,7 @@ fn round_trip(
 
 fn refused(options: &EncodeOptions, attributes: &Attributes, tensors: &[TensorSpec]) -> Error {
     let e = write(options, attributes, tensors, false).map(|_| ()).unwrap_err();
-    // What is refused is refused before the first byte, too.
+    // Tensors are also refused before the first byte.
     if e.kind() == ErrorKind::Unsupported && !tensors.is_empty() {
         let early = encoder(options).unwrap();
         let checks = early
@@ -522,7 +522,7 @@ fn calls_out_of_order_are_refused() {
     assert_eq!(code(e.next_offset(65, &a, 0)), "ztensor/declared");
     // Something declared is missing.
     assert_eq!(e.finish(65).unwrap_err().code(), "ztensor/declared");
-    // Fewer bytes than declared, or a range that is none.
+    // Fewer bytes than declared, or an invalid range.
     assert_eq!(begun().placed(&a, 0, raw(64..64)).unwrap_err().code(), "ztensor/declared");
     assert_eq!(begun().placed(&a, 0, raw(0..1)).unwrap_err().code(), "ztensor/declared");
     // The end of the number line.

@@ -93,7 +93,7 @@ fn decode(bytes: &[u8]) -> Result<Index, Error> {
     }
 }
 
-/// Decodes with nothing at hand but what was asked for; answers how many ranges that took.
+/// Decodes with only the requested ranges in the window; returns the number of ranges.
 fn decode_windowed(bytes: &Bytes) -> (Result<Index, Error>, usize) {
     let mut window = Window::new(bytes.len() as u64);
     for ranges in 0..10 {

@@ -1,4 +1,4 @@
-//! What is odd about a zTensor file but sound is read, with a warning where there is something to
+//! Unusual but valid zTensor files are read, with a warning where there is something to
 //! tell.
 
 use crate::ztensor_files::*;

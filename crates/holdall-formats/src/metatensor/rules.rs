@@ -113,5 +113,5 @@ holdall_core::error::rules! {
         "An alignment is a power of two, at most 65536.";
     /// The bytes written differ from those declared.
     pub DECLARED: Misuse "metatensor/declared"
-        "What is written matches what was declared: unique names, these sizes, in this order, nothing missing.";
+        "The tensors written match those declared: unique names, these sizes, in this order, nothing missing.";
 }

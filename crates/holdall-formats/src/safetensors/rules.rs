@@ -75,5 +75,5 @@ holdall_core::error::rules! {
     pub ALIGN: Misuse "safetensors/align" "An alignment is a power of two, at most 2^26.";
     /// The bytes written differ from those declared.
     pub DECLARED: Misuse "safetensors/declared"
-        "What is written matches what was declared: unique names, these sizes, in this order, nothing missing.";
+        "The tensors written match those declared: unique names, these sizes, in this order, nothing missing.";
 }

@@ -89,7 +89,7 @@ holdall_core::error::rules! {
         "The requested alignment is a power of two from 64 to 2097152 (2 MiB).";
     /// The components written differ from those declared.
     pub DECLARED: Misuse "ztensor/declared"
-        "What is written matches what was declared: unique names, the components of a tensor one after the other, nothing missing.";
+        "The tensors written match those declared: unique names, the components of a tensor one after the other, nothing missing.";
 }
 
 /// Codes of warnings: for files that are unusual, but valid.

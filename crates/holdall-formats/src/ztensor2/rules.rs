@@ -80,5 +80,5 @@ holdall_core::error::rules! {
         "The requested alignment is a power of two from 4096 to 2097152 (2 MiB).";
     /// The parts written differ from those declared.
     pub DECLARED: Misuse "ztensor2/declared"
-        "What is written matches what was declared: unique names, the components of a tensor one after the other, nothing missing.";
+        "The tensors written match those declared: unique names, the components of a tensor one after the other, nothing missing.";
 }

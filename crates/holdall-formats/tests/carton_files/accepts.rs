@@ -186,7 +186,7 @@ pub(crate) fn accepts() -> Vec<(&'static str, Vec<u8>)> {
     p.add("LINKS", links(&[b"tensor = []\n", b"x"]));
     all.push(("linked-index", p.bytes()));
 
-    // A link that leads to what is elsewhere.
+    // A link to a file elsewhere.
     let mut p = Package::minimal();
     p.elsewhere("model/blobs/abc", b"content");
     p.link("model/w", "blobs/abc", b"content");
@@ -269,7 +269,7 @@ fn misfits() -> Package {
     let mut index = tensor("a", "uint8", "[4]", "a.bin");
     index += &tensor("b", "uint8", "[1, 2]", "b.bin");
     index += &nested("rows", &["a"]);
-    // The second test is of the right types; but `n` stands for 4 here, and 1 there.
+    // The second test is of the right types; but `n` is 4 here, and 1 there.
     index += &tensor("f", "float32", "[4]", "f.bin");
     index += &tensor("s", "uint8", "[]", "s.bin");
     p.add("tensor_data/index.toml", index);

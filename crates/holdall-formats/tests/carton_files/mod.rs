@@ -111,7 +111,7 @@ pub(crate) fn nested(name: &str, inner: &[&str]) -> String {
     format!("[[tensor]]\nname = \"{name}\"\ndtype = \"nested\"\ninner = {inner:?}\n\n")
 }
 
-/// So many bytes that are not a pattern.
+/// Bytes without a pattern.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u32;
     let mut next = || {

@@ -48,7 +48,7 @@ fn with_zip(change: impl Fn(&mut Zip)) -> Built {
     p.build()
 }
 
-/// What is wrong at the end of a zip.
+/// Errors at the end of a zip.
 fn ends(add: Add<'_>) {
     let built = sound().build();
     let b = &built.bytes;
@@ -111,7 +111,7 @@ fn with_entry(change: impl Fn(&mut Entry)) -> Built {
     p.build()
 }
 
-/// What is wrong with one entry of the directory.
+/// Errors in one entry of the directory.
 fn entries(add: Add<'_>) {
     add("zip.encrypted.flag", with_entry(|e| e.flags = 1).bytes);
     add("zip.encrypted.strongly", with_entry(|e| e.flags = 0x40).bytes);
@@ -204,7 +204,7 @@ fn entries(add: Add<'_>) {
     });
 }
 
-/// What is wrong with the header before an entry's bytes.
+/// Errors in the header before an entry's bytes.
 fn local_headers(add: Add<'_>) {
     let local = |field: usize, value: &[u8]| {
         let built = with_entry(|_| {});
@@ -263,7 +263,7 @@ fn local_headers(add: Add<'_>) {
     });
 }
 
-/// What is wrong with `carton.toml`.
+/// Errors in `carton.toml`.
 fn descriptions(add: Add<'_>) {
     let mut of = |name: &str, text: &str| add(name, Package::new(text).bytes());
     let runner = MINIMAL.split_once('\n').expect("a line").1;
@@ -325,7 +325,7 @@ fn descriptions(add: Add<'_>) {
     });
 }
 
-/// What is wrong with `MANIFEST` and `LINKS`.
+/// Errors in `MANIFEST` and `LINKS`.
 fn manifests(add: Add<'_>) {
     let sound = Package::minimal().with("model/a", "a").with("model/b", "b");
     let rows = sound.listing();
@@ -456,7 +456,7 @@ fn paths(add: Add<'_>) {
     });
 }
 
-/// What is wrong with `tensor_data/index.toml`, and with the files it names.
+/// Errors in `tensor_data/index.toml`, and in the files that it names.
 fn tensors(add: Add<'_>) {
     let mut of = |name: &str, index: &str| {
         let p = Package::minimal().with("tensor_data/index.toml", index);
@@ -525,7 +525,7 @@ fn contents(add: Add<'_>) {
     });
 }
 
-/// Sound on opening; what is wrong is in the bytes of a tensor.
+/// Files that can be opened; the error is in the bytes of a tensor.
 fn loads() -> Vec<(&'static str, Vec<u8>)> {
     let of = |change: &dyn Fn(&mut Entry)| with_entry(change).bytes;
     vec![

@@ -1,7 +1,7 @@
 //! GGUF files made byte by byte, and those that break a rule each.
 #![allow(dead_code)] // Each user takes some of it.
 
-/// A file that says what it has, and has what it says, unless it is told otherwise.
+/// A file whose header and contents agree, unless changed by a test.
 #[derive(Clone)]
 pub(crate) struct Gguf {
     pub(crate) version: u32,

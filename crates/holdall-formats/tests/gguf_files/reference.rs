@@ -71,7 +71,7 @@ fn with_offsets(
     out
 }
 
-/// A scale and what is taken away.
+/// A scale and an offset to subtract.
 fn line(x: &[f32], w: &[f32], top: f32, (first, steps, absolute): (f32, i32, bool)) -> (f32, f32) {
     let max = x.iter().fold(x[0], |max, x| max.max(*x));
     let mut min = x.iter().fold(x[0], |min, x| min.min(*x)).min(0.0);

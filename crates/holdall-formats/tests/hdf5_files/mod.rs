@@ -97,7 +97,7 @@ pub(crate) fn leaf(chunks: &[(u32, &[u64], u64)]) -> Vec<u8> {
     out
 }
 
-/// A file with a dataset `w` of these messages beside its type, and a block.
+/// A file with a dataset `w` that has these messages besides its type, and a block.
 pub(crate) fn dataset(messages: &[Vec<u8>], extra: &[u8]) -> Vec<u8> {
     let all = [&[message(3, 0, &F32)][..], messages].concat();
     file(&[
@@ -141,7 +141,7 @@ fn of_type(of: &[u8], width: u64) -> Vec<u8> {
     file(&[(ROOT, header(&[link(b"w", DATASET)])), (DATASET, header(&of))])
 }
 
-/// Records of so many bytes, of these members: names, places and types.
+/// Records of this length with these members: names, offsets and types.
 pub(crate) fn compound(size: u8, members: &[(&str, u8, &[u8])]) -> Vec<u8> {
     let mut of = vec![0x36, members.len() as u8, 0, 0, size, 0, 0, 0];
     for (name, at, member) in members {

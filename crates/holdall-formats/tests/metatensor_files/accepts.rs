@@ -216,7 +216,7 @@ fn symbols() -> Vec<u8> {
     file(&header(&schema, &tensors), &data)
 }
 
-/// Plain values beside tensors and in an array of objects.
+/// Plain values next to tensors and in an array of objects.
 fn values() -> Vec<u8> {
     let layer = object(&[("name", r#"{"type":"string"}"#), ("w", &tensor("U8", "1"))]);
     let schema = object(&[

@@ -53,7 +53,7 @@ pub(crate) fn array(items: &str) -> String {
     format!(r#"{{"type":"array","items":{items},"TypeDef:Array":true}}"#)
 }
 
-/// A struct of these members, the first so many of them required.
+/// A struct with these members, the first of which are required.
 pub(crate) fn record(members: &[(&str, &str)], required: usize) -> String {
     let names: Vec<String> = members.iter().map(|(name, _)| format!("{name:?}")).collect();
     let all: Vec<String> =
@@ -79,7 +79,7 @@ pub(crate) fn entries(all: &[(u64, u64)]) -> Vec<u8> {
     all.iter().flat_map(|(at, len)| [at.to_le_bytes(), len.to_le_bytes()].concat()).collect()
 }
 
-/// So many records of that many bytes, with a heap after them.
+/// Records of the given number and length, with a heap after them.
 pub(crate) fn dataset(count: usize, len: usize, heap: Option<usize>) -> String {
     match heap {
         None => format!(r#"{{"count":{count},"data_offsets":[0,{len}]}}"#),
@@ -90,7 +90,7 @@ pub(crate) fn dataset(count: usize, len: usize, heap: Option<usize>) -> String {
     }
 }
 
-/// A blob of so many entries, at the start of the data, with a heap after them.
+/// A blob with this number of entries, at the start of the data, with a heap after them.
 pub(crate) fn blob(count: usize, heap: usize) -> String {
     let end = count * 16;
     format!(

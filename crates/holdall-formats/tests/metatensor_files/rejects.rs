@@ -328,7 +328,7 @@ fn ranges() -> Vec<Reject> {
     ]
 }
 
-/// Schemas that are none, in files without tensors or with what it takes.
+/// Invalid schemas, in files without tensors or with the tensors that they need.
 fn schemas() -> Vec<Reject> {
     let schema = |name, schema: &str| text(name, &header(schema, "{}"));
     let w = |name, own: &str| schema(name, &object(&[("w", own)]));
@@ -338,7 +338,7 @@ fn schemas() -> Vec<Reject> {
     };
     let deep = {
         let (open, close) = (r#"{"items":"#.repeat(60), "}".repeat(60));
-        // Many short chains, one behind the other: each is shallow, what they lead to is not.
+        // Many short chains, one after the other: each is shallow, but their targets are not.
         let link = |n: usize| format!(r##""d{n}":{open}{{"$ref":"#/$defs/d{}"}}{close}"##, n + 1);
         format!(
             r##"{{"$defs":{{{},{},"d2":{open}{{"TypeDef:Tensor":{{}}}}{close}}},"$ref":"#/$defs/d0"}}"##,
@@ -445,7 +445,7 @@ fn schemas() -> Vec<Reject> {
     ]
 }
 
-/// What is found out only by looking at the data.
+/// Errors that are found only in the data.
 fn bytes() -> Vec<Reject> {
     let opened = |name, bytes| Reject { name, bytes, opens: true };
     let w = |name, schema: &str, reference: &str, data: &[u8]| {

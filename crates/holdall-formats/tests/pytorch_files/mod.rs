@@ -64,7 +64,7 @@ pub(crate) fn file_of(pickle: &[u8]) -> Vec<u8> {
     zip(&[("a/data.pkl", pickle), ("a/version", b"3\n"), ("a/data/0", &[1; 16])])
 }
 
-/// `{'w': tensor}` of so many f32, this offset, shape and strides.
+/// `{'w': tensor}` with this number of f32, this offset, shape and strides.
 pub(crate) fn tensor(storage: &[u8], offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {
     let numbers = |all: &[u8]| {
         let items: Vec<u8> = all.iter().flat_map(|n| [b'K', *n]).collect();

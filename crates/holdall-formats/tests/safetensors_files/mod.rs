@@ -10,7 +10,7 @@ pub(crate) struct Reject {
     pub(crate) reference: bool,
 }
 
-/// A file of this header and so many bytes of data.
+/// A file with this header and this number of bytes of data.
 pub(crate) fn file(header: &[u8], data: usize) -> Vec<u8> {
     let mut out = (header.len() as u64).to_le_bytes().to_vec();
     out.extend_from_slice(header);

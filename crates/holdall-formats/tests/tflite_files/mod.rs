@@ -176,7 +176,7 @@ pub(crate) fn everything() -> Vec<u8> {
     file(&model(&[main, other], &buffers, &rest))
 }
 
-/// A model whose elements are behind the FlatBuffer.
+/// A model whose elements are after the FlatBuffer.
 pub(crate) fn outside() -> Vec<u8> {
     let of = |start: u64| {
         let buffers = [vec![(1, u64_of(start)), (2, u64_of(8))]];
