@@ -60,8 +60,9 @@ fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
             })
             .map_err(|e| e.within(format!("run {at}")))?;
         left = left.checked_sub(run.len() as u64).ok_or_else(|| {
-            TOO_LARGE
-                .broken(format!("the entries up to index {at} have more than {most} bytes in total"))
+            TOO_LARGE.broken(format!(
+                "the entries up to index {at} have more than {most} bytes in total"
+            ))
         })?;
     }
     Ok(())
