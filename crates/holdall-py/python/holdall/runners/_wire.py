@@ -139,7 +139,7 @@ def send(kind, request, header, data=b""):
 
 
 class Wire:
-    """Converts values to frames and back, with the folder for shared memory."""
+    """Values in frames, with the folder for shared memory."""
 
     def __init__(self, folder, shared_from):
         self.folder = folder
