@@ -233,7 +233,7 @@ def test_numbers_of_eight_bits(tmp_path):
 def test_runs_of_another_content_are_refused(tmp_path):
     out = tmp_path / "out.zt"
     for runs, content, error, text in [
-        ([1], "utf-8", TypeError, "text is a str"),
+        ([1], "utf-8", TypeError, "text must be a str"),
         (["x"], "bytes", TypeError, "not str"),
         ([float("nan")], "json", ValueError, "JSON"),
         ([[1.5]], "int8", holdall.UsageError, "run 0"),

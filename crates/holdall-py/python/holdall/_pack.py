@@ -121,7 +121,7 @@ def pack(
         shown = [_shown(example, at, arrays, files) for at, example in enumerate(examples)]
     source = os.fspath(model)
     if not isinstance(source, str):
-        raise TypeError(f"model is a path as text, not {type(source).__name__}")
+        raise TypeError(f"model must be a path as text, not {type(source).__name__}")
     declared = [_declared.specs(of, side) for of, side in ((inputs, "input"), (outputs, "output"))]
     said = {
         "name": optional(name, "name"),

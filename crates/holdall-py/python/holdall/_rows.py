@@ -64,7 +64,7 @@ def schema(of: Schema) -> tuple[str, Any]:
         return "json", json.dumps(of, allow_nan=False)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
-    raise TypeError(f"a schema is a mapping, a path or an open file, not {type(of).__name__}")
+    raise TypeError(f"a schema must be a mapping, a path or an open file, not {type(of).__name__}")
 
 
 def kind_of(records: Any, given: Schema | None) -> Schema:
@@ -145,7 +145,7 @@ def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[bytes | str]]
 
 def _text(run: Any) -> bytes:
     if not isinstance(run, str):
-        raise TypeError(f"a run of text is a str, not {type(run).__name__}")
+        raise TypeError(f"a run of text must be a str, not {type(run).__name__}")
     return run.encode()
 
 

@@ -92,7 +92,7 @@ def save(
     own = tensors.attributes if attributes is None and isinstance(tensors, File) else attributes
     writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
-        raise UsageError(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+        raise UsageError(f'tied must be "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
         _save(target, writing, tensors, tie, False, listener, keeps)
@@ -317,7 +317,7 @@ class _Item:
         parts: Sequence[tuple[str, Part]],
     ) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a tensor is text, not {type(name).__name__}")
+            raise TypeError(f"the name of a tensor must be text, not {type(name).__name__}")
         self.name = name
         self.shape = tuple(shape)
         self.layout = layout
@@ -395,7 +395,7 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
 
 def _dense_spec(of: TensorSpec) -> Any:
     if not isinstance(of.name, str):
-        raise TypeError(f"the name of a tensor is text, not {type(of.name).__name__}")
+        raise TypeError(f"the name of a tensor must be text, not {type(of.name).__name__}")
     shape = tuple(int(n) for n in of.shape)
     if any(n < 0 for n in shape):
         raise UsageError("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
