@@ -247,7 +247,7 @@ def test_runs_of_another_content_are_refused(tmp_path):
         with pytest.raises((TypeError, holdall.HoldallError)):
             holdall.Runs(runs, content)
     for of in (b"bytes", 3, {"a": 1}):
-        with pytest.raises(TypeError, match="runs are a path or an iterable"):
+        with pytest.raises(TypeError, match="runs must be a path or an iterable"):
             holdall.Runs(of, "json")
     with pytest.raises(holdall.UsageError, match="element type of whole bytes"):
         holdall.save(out, {"b": holdall.Runs([], "float4_e2m1fn")})

@@ -35,7 +35,7 @@ def _spec(of: Any, what: str) -> tuple[Any, ...]:
             raise TypeError(f"{what} has the fields {', '.join(Spec._fields)} of Spec; name and dtype are needed")
         of = Spec(**of)
     if not isinstance(of, (tuple, list)) or not 2 <= len(of) <= len(Spec._fields):
-        raise TypeError(f"{what} is a Spec, or a tuple (name, dtype, shape)")
+        raise TypeError(f"{what} must be a Spec, or a tuple (name, dtype, shape)")
     spec = Spec(*of)
     name = text(spec.name, f"the name of {what}")
     if not name:

@@ -452,7 +452,7 @@ class File(Mapping[str, "Tensor"]):
     ) -> None:
         """Reads tensors into existing memory: see :func:`holdall.load_into`."""
         if not isinstance(buffers, Mapping):
-            raise TypeError("buffers is a mapping of names to writable arrays")
+            raise TypeError("buffers must be a mapping of names to writable arrays")
         wanted = []
         for name, buffer in buffers.items():
             t = self[name]

@@ -122,7 +122,7 @@ def _save(
     keeps_attributes: bool,
 ) -> None:
     if not isinstance(tensors, Mapping):
-        raise TypeError("tensors is a mapping of names to arrays")
+        raise TypeError("tensors must be a mapping of names to arrays")
     source = (tensors._native, keeps_attributes) if isinstance(tensors, File) else None
     left = _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener, source)
     for what in left:
@@ -460,7 +460,7 @@ def _writing(
     threads: int | None,
 ) -> dict[str, Any]:
     if attributes is not None and not isinstance(attributes, Mapping):
-        raise TypeError("attributes is a mapping of text to values")
+        raise TypeError("attributes must be a mapping of text to values")
     return {
         "format": format,
         "version": version,
