@@ -200,7 +200,7 @@ class Server {
     for (let tried = 1; ; tried++) {
       const answer = await this.ask({ range: [start, end], signal })
       if (answer.status === 416) {
-        throw this.broken('http/changed', `the server has no bytes ${start}..${end} any more`)
+        throw this.broken('http/changed', `the server no longer has the bytes ${start}..${end}`)
       }
       this.#check(answer)
       let skip = 0
