@@ -10,11 +10,10 @@ MESSAGE_MAX = 64 << 10
 
 
 def close_others():
-    """Closes all inherited descriptors except the wire and the log, so that the model cannot use the caller's open
-    files."""
+    """Closes what was inherited besides the wire and the log: what the caller has open is not the model's."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         try:
-            # The descriptor of the listing itself is in the list, and closed by now.
+            # The one that lists them is among them, and closed by now.
             numbers = [int(name) for name in os.listdir(folder)]
         except (OSError, ValueError):
             continue
@@ -29,7 +28,7 @@ def close_others():
 
 
 def own_wire():
-    """Moves the wire away from descriptor 0, so that the model does not find it there."""
+    """Takes the wire from descriptor 0; from here on nothing of a model finds it there."""
     global wire
     wire = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
@@ -38,7 +37,7 @@ def own_wire():
     sys.stdin = open(0, closefd=False)
 
 
-# Folders that must be removed when the other side is gone.
+# Folders that are nobody's once the other side is gone.
 orphans = []
 
 
@@ -50,7 +49,7 @@ def end_with_parent(parent):
 
 def end():
     for folder in orphans:
-        # A read-only folder cannot be emptied; a missing one was removed by the other thread.
+        # What is read-only cannot be emptied; what is gone was removed by the other thread.
         for inside, _, _ in os.walk(folder):
             try:
                 os.chmod(inside, 0o700)
@@ -61,11 +60,11 @@ def end():
 
 
 class Gone(BaseException):
-    """The other side has closed the wire without a message."""
+    """The other side has closed the wire without a word."""
 
 
 class NoFrame(BaseException):
-    """The received bytes are not a frame; nothing after them can be read."""
+    """What came is not a frame: nothing that follows can be read."""
 
 
 def article(name):
@@ -77,7 +76,7 @@ def kind_of(value):
 
 
 def said(e):
-    """Returns the text of an exception, or a placeholder if `str` fails."""
+    """What an error says, if it can."""
     try:
         return str(e)
     except BaseException:
@@ -93,10 +92,10 @@ def is_text(value):
 
 
 class Failure(Exception):
-    """An error that is sent to the other side: `what` is the code of the broken rule."""
+    """What is told to the other side: `what` says which of its rules is broken."""
 
     def __init__(self, what, message):
-        # UTF-8 cannot encode half of a surrogate pair, and a frame has a maximum length.
+        # Half a character is none in UTF-8, and a text without an end fits no frame.
         message = message[:MESSAGE_MAX].encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.what = what
@@ -140,7 +139,7 @@ def send(kind, request, header, data=b""):
 
 
 class Wire:
-    """Converts values to frames and back, with the folder for shared memory."""
+    """Values in frames, with the folder for shared memory."""
 
     def __init__(self, folder, shared_from):
         self.folder = folder
@@ -152,13 +151,13 @@ class Wire:
             return [self.array(inner, data) for inner in row["nested"]]
         shape = tuple(row["shape"])
         if row["dtype"] == "string":
-            # NumPy's string arrays lose trailing zeros.
+            # NumPy's own texts lose zeros at their end.
             zeros = any(text.endswith("\0") for text in row["strings"])
             return np.array(row["strings"], dtype=object if zeros else np.str_).reshape(shape)
         dtype = np.dtype(row["dtype"]).newbyteorder("<")
         if "file" in row:
             path = os.path.join(self.folder, "in-%d" % row["file"])
-            # Copy-on-write: pages that the model writes to become its own.
+            # Pages that the model writes to become its own.
             out = np.memmap(path, dtype=dtype, mode="c", shape=shape or (1,)).reshape(shape)
             os.unlink(path)
             return out.view(np.ndarray)
@@ -263,16 +262,16 @@ def answer(kind, request, header, data, runner, state):
 
 
 def serve(runner):
-    """Answers requests from the wire until it is closed. `runner` must have
+    """Answers what comes over the wire until it ends: of `runner` are wanted
 
-    - `name`, a string;
-    - `start()`, which returns a dict with `version`, the version of the framework as MAJOR.MINOR.PATCH, and
-      optionally `compat_versions`, the versions of the folder `model` that it supports;
-    - `load(folder, options, said)`, which returns the function that runs the model, or that function and a list of
-      warnings. `said` has `inputs` and `outputs`, lists of dicts with `name`, `dtype` and `internal_name`.
+    - `name`, a text;
+    - `start()`, which gives a dict with `version`, the version of the framework as MAJOR.MINOR.PATCH, and may
+      have `compat_versions`, the versions of the folder `model` that it knows;
+    - `load(folder, options, said)`, which gives the function that runs the model, or that and a list of warnings.
+      `said` has `inputs` and `outputs`, lists of dicts with `name`, `dtype` and `internal_name`.
 
-    The function takes a dict of NumPy arrays by name, and returns such a dict, or an iterator of dicts. It raises
-    `Failure` to report an error.
+    The function takes a dict of NumPy arrays by name, and gives such a dict, or an iterator of dicts. What cannot be
+    done is told by raising `Failure`.
     """
     parent = os.getppid()
     close_others()
