@@ -106,7 +106,7 @@ class Server {
         if (isSeveral) throw (failed = this.broken('http/answer', 'several ranges came as one answer, and one was asked for'))
         if (answer.status === 416 && range !== undefined) return answer
         const { status } = answer
-        const says = status === 401 || status === 403 ? ': `{ headers }` says who asks' : ''
+        const says = status === 401 || status === 403 ? ': pass credentials in `headers`' : ''
         failed = this.broken('http/status', `the server answered ${status}${says}`)
         if (answer.status < 500 && answer.status !== 429) throw failed
       } catch (cause) {
@@ -200,7 +200,7 @@ class Server {
     for (let tried = 1; ; tried++) {
       const answer = await this.ask({ range: [start, end], signal })
       if (answer.status === 416) {
-        throw this.broken('http/changed', `the server has no bytes ${start}..${end} any more`)
+        throw this.broken('http/changed', `the server no longer has the bytes ${start}..${end}`)
       }
       this.#check(answer)
       let skip = 0

@@ -1,6 +1,6 @@
 // Written by `cargo xtask gen` from the table of limits in the code.
 
-/** The most that a file may ask of this process. What is left out is as by default. */
+/** Upper bounds on what a file may demand. Limits that are left out have their default. */
 export interface Limits {
   /** Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index. Default: 1 GB. */
   manifestLen?: number
@@ -32,7 +32,7 @@ export interface Limits {
   zstdWindowLog?: number
   /** Whether a file may have more or less data than its header describes, which is otherwise refused. */
   salvage?: boolean
-  /** Whether values of a pickle that are not known are left out, which are otherwise refused. */
+  /** Whether unknown values of a pickle are left out. By default they are refused. */
   skipUnknown?: boolean
 }
 
@@ -54,7 +54,7 @@ export const NAMES = [
   'zstdWindowLog',
 ] as const
 
-/** What differs from the library's own defaults: a tab of a browser has less memory than a server. */
+/** Defaults that differ from the library's: a browser tab has less memory than a server. */
 export const DEFAULTS = {
   decodedLen: 1073741824,
   fetchedLen: 268435456,

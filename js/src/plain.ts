@@ -36,7 +36,7 @@ export function checkedValues(core: Core, schema: string | undefined, attributes
     const part = parts[at]
     const text = lineOf(typeof part === 'object' && part !== null ? part : undefined, value, { $defs: defs })
     const wrong = part === null || part === undefined ? null : violation(part, parsedExactly(text), defs)
-    if (wrong !== null) throw broken('metatensor/schema-fit', `the value \`${path}\` is not as the schema says: ${wrong}`)
+    if (wrong !== null) throw broken('metatensor/schema-fit', `the value \`${path}\` does not fit the schema: ${wrong}`)
     return [path, text] as const
   })
   // An existing text is kept digit by digit.

@@ -175,7 +175,7 @@ function checked(
 ): Uint8Array {
   if (!(bytes instanceof Uint8Array) || bytes.length !== end - start) {
     const found = bytes instanceof Uint8Array ? `${bytes.length} bytes` : typeof bytes
-    throw broken('io/failed', `the source gave ${found} for the bytes ${start}..${end}`, {
+    throw broken('io/failed', `the source returned ${found} for the bytes ${start}..${end}`, {
       source: source.name ?? null,
     })
   }

@@ -135,7 +135,7 @@ test('a server that lies, fails or breaks off is told of', async () => {
     assert.equal(asked.length, 1)
   })
   await serving((_, a) => a.writeHead(401).end('no'), async ({ url }) => {
-    await assert.rejects(open(url), { code: 'http/status', found: 'the server answered 401: `{ headers }` says who asks' })
+    await assert.rejects(open(url), { code: 'http/status', found: 'the server answered 401: pass credentials in `headers`' })
   })
   // Fewer bytes than it says.
   await serving((_, a) => a.writeHead(206, { 'Content-Range': `bytes 0-262143/${bytes.length}` }).end('abc'), async ({ url }) => {

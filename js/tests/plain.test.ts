@@ -44,8 +44,8 @@ test('a value that is not as the schema says is refused with its path', async ()
   const good = { name: 'small', config: { layers: 3, rate: 0.5 } }
   const of = (values: object) => toBytes(weight, { format: 'metatensor', schema: Model, values: { ...good, ...values } })
   for (const [values, found] of [
-    [{ name: 'Small' }, /`name` is not as the schema says: "Small" does not match/],
-    [{ config: { layers: 300, rate: 1 } }, /`config`.*300 is none of its kind, at `\/layers`/],
+    [{ name: 'Small' }, /`name` does not fit the schema: "Small" does not match/],
+    [{ config: { layers: 300, rate: 1 } }, /`config`.*300 is not valid for its kind, at `\/layers`/],
     [{ config: { layers: 3, rate: -1 } }, /less than the minimum of 0, at `\/rate`/],
     [{ config: { layers: 3 } }, /has no member `rate`/],
     [{ seed: 1.5 }, /not of type integer/],

@@ -211,9 +211,9 @@ fn rules_page(rules: BTreeMap<String, Row>) -> String {
 fn formats_page() -> String {
     let mut out = format!(
         "# Formats\n\n{GENERATED}\n\
-         Formats are told apart by their content, never by their name; the name only says what to\n\
-         write. The page of a format says what is read and refused in detail; its cargo feature is what a build\n\
-         needs for it.\n\n\
+         Formats are recognised by their content, never by their name; the name only determines the format\n\
+         to write. The page of a format describes in detail which files are accepted and refused; its cargo\n\
+         feature enables it in a build.\n\n\
          | format | `--to` | extensions | versions written | feature |\n| --- | --- | --- | --- | --- |\n"
     );
     for format in FORMATS {

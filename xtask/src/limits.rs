@@ -66,7 +66,7 @@ pub(crate) fn javascript() -> String {
 /// Returns the TypeScript type, and the defaults that differ from the library's.
 pub(crate) fn typescript() -> String {
     let mut out = "// Written by `cargo xtask gen` from the table of limits in the code.\n\n\
-        /** The most that a file may ask of this process. What is left out is as by default. */\n\
+        /** Upper bounds on what a file may demand. Limits that are left out have their default. */\n\
         export interface Limits {\n"
         .to_owned();
     for limit in LIMITS {
@@ -78,7 +78,7 @@ pub(crate) fn typescript() -> String {
     out.push_str(
         "  /** Whether a file may have more or less data than its header describes, which is otherwise refused. */\n  \
          salvage?: boolean\n  \
-         /** Whether values of a pickle that are not known are left out, which are otherwise refused. */\n  \
+         /** Whether unknown values of a pickle are left out. By default they are refused. */\n  \
          skipUnknown?: boolean\n}\n\n\
          /** The names of the limits that are numbers. */\n\
          export const NAMES = [\n",
@@ -88,7 +88,7 @@ pub(crate) fn typescript() -> String {
     }
     out.push_str(
         "] as const\n\n\
-         /** What differs from the library's own defaults: a tab of a browser has less memory than a server. */\n\
+         /** Defaults that differ from the library's: a browser tab has less memory than a server. */\n\
          export const DEFAULTS = {\n",
     );
     for (name, value) in IN_JAVASCRIPT {
@@ -101,10 +101,10 @@ pub(crate) fn typescript() -> String {
 /// Returns the Python type of `limits=`.
 pub(crate) fn python() -> String {
     let mut out = "# Written by `cargo xtask gen` from the table of limits in the code.\n\
-        \"\"\"What a file may ask of this process.\"\"\"\n\n\
+        \"\"\"Limits on what a file may demand.\"\"\"\n\n\
         from typing import TypedDict\n\n\n\
         class Limits(TypedDict, total=False):\n    \
-        \"\"\"The keys of ``limits=``: the most that a file may ask. What is left out is as by default.\"\"\"\n\n"
+        \"\"\"The keys of ``limits=``: upper bounds on what a file may demand. Limits that are left out have their default.\"\"\"\n\n"
         .to_owned();
     for limit in LIMITS {
         let help = limit.described(NameCase::Snake).replace('`', "``");
@@ -113,7 +113,7 @@ pub(crate) fn python() -> String {
         line(&mut out, &format!("    {}: int", limit.name));
     }
     out.push_str(
-        "    #: Whether values of a pickle that are not known are left out, which are otherwise refused.\n    \
+        "    #: Whether unknown values of a pickle are left out. By default they are refused.\n    \
          skip_unknown: bool\n",
     );
     out

@@ -459,7 +459,7 @@ fn capsule<'py, T>(
     // SAFETY: a new reference, or null with an exception set.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
     if made.is_err() {
-        // SAFETY: nobody else has the pointer, which came from a box of this type.
+        // SAFETY: no other code has the pointer, which came from a box of this type.
         drop(unsafe { Box::from_raw(of) });
     }
     made

@@ -4,7 +4,7 @@
 //! The native half knows files, tensors by number, and buffers. The other half is typed Python, and imports
 //! NumPy, torch and others when they are needed. A dict of many tensors takes one call: `arrays.rs` makes NumPy
 //! arrays with NumPy's C functions (`numpy.rs`), and `save.rs` takes them, without running Python code for each.
-//! What is unusual (an element type that was not asked for yet, memory that is not aligned, arrays of torch) is
+//! Unusual cases (an element type that was not requested yet, memory that is not aligned, arrays of torch) are
 //! left to the Python half. Apart from the caller's own functions, such as `progress`, a load runs no Python code
 //! below frames of Rust, because Python ends daemon threads there when the interpreter ends, which would abort
 //! the process.

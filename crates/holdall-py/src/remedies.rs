@@ -25,7 +25,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::AllowHttp => "use https, or allow http with allow=[\"http\"]",
         Remedy::AllowPrivateHosts => "if you mean this host, pass allow=[\"private-hosts\"]",
         Remedy::ListNames => "list(file) gives the names",
-        Remedy::ListAttributes => "attributes of the file and of its tensors give what there is",
+        Remedy::ListAttributes => "`attributes` of the file and of its tensors list the names",
         Remedy::ListFormats => "holdall.formats() lists the formats that this build reads",
         Remedy::Overwrite => "pass overwrite=True to replace it",
         Remedy::NameFormat => {
@@ -34,54 +34,56 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             return Some(format!("name the format: format={}", all.join(", ")));
         }
         Remedy::StoreRaw => "store it as it is: encoding=\"raw\", digest=\"none\"",
-        Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",
-        Remedy::DefaultDigest => "leave digest out, or write zTensor, which has it",
+        Remedy::DefaultEncoding => "omit encoding, or write zTensor, which supports it",
+        Remedy::DefaultDigest => "omit digest, or write zTensor, which supports it",
         Remedy::MakeDense => {
             "dense=True writes sparse, quantized and described tensors as dense ones"
         }
         Remedy::SkipUnknown => "limits={\"skip_unknown\": True} leaves it out",
-        Remedy::Salvage => "holdall.salvage takes out what is sound",
+        Remedy::Salvage => "holdall.salvage recovers the intact tensors",
         Remedy::LeaveOut => "exclude leaves tensors out",
         Remedy::DropLogicalTypes => {
             "raw_types=True writes the storage elements without logical types"
         }
-        Remedy::DropAttributes => "drop_attributes=True leaves out what cannot be kept",
+        Remedy::DropAttributes => "drop_attributes=True leaves out attributes that cannot be kept",
         Remedy::RenameTensor => "rename gives the tensor another name",
-        Remedy::CopyShared => "sharing=\"copy\" gives every tensor bytes of its own",
+        Remedy::CopyShared => "sharing=\"copy\" writes separate bytes for every tensor",
         Remedy::InferSchema => {
             "without the attribute metatensor.schema a schema is made from the tensors"
         }
         Remedy::FetchLinks => {
-            "holdall.carton.fetch gets what a package links to; so does a package that is not offline"
+            "holdall.carton.fetch downloads linked files; so does a package that is not opened with offline=True"
         }
         Remedy::FetchWhole => {
-            "holdall.carton.fetch with out= writes a package with everything in it"
+            "holdall.carton.fetch with out= writes a package that contains all linked files"
         }
-        Remedy::FollowLinks => "follow_links=True packs what such links lead to",
+        Remedy::FollowLinks => "follow_links=True packs the files that such links point to",
         Remedy::SetCache => "set the variable HOLDALL_CACHE to a folder",
         Remedy::NameRunner => {
-            "say what runs the model: runner= and framework_version= of holdall.carton.open, load and pack"
+            "pass runner= and framework_version= to holdall.carton.open, load or pack"
         }
-        Remedy::BuildDataset => "if it has records, holdall.build makes a dataset of them",
+        Remedy::BuildDataset => "if it has records, holdall.build creates a dataset from them",
         Remedy::OpenInside => {
-            "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it"
+            "open a file in the archive as `ARCHIVE!/PATH`, or unpack the archive"
         }
         Remedy::OpenIndex => {
-            "an index of several files is opened under a name that ends in `.index.json`, beside them"
+            "open an index of several files by a name that ends in `.index.json`, in the folder of the files"
         }
-        Remedy::NameFiles => "holdall.open takes a list of the files, without their index",
+        Remedy::NameFiles => "pass holdall.open a list of the files, without their index",
         Remedy::PackFile => {
-            "holdall.open reads the file, holdall.carton.pack makes a package of it"
+            "use holdall.open to read the file, or holdall.carton.pack to create a package from it"
         }
         Remedy::NamePython => "name an interpreter with python= or the variable HOLDALL_PYTHON",
         Remedy::UseStreams => {
-            "read it yourself, and pass the bytes or an object with read or write"
+            "read it in your program, and pass the bytes or an object with read or write"
         }
-        Remedy::NameGraph => "graph= names the ONNX model that the weights go into",
-        Remedy::DescribeLayout => "open it with layouts=, a description of the layout",
+        Remedy::NameGraph => "pass graph=, the ONNX model to write the weights into",
+        Remedy::DescribeLayout => "open it with layouts=, a file that describes the layout",
         Remedy::DeclareTensors => "call declare() with a TensorSpec of each tensor first",
         Remedy::ReadArray => "give the records one by one",
-        Remedy::NullIsAbsent => "null_absent=True takes None for an optional member as its absence",
+        Remedy::NullIsAbsent => {
+            "with null_absent=True, None means that an optional member is absent"
+        }
         // Only possible with the command and in Rust.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::GiveSchema => return None,
         other => return Some(other.to_string()),

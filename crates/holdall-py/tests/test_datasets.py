@@ -233,7 +233,7 @@ def test_numbers_of_eight_bits(tmp_path):
 def test_runs_of_another_content_are_refused(tmp_path):
     out = tmp_path / "out.zt"
     for runs, content, error, text in [
-        ([1], "utf-8", TypeError, "text is a str"),
+        ([1], "utf-8", TypeError, "text must be a str"),
         (["x"], "bytes", TypeError, "not str"),
         ([float("nan")], "json", ValueError, "JSON"),
         ([[1.5]], "int8", holdall.UsageError, "run 0"),
@@ -247,7 +247,7 @@ def test_runs_of_another_content_are_refused(tmp_path):
         with pytest.raises((TypeError, holdall.HoldallError)):
             holdall.Runs(runs, content)
     for of in (b"bytes", 3, {"a": 1}):
-        with pytest.raises(TypeError, match="runs are a path or an iterable"):
+        with pytest.raises(TypeError, match="runs must be a path or an iterable"):
             holdall.Runs(of, "json")
     with pytest.raises(holdall.UsageError, match="element type of whole bytes"):
         holdall.save(out, {"b": holdall.Runs([], "float4_e2m1fn")})

@@ -92,7 +92,7 @@ def test_names_and_specs(declared, pack):
 def test_texts_and_options(pack):
     for what in ("name", "short_description", "description", "license", "runner", "framework_version"):
         refused(lambda: pack(**{what: "a\ud800"}), UnicodeEncodeError, f"{what} is not Unicode")
-        refused(lambda: pack(**{what: 3}), TypeError, f"{what} is a text, not int")
+        refused(lambda: pack(**{what: 3}), TypeError, f"{what} must be a text, not int")
     refused(lambda: pack(platforms=[3]), TypeError, "platforms")
     for value in (2**70, 2**63, -(2**63) - 1):
         e = refused(lambda: pack(options={"b": value}), holdall.UsageError, "the option 'b'")
@@ -109,8 +109,8 @@ def test_self_tests(pack):
         return pack(self_tests=[{"inputs": {"x": np.zeros(2)}}, {"inputs": {"x": np.zeros(2)}, **said}])
 
     for wrong in ("a", None, [1], True):
-        refused(lambda: of(rtol=wrong), TypeError, "rtol of self-test 1 is a number")
-        refused(lambda: carton.test(of().path, atol=wrong if wrong is not None else "x"), TypeError, "atol is a number")
+        refused(lambda: of(rtol=wrong), TypeError, "rtol of self-test 1 must be a number")
+        refused(lambda: carton.test(of().path, atol=wrong if wrong is not None else "x"), TypeError, "atol must be a number")
     for wrong in (-1, float("nan")):
         refused(lambda: of(atol=wrong), holdall.UsageError, "atol of self-test 1")
     refused(lambda: of(name=3), TypeError, "name of self-test 1")
@@ -123,7 +123,7 @@ def test_links_and_sizes(pack, tmp_path):
 
     url = "https://example.com/w"
     for wrong in ("model/w", ["model/w"], [("model/w", url)], 3):
-        refused(lambda: shrink(links=wrong), TypeError, "links is a mapping")
+        refused(lambda: shrink(links=wrong), TypeError, "links must be a mapping")
     for wrong in (3, [3], b"x", {"x": url}, None):
         refused(lambda: shrink(links={"model/w": wrong}), TypeError, "links['model/w']")
     refused(lambda: shrink(links={3: url}), TypeError, "a path in links")

@@ -91,7 +91,7 @@ export async function scan(from: Openable, options: OpenOptions = {}): Promise<S
     for (const path of files) {
       const file = await home.get(path, { isInside: false, isOneOfMany: false })
       if (typeof file !== 'object') {
-        addUnread(report, broken('shards/missing', `\`${path}\`, which the index names, is not there`, { source }))
+        addUnread(report, broken('shards/missing', `\`${path}\`, which the index lists, does not exist`, { source }))
         continue
       }
       const [found, more] = await scanOne(file, { ...options, name: file.name ?? path })

@@ -55,8 +55,8 @@ class Checker {
     if (schema === false) return wrong('is not allowed')
     if (depth > DEPTH) throw broken('schema/too-large', 'schemas refer to each other more than 256 levels deep')
     const unknown = UNKNOWN.find((name) => Object.hasOwn(schema, name))
-    if (unknown !== undefined) throw broken('js/keyword', `the keyword \`${unknown}\` is not known here`)
-    if (!fits(schema, value)) return wrong('is none of its kind')
+    if (unknown !== undefined) throw broken('js/keyword', `the keyword \`${unknown}\` is not supported`)
+    if (!fits(schema, value)) return wrong('is not valid for its kind')
     const { type, enum: values, const: only } = schema
     if (type !== undefined && ![type].flat().some((one) => isOf(one, value))) return wrong(`is not of type ${[type].flat().join(' or ')}`)
     if (values !== undefined && !values.some((one: unknown) => canonical(one) === canonical(value))) return wrong('is not one of its values')
@@ -85,8 +85,8 @@ class Checker {
     for (const [all, least, most] of [[anyOf, 1, Infinity], [oneOf, 1, 1]] as const) {
       if (all === undefined) continue
       const sound = (all as Schema[]).map((part) => inside(part)).filter(([error]) => error === null)
-      if (sound.length < least) return wrong(`fits none of the ${all.length} schemas that it may`)
-      if (sound.length > most) return wrong(`fits ${sound.length} of the schemas of which it may fit one`)
+      if (sound.length < least) return wrong(`fits none of the ${all.length} allowed schemas`)
+      if (sound.length > most) return wrong(`fits ${sound.length} schemas; expected exactly one`)
       sound.forEach(([, found]) => take(found))
     }
     if (not !== undefined && inside(not)[0] === null) return wrong('is what it must not be')
@@ -189,7 +189,7 @@ class Checker {
       const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
       found = typeof found === 'object' && found !== null && Object.hasOwn(found, name) ? found[name] : undefined
     }
-    if (parts.length === 0 || found === undefined) throw broken('js/keyword', `\`$ref\` to \`${ref}\` is not followed here`)
+    if (parts.length === 0 || found === undefined) throw broken('js/keyword', `\`$ref\` to \`${ref}\` is not supported`)
     return found
   }
 }

@@ -271,7 +271,7 @@ pub(crate) fn value(of: &Value, out: &mut String) {
 /// Parses limits by their names in camelCase, and the flags given with them; missing ones have
 /// their default.
 pub(crate) fn limits(text: &[u8]) -> Result<Limits, Error> {
-    let wrong = || CALL.broken("limits are an object of numbers");
+    let wrong = || CALL.broken("limits must be an object of numbers");
     let text = std::str::from_utf8(text).map_err(|_| wrong())?;
     let given = Attributes::from_json(text, 1).map_err(|_| wrong())?;
     let mut limits = Limits::default();

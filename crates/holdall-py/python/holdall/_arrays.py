@@ -324,12 +324,12 @@ def given(value: Any, what: str = "a tensor") -> Given:
         a = np.from_dlpack(value)
     else:
         if isinstance(value, (str, int, float, complex, list, tuple, dict)) or value is None:
-            raise TypeError(f"{what} is an array, not {type(value).__name__}: numpy.asarray makes one")
+            raise TypeError(f"{what} must be an array, not {type(value).__name__}: numpy.asarray makes one")
         try:
             view = memoryview(value)
         except TypeError:
             raise TypeError(
-                f"{what} is an array (NumPy, torch, jax, DLPack, the buffer protocol), not {type(value).__name__}"
+                f"{what} must be an array (NumPy, torch, jax, DLPack, the buffer protocol), not {type(value).__name__}"
             ) from None
         a = np.asarray(view)
     if isinstance(a, np.ma.MaskedArray):

@@ -57,7 +57,7 @@ def native(given_value: Any, what: str, dtype: str | None = None) -> Any:
     if isinstance(given_value, (int, float)):
         return _native(_of_numbers(given_value, what, dtype), what)
     if given_value is None or isinstance(given_value, (bytes, bytearray, dict, set)):
-        raise TypeError(f"{what} is an array, not {type(given_value).__name__}")
+        raise TypeError(f"{what} must be an array, not {type(given_value).__name__}")
     return _native(given_value, what)
 
 

@@ -24,7 +24,7 @@ def specs(of: Iterable[Any] | None, side: str) -> list[tuple[Any, ...]] | None:
     if of is None:
         return None
     if isinstance(of, (str, bytes, Mapping, Spec)) or not isinstance(of, Iterable):
-        raise TypeError(f"{side}s is a list of Spec, or of tuples (name, dtype, shape), not {type(of).__name__}")
+        raise TypeError(f"{side}s must be a list of Spec, or of tuples (name, dtype, shape), not {type(of).__name__}")
     return [_spec(spec, f"{side} {at}") for at, spec in enumerate(of)]
 
 
@@ -35,7 +35,7 @@ def _spec(of: Any, what: str) -> tuple[Any, ...]:
             raise TypeError(f"{what} has the fields {', '.join(Spec._fields)} of Spec; name and dtype are needed")
         of = Spec(**of)
     if not isinstance(of, (tuple, list)) or not 2 <= len(of) <= len(Spec._fields):
-        raise TypeError(f"{what} is a Spec, or a tuple (name, dtype, shape)")
+        raise TypeError(f"{what} must be a Spec, or a tuple (name, dtype, shape)")
     spec = Spec(*of)
     name = text(spec.name, f"the name of {what}")
     if not name:
@@ -53,7 +53,7 @@ def _dtype(of: Any, what: str) -> str:
         import numpy as np
 
         if not isinstance(of, np.dtype) and not (isinstance(of, type) and issubclass(of, (np.generic, str))):
-            raise TypeError(f'the dtype of {what} is a name such as "float32", or NumPy\'s, not {of!r}')
+            raise TypeError(f'the dtype of {what} must be a name such as "float32", or NumPy\'s, not {of!r}')
         found: np.dtype[Any] = np.dtype(of)
         name = "string" if found.kind in "UT" else found.name
     if name in TYPES:
@@ -69,7 +69,7 @@ def _shape(of: Any, what: str) -> Shape:
         return _symbol(of, f"the shape of {what}")
     if isinstance(of, (bytes, bytearray, Mapping, set, frozenset)) or not isinstance(of, Iterable):
         hint = f"; one dimension is ({of!r},), with a comma" if isinstance(of, int) and of > 1 else ""
-        raise TypeError(f"the shape of {what} is a tuple of sizes and symbols, not {type(of).__name__}{hint}")
+        raise TypeError(f"the shape of {what} must be a tuple of sizes and symbols, not {type(of).__name__}{hint}")
     return tuple(_dimension(size, f"dimension {at} of {what}") for at, size in enumerate(of))
 
 
@@ -78,7 +78,7 @@ def _dimension(of: Any, what: str) -> int | str:
         return "*"
     if isinstance(of, str):
         return _symbol(of, what)
-    refused = TypeError(f"{what} is a size, a symbol or None, not {of!r}")
+    refused = TypeError(f"{what} must be a size, a symbol or None, not {of!r}")
     if isinstance(of, bool):
         raise refused
     try:
@@ -135,7 +135,7 @@ def options(of: Any) -> dict[str, Any] | None:
 def tolerance(of: Any, what: str) -> float:
     """Checks a tolerance of a self-test, which must not be negative."""
     if isinstance(of, (bool, str)) or not hasattr(of, "__float__"):
-        raise TypeError(f"{what} is a number, not {type(of).__name__}")
+        raise TypeError(f"{what} must be a number, not {type(of).__name__}")
     x = float(of)
     if not x >= 0:
         raise _misuse("python/option", f"{what} is {x}; it is a number from 0 on")
@@ -161,7 +161,7 @@ def count(of: Any, what: str) -> int:
     except TypeError:
         n = None
     if n is None or isinstance(of, bool):
-        raise TypeError(f"{what} is a number of bytes, not {of!r}")
+        raise TypeError(f"{what} must be a number of bytes, not {of!r}")
     if not 0 <= n < 2**64:
         raise _misuse("python/option", f"{what} is {n}; it is a number of bytes, from 0 on")
     return n
@@ -170,7 +170,7 @@ def count(of: Any, what: str) -> int:
 def mapping(of: Any, what: str, how: str = "names") -> Mapping[Any, Any]:
     """Returns ``of`` if it is a mapping, and raises otherwise."""
     if not isinstance(of, Mapping):
-        raise TypeError(f"{what} is a mapping of {how}, not {type(of).__name__}")
+        raise TypeError(f"{what} must be a mapping of {how}, not {type(of).__name__}")
     return of
 
 
@@ -182,7 +182,7 @@ def text(of: object, what: str) -> str:
         UnicodeEncodeError: it has half of a surrogate pair.
     """
     if not isinstance(of, str):
-        raise TypeError(f"{what} is a text, not {type(of).__name__}")
+        raise TypeError(f"{what} must be a text, not {type(of).__name__}")
     try:
         of.encode()
     except UnicodeEncodeError as e:
@@ -200,7 +200,7 @@ def texts(of: Any, what: str) -> list[str] | None:
     if of is None:
         return None
     if isinstance(of, (str, bytes)) or not isinstance(of, Iterable):
-        raise TypeError(f"{what} is a list of texts, not {'one text' if isinstance(of, str) else type(of).__name__}")
+        raise TypeError(f"{what} must be a list of texts, not {'one text' if isinstance(of, str) else type(of).__name__}")
     return [text(each, f"one of {what}") for each in of]
 
 

@@ -152,7 +152,7 @@ def in_memory(source: Source, name: str | None) -> tuple[bytes, str]:
 def allowed(allow: Iterable[Allow]) -> list[str]:
     """Returns the allowances as a list of words."""
     if isinstance(allow, (str, bytes)):
-        raise TypeError('allow is a list of words, such as ["http"], not one text')
+        raise TypeError('allow must be a list of words, such as ["http"], not one text')
     return list(allow)
 
 
@@ -335,7 +335,7 @@ class File(Mapping[str, "Tensor"]):
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
         if tied not in ("share", "copy"):
-            raise UsageError(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+            raise UsageError(f'tied must be "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
         native = self._native
         positions = None if names is None else [self[name]._at for name in _names(names)]
         if include is not None or exclude is not None:
@@ -452,7 +452,7 @@ class File(Mapping[str, "Tensor"]):
     ) -> None:
         """Reads tensors into existing memory: see :func:`holdall.load_into`."""
         if not isinstance(buffers, Mapping):
-            raise TypeError("buffers is a mapping of names to writable arrays")
+            raise TypeError("buffers must be a mapping of names to writable arrays")
         wanted = []
         for name, buffer in buffers.items():
             t = self[name]

@@ -1,11 +1,11 @@
 # Written by `cargo xtask gen` from the table of limits in the code.
-"""What a file may ask of this process."""
+"""Limits on what a file may demand."""
 
 from typing import TypedDict
 
 
 class Limits(TypedDict, total=False):
-    """The keys of ``limits=``: the most that a file may ask. What is left out is as by default."""
+    """The keys of ``limits=``: upper bounds on what a file may demand. Limits that are left out have their default."""
 
     #: Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index.
     #: Default: 1 GB.
@@ -49,5 +49,5 @@ class Limits(TypedDict, total=False):
     #: Base-2 logarithm of the largest window that a zstd frame may need. Level 22 needs 27.
     #: Default: 27.
     zstd_window_log: int
-    #: Whether values of a pickle that are not known are left out, which are otherwise refused.
+    #: Whether unknown values of a pickle are left out. By default they are refused.
     skip_unknown: bool

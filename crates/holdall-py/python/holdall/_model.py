@@ -73,9 +73,9 @@ def load(
 ) -> Model:
     """Loads the model of a package."""
     if log is not None and not callable(log):
-        raise TypeError("log is a function of a line and of whether it was printed on standard error")
+        raise TypeError("log must be a function with two arguments: a line, and whether it was printed on standard error")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float, type(None))):
-        raise TypeError("timeout is a number of seconds")
+        raise TypeError("timeout must be a number of seconds")
     if python is None:
         python = os.environ.get("HOLDALL_PYTHON") or sys.executable or None
     interpreter = os.fsdecode(python) if python else "python3"
@@ -184,7 +184,7 @@ class Model:
         if isinstance(inputs, (list, tuple)):
             declared = [spec.dtype for spec in self.inputs] + [None] * len(inputs)
             return None, [native(v, f"input {at}", dtype) for at, (v, dtype) in enumerate(zip(inputs, declared))]
-        raise TypeError("inputs is a mapping of names to arrays, or a list of arrays in the declared order")
+        raise TypeError("inputs must be a mapping of names to arrays, or a list of arrays in the declared order")
 
     def __call__(self, *inputs: Any, **named: Any) -> dict[str, Value]:
         """Runs the model once: arrays in the declared order, or by name, or one mapping of names to arrays. See

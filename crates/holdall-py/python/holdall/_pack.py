@@ -111,17 +111,17 @@ def pack(
     tests = None
     if self_tests is not None:
         if isinstance(self_tests, (Mapping, SelfTest, str)):
-            raise TypeError("self_tests is a list of self-tests")
+            raise TypeError("self_tests must be a list of self-tests")
         tests = [_tested(test, at, arrays) for at, test in enumerate(self_tests)]
     files = {pathlib.Path(path).name: path for path in misc}
     shown = None
     if examples is not None:
         if isinstance(examples, (Mapping, Example, str)):
-            raise TypeError("examples is a list of examples")
+            raise TypeError("examples must be a list of examples")
         shown = [_shown(example, at, arrays, files) for at, example in enumerate(examples)]
     source = os.fspath(model)
     if not isinstance(source, str):
-        raise TypeError(f"model is a path as text, not {type(source).__name__}")
+        raise TypeError(f"model must be a path as text, not {type(source).__name__}")
     declared = [_declared.specs(of, side) for of, side in ((inputs, "input"), (outputs, "output"))]
     said = {
         "name": optional(name, "name"),

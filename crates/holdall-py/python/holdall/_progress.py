@@ -28,7 +28,7 @@ def listening(progress: Progress) -> Iterator[Callable[[int, int], object] | Non
     elif callable(progress):
         yield progress
     else:
-        raise TypeError("progress is a function of the bytes done and all bytes, or True")
+        raise TypeError("progress must be True, or a function that takes the bytes done and the total")
 
 
 def _bar() -> Any:
@@ -39,6 +39,6 @@ def _bar() -> Any:
             "progress=True shows a bar of tqdm, which is not installed",
             code="python/extra",
             kind="unsupported",
-            hint="pip install tqdm, or pass a function of the bytes done and all bytes",
+            hint="pip install tqdm, or pass a function that takes the bytes done and the total",
         ) from None
     return tqdm(total=0, unit="B", unit_scale=True)

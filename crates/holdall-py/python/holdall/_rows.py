@@ -48,7 +48,7 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
-        raise TypeError(f"records are a path or an iterable of records, not {type(of).__name__}")
+        raise TypeError(f"records must be a path or an iterable of records, not {type(of).__name__}")
     return "lines", _lines(made(iter(of)))
 
 
@@ -64,7 +64,7 @@ def schema(of: Schema) -> tuple[str, Any]:
         return "json", json.dumps(of, allow_nan=False)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
-    raise TypeError(f"a schema is a mapping, a path or an open file, not {type(of).__name__}")
+    raise TypeError(f"a schema must be a mapping, a path or an open file, not {type(of).__name__}")
 
 
 def kind_of(records: Any, given: Schema | None) -> Schema:
@@ -111,7 +111,7 @@ def runs(of: Runs, content: Any) -> tuple[str, Any]:
     if isinstance(of, Ragged):
         return "runs", _chunks((of.row(at) for at in range(len(of.offsets) - 1)), content)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
-        raise TypeError(f"runs are a path or an iterable of runs, not {type(of).__name__}")
+        raise TypeError(f"runs must be a path or an iterable of runs, not {type(of).__name__}")
     return "runs", _chunks(iter(of), content)
 
 
@@ -145,7 +145,7 @@ def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[bytes | str]]
 
 def _text(run: Any) -> bytes:
     if not isinstance(run, str):
-        raise TypeError(f"a run of text is a str, not {type(run).__name__}")
+        raise TypeError(f"a run of text must be a str, not {type(run).__name__}")
     return run.encode()
 
 
@@ -208,7 +208,7 @@ def _column(name: str, values: Any) -> list[Any]:
             raise TypeError(f"column `{name}`: a mask has one dimension, not {gone.ndim}")
         return [None if absent else value for value, absent in zip(values.data, gone)]
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
-        raise TypeError(f"column `{name}` is a sequence of values, not {type(values).__name__}")
+        raise TypeError(f"column `{name}` must be a sequence of values, not {type(values).__name__}")
     return list(values)
 
 

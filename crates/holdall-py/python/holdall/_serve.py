@@ -97,7 +97,7 @@ def serve(
     if identity is not None and certificate is not None:
         raise TypeError("pass either certificate and key, or identity, not both")
     if isinstance(tokens, str):
-        raise TypeError("tokens is a list of texts, or a pathlib.Path of a file with one a line")
+        raise TypeError("tokens must be a list of texts, or a pathlib.Path of a file with one token per line")
     is_file = isinstance(tokens, os.PathLike)
     how = {
         "listen": listen,

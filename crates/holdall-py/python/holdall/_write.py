@@ -92,7 +92,7 @@ def save(
     own = tensors.attributes if attributes is None and isinstance(tensors, File) else attributes
     writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
-        raise UsageError(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+        raise UsageError(f'tied must be "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
         _save(target, writing, tensors, tie, False, listener, keeps)
@@ -122,7 +122,7 @@ def _save(
     keeps_attributes: bool,
 ) -> None:
     if not isinstance(tensors, Mapping):
-        raise TypeError("tensors is a mapping of names to arrays")
+        raise TypeError("tensors must be a mapping of names to arrays")
     source = (tensors._native, keeps_attributes) if isinstance(tensors, File) else None
     left = _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener, source)
     for what in left:
@@ -317,7 +317,7 @@ class _Item:
         parts: Sequence[tuple[str, Part]],
     ) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a tensor is text, not {type(name).__name__}")
+            raise TypeError(f"the name of a tensor must be text, not {type(name).__name__}")
         self.name = name
         self.shape = tuple(shape)
         self.layout = layout
@@ -395,7 +395,7 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
 
 def _dense_spec(of: TensorSpec) -> Any:
     if not isinstance(of.name, str):
-        raise TypeError(f"the name of a tensor is text, not {type(of.name).__name__}")
+        raise TypeError(f"the name of a tensor must be text, not {type(of.name).__name__}")
     shape = tuple(int(n) for n in of.shape)
     if any(n < 0 for n in shape):
         raise UsageError("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
@@ -460,7 +460,7 @@ def _writing(
     threads: int | None,
 ) -> dict[str, Any]:
     if attributes is not None and not isinstance(attributes, Mapping):
-        raise TypeError("attributes is a mapping of text to values")
+        raise TypeError("attributes must be a mapping of text to values")
     return {
         "format": format,
         "version": version,

@@ -204,8 +204,8 @@ def run(
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> dict[str, Value]:
-    """Loads the model of a package and runs it once: :func:`load` and :meth:`Model.run`. **What is in the package is
-    executed.**"""
+    """Loads the model of a package and runs it once: :func:`load` and :meth:`Model.run`. **Code from the package
+    is executed.**"""
     with _opened(source, allow, offline, runner, framework_version) as package:
         with package.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners) as model:
             return model.run(inputs)
@@ -228,7 +228,7 @@ def test(
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> SelfTestReports:
-    """Loads the model of a package and runs the package's self-tests. **What is in the package is executed.**
+    """Loads the model of a package and runs the package's self-tests. **Code from the package is executed.**
 
     A failed test is recorded in its report. The result is true if no test failed.
 

@@ -89,10 +89,10 @@ def run(
     """
     if isinstance(work, str) and work not in (*_OWN, "convert"):
         known_as = ", ".join((*_OWN, "convert"))
-        raise UsageError(f"work is one of {known_as}, or a function, not {work!r}", code="python/option", kind="misuse")
+        raise UsageError(f"work must be one of {known_as}, or a function, not {work!r}", code="python/option", kind="misuse")
     engines = {"threads": _threads, "daft": _daft, "ray": _ray}
     if engine not in engines:
-        raise UsageError(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
+        raise UsageError(f"engine must be one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
     path = os.fspath(out)
     rows, end = _rows(path)
     known = {row["path"]: row for row in rows}

@@ -59,5 +59,5 @@ def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | No
         return None
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError("metadata is text for text; holdall.save takes attributes of other types")
+            raise TypeError("metadata must map text to text; holdall.save accepts attributes of other types")
     return dict(metadata)

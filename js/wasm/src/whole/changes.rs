@@ -14,7 +14,7 @@ pub(crate) fn header_schema(text: &[u8]) -> Result<Answer, Error> {
 /// Returns the changes between two schemas, and the version step that they require.
 pub(crate) fn diff_of(input: &[u8], len: usize, reading: u32) -> Result<Answer, Error> {
     let Some((old, new)) = input.split_at_checked(len) else {
-        return Err(CALL.broken("the first schema is longer than both"));
+        return Err(CALL.broken("the first schema is longer than the input"));
     };
     let (old, new) = (document(old, reading)?, document(new, reading)?);
     let changes =

@@ -26,7 +26,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.push(input),
             Part::Blob(blob) => blob.push(input),
-            Part::Stored(_) => Err(CALL.broken("its bytes are there")),
+            Part::Stored(_) => Err(CALL.broken("the tensor already has its bytes")),
         }
     }
 
@@ -77,7 +77,7 @@ impl Blob {
         while let Some((len, rest)) = input.split_first_chunk::<4>() {
             let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
             let Some((run, rest)) = rest.split_at_checked(len) else {
-                return Err(CALL.broken("a run is longer than all"));
+                return Err(CALL.broken("a run is longer than the input"));
             };
             input = rest;
             let align = check_run(self.content, run, &self.limits)
@@ -135,7 +135,7 @@ impl Dataset {
         limits: &Limits,
     ) -> Result<(Dataset, Answer), Error> {
         let Some((path, text)) = input.split_at_checked(len) else {
-            return Err(CALL.broken("the path is longer than all"));
+            return Err(CALL.broken("the path is longer than the input"));
         };
         let path = std::str::from_utf8(path).map_err(|_| CALL.broken("a path is a text"))?;
         let limits = limits.of_schemas();

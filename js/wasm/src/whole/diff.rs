@@ -144,7 +144,7 @@ impl Differ {
             Some(n) => pair.diff.components.get(n).map_or((None, None), |c| c.types.clone()),
         };
         let (Some(a), Some(b)) = types else {
-            return Err(CALL.broken("there are no elements to compare"));
+            return Err(CALL.broken("the pair has no elements to compare"));
         };
         let bits = [a.bits(), b.bits()];
         let (tally, scratch) = (Tally::default(), Scratch::default());
@@ -156,7 +156,7 @@ impl Differ {
     /// bytes.
     pub(crate) fn push(&mut self, bytes: &[u8], len: usize, count: u64) -> Result<Answer, Error> {
         let (Some(now), Some((a, b))) = (&mut self.now, bytes.split_at_checked(len)) else {
-            return Err(CALL.broken("nothing is compared, or not that"));
+            return Err(CALL.broken("no comparison of these elements was begun"));
         };
         let name = self.pairs.get(now.pair).map_or("", |pair| pair.a.name());
         let compare = Comparator {
@@ -171,7 +171,7 @@ impl Differ {
 
     /// Ends the comparison of elements.
     pub(crate) fn values_end(&mut self) -> Result<Answer, Error> {
-        let Some(now) = self.now.take() else { return Err(CALL.broken("nothing is compared")) };
+        let Some(now) = self.now.take() else { return Err(CALL.broken("no comparison was begun")) };
         let pair = self.pair_mut(now.pair as u32)?;
         let shape = pair.a.shape();
         match now.component {

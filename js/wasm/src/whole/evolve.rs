@@ -30,7 +30,7 @@ pub(crate) fn records(
     let mut parts: [&[u8]; 4] = [&[]; 4];
     for (part, len) in parts.iter_mut().zip(lens) {
         let split = rest.split_at_checked(len);
-        (*part, rest) = split.ok_or_else(|| CALL.broken("a part is longer than all"))?;
+        (*part, rest) = split.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
     }
     let ([told_text, old, new, data], heap) = (parts, rest);
     let (told, made) = (told_of(told_text)?, made_of(told_text, limits)?);

@@ -69,7 +69,7 @@ impl Migration {
         limits: &SchemaLimits,
     ) -> Result<(Migration, Answer), Error> {
         let parts = input.split_at_checked(len);
-        let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than all"))?;
+        let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
         let options = options(told)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
             .map_err(Error::unplaced)?;
@@ -113,7 +113,7 @@ impl Migration {
     pub(crate) fn elements(&self, number: u32, first: u64, bytes: &[u8]) -> Result<Answer, Error> {
         let work = self.work(number)?;
         let How::Elements { chain, from, to, .. } = &work.how else {
-            return Err(CALL.broken("its elements stay as they are"));
+            return Err(CALL.broken("the elements of this tensor are not converted"));
         };
         let mut out = Vec::new();
         let made = convert_elements(chain, first, (*from, bytes), (*to, &mut out));
@@ -124,7 +124,7 @@ impl Migration {
     /// Returns the bytes of a tensor that is filled with a default.
     pub(crate) fn filled(&self, number: u32) -> Result<Answer, Error> {
         let How::Filled(filled) = &self.work(number)?.how else {
-            return Err(CALL.broken("it is no default"));
+            return Err(CALL.broken("the tensor is not filled with a default"));
         };
         let len = usize::try_from(filled.len).map_err(|_| CALL.broken("it is too long"))?;
         let mut out = vec![0; len];

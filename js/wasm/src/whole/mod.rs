@@ -56,7 +56,7 @@ impl Whole {
     }
 
     fn scanner(&mut self) -> Result<&mut Scanner, Error> {
-        self.scanner.as_mut().ok_or_else(|| CALL.broken("nothing is scanned"))
+        self.scanner.as_mut().ok_or_else(|| CALL.broken("no scan was begun"))
     }
 
     fn archive(&mut self) -> Result<&mut Archive, Error> {
@@ -72,11 +72,11 @@ impl Whole {
     }
 
     fn migration(&self) -> Result<&Migration, Error> {
-        self.migration.as_ref().ok_or_else(|| CALL.broken("no file is migrated"))
+        self.migration.as_ref().ok_or_else(|| CALL.broken("no migration was begun"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
-        self.differ.as_mut().ok_or_else(|| CALL.broken("nothing is compared"))
+        self.differ.as_mut().ok_or_else(|| CALL.broken("no comparison was begun"))
     }
 }
 
@@ -160,7 +160,7 @@ pub extern "C" fn diff_same_content(at: u32) -> u32 {
 pub extern "C" fn diff_finish() -> u32 {
     call(|state| match state.whole.differ.take() {
         Some(differ) => Ok(differ.finish()),
-        None => Err(CALL.broken("nothing is compared")),
+        None => Err(CALL.broken("no comparison was begun")),
     })
 }
 
@@ -342,7 +342,7 @@ pub extern "C" fn scan_step(gap: u64) -> u32 {
 pub extern "C" fn scan_finish() -> u32 {
     call(|state| match state.whole.scanner.take() {
         Some(scanner) => Ok(scanner.finish()),
-        None => Err(CALL.broken("nothing is scanned")),
+        None => Err(CALL.broken("no scan was begun")),
     })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn plan(input: &[u8], lens: [usize; 2], reading: u32) -> Result<Answe
     let parts = input.split_at_checked(lens[0]);
     let parts = parts.and_then(|(told, both)| Some((told, both.split_at_checked(lens[1])?)));
     let Some((told, (old, new))) = parts else {
-        return Err(CALL.broken("a schema is longer than all"));
+        return Err(CALL.broken("a schema is longer than the input"));
     };
     let told = told_of(told)?;
     let (old, new) = (document(old, reading)?, document(new, reading)?);

@@ -11,7 +11,7 @@ use holdall_schema::{Document, Node, Path, Reading, Root, SchemaLimits};
 /// has no plain value, and the schema's `$defs`, which they refer to.
 pub(crate) fn schemas(input: &[u8], len: usize, limits: &SchemaLimits) -> Result<Answer, Error> {
     let parts = input.split_at_checked(len);
-    let (paths, text) = parts.ok_or_else(|| CALL.broken("a part is longer than all"))?;
+    let (paths, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
     let paths = parse(paths, limits.depth)?;
     let document =
         Document::parse(text, "the schema", Reading::File, limits).map_err(Error::unplaced)?;

@@ -35,7 +35,8 @@ impl Writer {
         parts: &[Part],
         file: Option<&File>,
     ) -> Result<(Writer, Answer), Error> {
-        let text = std::str::from_utf8(input).map_err(|_| CALL.broken("a file is told as JSON"))?;
+        let text = std::str::from_utf8(input)
+            .map_err(|_| CALL.broken("the description of the file is not UTF-8"))?;
         let told = Attributes::from_json(text, depth.saturating_add(4))?;
         let word = |name: &str| told.get(name).and_then(Value::as_text);
         let id = word("format").unwrap_or_default();
@@ -63,7 +64,7 @@ impl Writer {
         }
         encoder.check_attributes(&attributes)?;
         let Some(Value::Array(tensors)) = told.get("tensors") else {
-            return Err(CALL.broken("`tensors` is a list"));
+            return Err(CALL.broken("`tensors` must be a list"));
         };
         let specs = tensors.iter().map(|told| spec(told, parts));
         let specs = specs.collect::<Result<Vec<_>, _>>()?;
@@ -128,7 +129,7 @@ fn spec(told: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
         _ => None,
     };
     let word = |name: &str| field(name).and_then(|(_, value)| value.as_text());
-    let name = word("name").ok_or_else(|| CALL.broken("a tensor has a name"))?;
+    let name = word("name").ok_or_else(|| CALL.broken("a tensor lacks its name"))?;
     let named = |message: String| CALL.broken(message).in_tensor(name);
     if let Some((_, number)) = field("part") {
         let number = number.as_integer().and_then(|n| usize::try_from(n).ok());
@@ -178,9 +179,9 @@ fn attributes(told: Option<&Value>) -> Result<Attributes, Error> {
             .iter()
             .map(|(key, value)| match key {
                 Value::Text(key) => Ok((key.clone(), value.clone())),
-                _ => Err(CALL.broken("the name of an attribute is a text")),
+                _ => Err(CALL.broken("the name of an attribute must be a text")),
             })
             .collect(),
-        Some(_) => Err(CALL.broken("attributes are an object")),
+        Some(_) => Err(CALL.broken("attributes must be an object")),
     }
 }
