@@ -57,7 +57,7 @@ const IDIOMS: [&str; 24] = [
     "all that there is",
 ];
 
-/// `cargo xtask words`: prints each idiom with its count and fails where a count has grown. `--write` lowers the counts in
+/// Prints each idiom with its count and fails where a count has grown. `--write` lowers the counts in
 /// `xtask/words.txt` to today's; `--list IDIOM` prints the lines.
 pub(crate) fn words(args: &[String]) -> Outcome {
     let texts = texts()?;
@@ -154,11 +154,15 @@ fn prose(line: &str) -> String {
 
 /// Returns the number of occurrences of `idiom` in `line`, as whole words.
 fn occurrences(line: &str, idiom: &str) -> usize {
-    let line = line.to_lowercase();
+    whole_words(&line.to_lowercase(), idiom)
+}
+
+/// How often `words` stands in `line`, in the same case, as whole words.
+fn whole_words(line: &str, words: &str) -> usize {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    line.match_indices(idiom)
+    line.match_indices(words)
         .filter(|(at, _)| {
-            let (before, after) = (line.get(..*at), line.get(at + idiom.len()..));
+            let (before, after) = (line.get(..*at), line.get(at + words.len()..));
             !is_word(before.and_then(|s| s.chars().next_back()))
                 && !is_word(after.and_then(|s| s.chars().next()))
         })
@@ -176,7 +180,7 @@ fn definitions(name: &str) -> Result<usize, String> {
         count += text
             .lines()
             .filter(|line| !line.trim_start().starts_with("//"))
-            .map(|line| occurrences(line, &name.to_lowercase()))
+            .map(|line| whole_words(line, name))
             .sum::<usize>();
     }
     Ok(count)

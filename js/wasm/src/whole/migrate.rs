@@ -290,7 +290,7 @@ fn decide(
 fn same(at: usize, info: &TensorInfo, target: String) -> Result<Work, Error> {
     info.sound().map_err(|e| e.in_tensor(info.name()))?;
     let Some(spec) = TensorSpec::from_info(info) else {
-        let e = CALL.broken("only decoding it says how long it is");
+        let e = CALL.broken("its length is only known after decoding");
         return Err(e.in_tensor(info.name()).with_hint("the command migrates such a file"));
     };
     Ok(Work { spec: TensorSpec { name: target, ..spec }, how: How::Same { at } })
