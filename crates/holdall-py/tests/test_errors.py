@@ -371,7 +371,7 @@ def test_files_of_other_kinds_are_named(tmp_path):
     for name, content, said, way in [
         ("a.safetensors", b"<html><title>403</title>", "an HTML page titled “403”", "the server sent an error or a web page"),
         ("b.gguf", b"version https://git-lfs.github.com/spec/v1\nsize 5\n", "a git-lfs pointer for a file of 5 bytes", "git lfs"),
-        ("c.csv", b"id,name\n1,a\n", "a table of text", "holdall.build makes a dataset"),
+        ("c.csv", b"id,name\n1,a\n", "a table of text", "holdall.build creates a dataset"),
         ("d.pkl", b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "a pickle", "loading a pickle"),
     ]:
         (tmp_path / name).write_bytes(content)
