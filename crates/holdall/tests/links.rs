@@ -181,7 +181,7 @@ fn every_address_is_tried_and_told() {
         "/none: 127.0.0.1 answers with status 404: there is no such file [http/status]",
         "/wrong?…: the server sent a file with sha256:",
         "[links/digest]",
-        &format!("{dead}: asking 127.0.0.1: "),
+        &format!("{dead}: request to 127.0.0.1: "),
     ] {
         assert!(e.message().contains(said), "{said}\n{e}");
     }

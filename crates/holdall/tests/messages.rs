@@ -213,5 +213,5 @@ fn elements_are_called_what_they_are() {
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 2]].concat();
     let file = OpenOptions::new().open_bytes(bytes, "made.safetensors").unwrap();
     let e = file.tensor("w").unwrap().fault().unwrap().to_string();
-    assert!(e.contains("[3] of f4_e2m1 does not fill"), "{e}");
+    assert!(e.contains("[3] of f4_e2m1 is not a whole number of bytes"), "{e}");
 }

@@ -673,7 +673,7 @@ fn errors_of_keys_say_where() {
     };
     let e = open(of(b"}", inner)).unwrap_err();
     assert_eq!(e.code(), "pytorch/key");
-    assert!(e.message().starts_with("in the dict `m.n`: a key on the way"), "{}", e.message());
+    assert!(e.message().starts_with("in the dict `m.n`: a key on the path"), "{}", e.message());
     let e = open(of(b"cos\nsystem\n", b"N")).unwrap_err();
     assert_eq!(e.code(), "pytorch/global");
     assert!(e.message().contains("in the dict `m.n`: the pickle would import"), "{}", e.message());

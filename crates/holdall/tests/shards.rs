@@ -144,7 +144,7 @@ fn a_folder_with_a_model_and_an_index_says_which_is_read() {
     let (names, warnings) = read(dir.path());
     assert_eq!(names, "whole");
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    let both = "`model.safetensors` is read and `model.safetensors.index.json` is not";
+    let both = "`model.safetensors` is read: name the other file to read it instead";
     assert!(warning.contains(both), "{warning}");
     // Naming a file selects it.
     let index = dir.path().join("model.safetensors.index.json");
