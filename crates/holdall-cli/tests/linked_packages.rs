@@ -50,13 +50,13 @@ file = "s.toml"
 "#;
 
 /// A folder with a package, a cache, and the files of a server.
-struct Place {
+struct Fixture {
     dir: tempfile::TempDir,
     server: Server,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Fixture {
+    fn new() -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, bytes: &[u8]| {
             let path = dir.path().join("folder").join(path);
@@ -76,7 +76,7 @@ impl Place {
                 Err(_) => Reply::new(404, ""),
             }
         });
-        Place { dir, server }
+        Fixture { dir, server }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -142,7 +142,7 @@ fn all_of(run: &dyn Fn(&[&str]) -> Ran, package: &str, out: &str, dir: &Path) ->
 
 #[test]
 fn links_resolve_for_every_command() {
-    let place = Place::new();
+    let place = Fixture::new();
     let whole = place.online("none", &["pack", "folder", "-o", "whole.carton"]);
     whole.ends_with(0);
     let expected =

@@ -70,7 +70,7 @@ fn a_package_goes_to_a_server_and_comes_back() {
     let ran = place.holdall(&args).ends_with(0);
     let hash = Package::open(place.path("a.carton")).unwrap().hash().unwrap();
     let hash = holdall::carton::links::hex(&hash);
-    assert!(ran.err.contains("1 file linked to") && ran.err.contains(&hash), "{ran:?}");
+    assert!(ran.err.contains("1 file linked;") && ran.err.contains(&hash), "{ran:?}");
     // The target exists now.
     assert_eq!(place.holdall(&args).ends_with(2).out, "");
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 /// A JSON text with its members in order, and numbers and strings in their original spelling.
 #[derive(Debug)]
-pub struct Written<'t>(Part<'t>);
+pub struct Written<'t>(Shape<'t>);
 
 #[derive(Debug)]
-enum Part<'t> {
+enum Shape<'t> {
     Object(Members<'t>),
     Array(Vec<Written<'t>>),
     /// The text of a value that is not an object or array.
@@ -32,7 +32,7 @@ impl<'t> Members<'t> {
         Members { all, by_name }
     }
 
-    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+    fn find(&self, name: &str) -> Option<(usize, &Written<'t>)> {
         let of = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
         let found = self.by_name.binary_search_by(|at| of(at).cmp(name)).ok()?;
         let at = *self.by_name.get(found)?;
@@ -62,7 +62,7 @@ impl<'t> Written<'t> {
                     let key = key.to_owned();
                     members.push((key, Written::value(reader)?));
                 }
-                Part::Object(Members::new(members))
+                Shape::Object(Members::new(members))
             }
             Token::Array => {
                 reader.begin_array()?;
@@ -70,25 +70,25 @@ impl<'t> Written<'t> {
                 while reader.next_item()? {
                     items.push(Written::value(reader)?);
                 }
-                Part::Array(items)
+                Shape::Array(items)
             }
             _ => {
                 let start = reader.offset();
                 reader.skip()?;
-                Part::Scalar(reader.text_from(start))
+                Shape::Scalar(reader.text_from(start))
             }
         }))
     }
 
     /// Returns the member with this name, if this is an object that has it.
     pub fn member(&self, name: &str) -> Option<&Written<'t>> {
-        self.place(name).map(|(_, member)| member)
+        self.find(name).map(|(_, member)| member)
     }
 
     /// Returns the index of the member with this name, and the member.
-    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+    fn find(&self, name: &str) -> Option<(usize, &Written<'t>)> {
         match &self.0 {
-            Part::Object(members) => members.place(name),
+            Shape::Object(members) => members.find(name),
             _ => None,
         }
     }
@@ -96,7 +96,7 @@ impl<'t> Written<'t> {
     /// Returns the members of an object, in order. Empty for other values.
     pub fn members(&self) -> impl Iterator<Item = (&str, &Written<'t>)> {
         let members = match &self.0 {
-            Part::Object(members) => &members.all[..],
+            Shape::Object(members) => &members.all[..],
             _ => &[],
         };
         members.iter().map(|(key, member)| (key.as_str(), member))
@@ -105,7 +105,7 @@ impl<'t> Written<'t> {
     /// Returns the value at a JSON pointer, which refers to the form of 2020-12.
     pub fn pointer(&self, pointer: &str) -> Option<&Written<'t>> {
         pointer.split('/').skip(1).try_fold(self, |at, token| match &at.0 {
-            Part::Object(_) => {
+            Shape::Object(_) => {
                 let old = match token {
                     "$defs" => "definitions",
                     "prefixItems" => "items",
@@ -114,8 +114,8 @@ impl<'t> Written<'t> {
                 let name = token.replace("~1", "/").replace("~0", "~");
                 at.member(&name).or_else(|| at.member(old))
             }
-            Part::Array(items) => items.get(token.parse::<usize>().ok()?),
-            Part::Scalar(_) => None,
+            Shape::Array(items) => items.get(token.parse::<usize>().ok()?),
+            Shape::Scalar(_) => None,
         })
     }
 
@@ -171,7 +171,7 @@ fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
             for (at, item) in items.iter().enumerate() {
                 out.push_str(if at == 0 { "" } else { "," });
                 let of_item = texts.iter().filter_map(|text| match &text.0 {
-                    Part::Array(items) => items.get(at),
+                    Shape::Array(items) => items.get(at),
                     _ => None,
                 });
                 write(item, &of_item.collect::<Vec<_>>(), out);
@@ -180,7 +180,7 @@ fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
         }
         scalar => {
             let same = texts.iter().find_map(|text| match &text.0 {
-                Part::Scalar(text) => {
+                Shape::Scalar(text) => {
                     parse(text.as_bytes(), 1).is_ok_and(|v| v == *scalar).then_some(*text)
                 }
                 _ => None,
@@ -206,9 +206,9 @@ fn ordered<'v, 'a, 't>(
         let (mut place, mut own) = (None, Vec::new());
         for (number, text) in texts.iter().enumerate() {
             for name in names_in_texts(key, members).into_iter().flatten() {
-                let Some((at, text)) = text.place(name) else { continue };
+                let Some((at, text)) = text.find(name) else { continue };
                 // A list of `items` is called `prefixItems` in 2020-12.
-                let is_tuple = name == "items" && matches!(text.0, Part::Array(_));
+                let is_tuple = name == "items" && matches!(text.0, Shape::Array(_));
                 if name != "items" || is_tuple == (key == "prefixItems") {
                     place = place.or(Some((number, at)));
                     own.push(text);

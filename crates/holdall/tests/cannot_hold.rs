@@ -49,6 +49,10 @@ const CHOICES: [Choice; 4] = [
 
 /// Returns what is wrong with the refusal of a conversion of `file`.
 fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
+    // A schema that does not describe the tensors: another format would not help.
+    if e.code() == "metatensor/schema-fit" {
+        return None;
+    }
     let own = formats::by_name(file.format()).is_some_and(|own| is_of(own, e.code()));
     if is_of(format, e.code()) && !own {
         return Some("the code is the target's".to_owned());

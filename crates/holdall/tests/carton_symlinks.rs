@@ -16,7 +16,7 @@ impl Chance {
         (self.0 >> 33) as usize % count
     }
 
-    fn of<'a>(&mut self, all: &'a [String]) -> &'a str {
+    fn pick<'a>(&mut self, all: &'a [String]) -> &'a str {
         &all[self.below(all.len())]
     }
 }
@@ -48,7 +48,7 @@ fn make(folder: &Path, chance: &mut Chance) -> Vec<String> {
         paths.push(path);
     }
     for at in 0..chance.below(10) {
-        let target = chance.of(&paths).to_owned();
+        let target = chance.pick(&paths).to_owned();
         let top = target.split('/').next().unwrap();
         let mut folder_of_link = folders[chance.below(folders.len())];
         while chance.below(8) > 0 && !folder_of_link.starts_with(top) {

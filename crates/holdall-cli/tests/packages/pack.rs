@@ -131,7 +131,7 @@ fn a_folder_without_a_model_is_not_packed() {
         let e = holdall([&args[..], &["--runner", "noop", "--framework-version", "1"]].concat());
         let e = e.ends_with(2).error();
         assert_eq!(e["code"], "package/part", "{e}");
-        assert!(e["message"].as_str().unwrap().contains("no files of a model"), "{e}");
+        assert!(e["message"].as_str().unwrap().contains("no model files"), "{e}");
         assert!(!to.exists());
     }
 }

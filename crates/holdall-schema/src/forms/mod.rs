@@ -27,12 +27,12 @@ pub fn normal(schema: Value) -> Result<Value> {
     }
     let names = schema.clone();
     let mut own = schema;
-    change(&mut own, draft, &Names::in_schema(&names), &Joined::of(&names))?;
+    change(&mut own, draft, &Names::in_schema(&names), &Joined::in_schema(&names))?;
     if let Some(keywords) = own.as_object_mut() {
         if draft < Draft::D2020 {
             keywords.insert("$schema".to_owned(), Draft::D2020.address().into());
         }
-        join_definitions(keywords, &Joined::of(&names));
+        join_definitions(keywords, &Joined::in_schema(&names));
     }
     Ok(own)
 }
@@ -141,7 +141,7 @@ fn tuple(node: &mut Map<String, Value>) {
 struct Joined(BTreeMap<String, String>);
 
 impl Joined {
-    fn of(root: &Value) -> Joined {
+    fn in_schema(root: &Value) -> Joined {
         let named = |keyword: &str| root.get(keyword).and_then(Value::as_object);
         let (Some(defs), Some(definitions)) = (named("$defs"), named("definitions")) else {
             return Joined(BTreeMap::new());

@@ -47,7 +47,7 @@ impl Refusals {
         accepted: &[Item],
         is_dense: bool,
     ) -> Result<()> {
-        self.is_of_target |= attributes.is_some();
+        self.is_of_target |= attributes.as_ref().is_some_and(|e| !is_about_schema(e));
         self.all.splice(0..0, attributes);
         let all: Vec<Error> =
             std::mem::take(&mut self.all).into_iter().map(|e| e.in_source(file.name())).collect();
@@ -77,11 +77,16 @@ impl Refusals {
 pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
     let rules = write.format().map_or(&[][..], |format| format.rules);
     let is_known = rules.iter().any(|rule| std::ptr::eq(*rule, e.rule()));
-    if !is_known || e.kind() != ErrorKind::Unsupported {
+    if !is_known || e.kind() != ErrorKind::Unsupported || is_about_schema(&e) {
         return e;
     }
     let all = std::slice::from_ref(&e);
     with_advice(CANNOT_HOLD.broken(in_words(write, all)), all, |_| true).with_cause(e)
+}
+
+/// Returns `true` if a schema that the caller gave, or the source has, does not describe the tensors: another format would not help.
+fn is_about_schema(e: &Error) -> bool {
+    e.code() == "metatensor/schema-fit"
 }
 
 /// Returns what the target cannot hold in words, with the name of its format.
