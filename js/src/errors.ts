@@ -41,7 +41,7 @@ export const RULES: Record<string, Rule> = {
   'file/no-component': { kind: 'not_found' },
   'shards/missing': {
     kind: 'not_found',
-    hint: 'the download may not be complete; `holdall salvage` takes out what is sound',
+    hint: 'the download may not be complete; `holdall salvage` copies the undamaged tensors',
   },
   'file/changed': {
     kind: 'io',

@@ -98,7 +98,7 @@ test('every component is rendered', async () => {
   const outline = await layout.outline()
   assert.equal(outline.find(({ path }) => path === 'photos[].at.lon')?.offset, 32)
   assert.deepEqual(layout.tensors, [{ name: 'a\\.b', dtype: 'F32', shape: [1] }])
-  await assert.rejects(layout.place(), /how long `photos` is/)
+  await assert.rejects(layout.place(), /length of `photos` is not known/)
 })
 
 test('trees of other libraries are rendered', () => {

@@ -264,7 +264,7 @@ test('the list of dtypes of a printed reference is enforced', async () => {
   const bytes = await written(data, Own)
   assert.deepEqual(header(bytes).schema, JSON.parse(JSON.stringify(Own)))
   assert.ok(Value.Check(Own, header(bytes).tensors))
-  await assert.rejects(written({ 'conv1.weight': new Float64Array([1]) }, Own), { code: 'metatensor/schema-fit', found: /the dtype is F64, in the schema F32, I16/ })
+  await assert.rejects(written({ 'conv1.weight': new Float64Array([1]) }, Own), { code: 'metatensor/schema-fit', found: /the dtype is F64, expected F32, I16/ })
   const wrong = readFileSync(join(root, 'crates/holdall-cli/tests/metatensor_cases/dtype-outside-list.mt'))
   await assert.rejects(open(wrong), { code: 'metatensor/dtype' })
 })

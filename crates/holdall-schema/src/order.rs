@@ -239,8 +239,8 @@ mod tests {
     use super::Written;
 
     fn again(text: &str, value: &str) -> String {
-        let value = holdall_json::parse(value.as_bytes(), 32).unwrap();
-        Written::read(text, 32).unwrap().text_of(&value)
+        let value = holdall_json::parse(value.as_bytes(), 32).expect("the text is JSON");
+        Written::read(text, 32).expect("the text is JSON").text_of(&value)
     }
 
     #[test]
