@@ -23,7 +23,7 @@
 //! Version 1 of the published format; our own write-up is `docs/spec/carton.md`. Zip:
 //! [`holdall_core::wire::zip`] and the `zip/…` rules. The texts: [`Description::parse`], [`Manifest::parse`],
 //! [`Links::parse`], [`tensors::parse`], [`tensors::strings`]. Checks between them, for zips and folders:
-//! [`Contents::new`].
+//! [`PackageContents::new`].
 //!
 //! # Support
 //! Reads all of version 1, and from later specifications `short_description`, `license`, `repository` and

@@ -268,7 +268,7 @@ pub(crate) fn schema_code(
 #[pyfunction]
 #[pyo3(signature = (schema))]
 pub(crate) fn schema_header(py: Python<'_>, schema: Given<'_>) -> PyResult<String> {
-    let schema = document(py, &schema, Reading::File)?;
+    let schema = document(py, &schema, Reading::ByContent)?;
     schema.header_schema().raise(py).map(|schema| schema.to_string())
 }
 

@@ -170,9 +170,9 @@ def test_compounds_that_records_cannot_be(tmp_path):
         f["w"] = np.ones(3)
     with holdall.open(tmp_path / "a.h5") as f:
         assert f["w"].numpy().tolist() == [1, 1, 1]
-        with pytest.raises(holdall.UnsupportedError, match="whose member `s` is of any length"):
+        with pytest.raises(holdall.UnsupportedError, match="whose member `s` is of variable length"):
             f["texts"].records()
-        with pytest.raises(holdall.UnsupportedError, match="the member `p`: elements are records, whose member `s` is of any length") as info:
+        with pytest.raises(holdall.UnsupportedError, match="the member `p`: elements are records, whose member `s` is of variable length") as info:
             f["nested"].records()
         assert str(info.value).count("hdf5/dtype") == 1
 

@@ -32,7 +32,7 @@ pub(crate) struct HeaderArgs {
 
 /// Prints the schema.
 pub(crate) fn run(session: &Session, args: &HeaderArgs) -> Result<Status, Failure> {
-    let schema = read::schema(session, &args.source, Reading::File)?.header_schema()?;
+    let schema = read::schema(session, &args.source, Reading::ByContent)?.header_schema()?;
     infer::put(session, &schema, args.output.as_deref(), args.force)?;
     Ok(Status::Fine)
 }

@@ -318,7 +318,7 @@ class Restored(NamedTuple):
     #: Its shape in NumPy: without the dimension of the characters.
     shape: tuple[int, ...]
     #: The number of stored numbers per element.
-    count: int
+    per_element: int
 
     def of(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Returns the elements of an array of such numbers, without a copy if they are contiguous."""

@@ -50,7 +50,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def _elements(tensor: Tensor, first: int, shape: tuple[int, ...], name: str | None, how: Restored | None) -> Any:
     """Returns the elements from index ``first`` on, as many as ``shape`` has."""
-    count = 1 if how is None else how.count
+    count = 1 if how is None else how.per_element
     width = numpy_dtype(name or tensor.dtype).itemsize * count
     low = first * width
     buffer = tensor._native().read_range(tensor._at, "data", low, low + _count(shape) * width)

@@ -334,7 +334,8 @@ def header(source: Schema) -> dict[str, Any]:
         UsageError: the schema describes a record, which has no header (``records/which-dataset``).
         MalformedError: the schema is not valid.
     """
-    return json.loads(_holdall.schema_header(_schema(source)))
+    made: dict[str, Any] = json.loads(_holdall.schema_header(_schema(source)))
+    return made
 
 
 def _own(
