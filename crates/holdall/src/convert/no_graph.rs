@@ -1,8 +1,9 @@
 //! The replacement of `graph.rs` in builds without ONNX: nothing is written into graphs.
 
 use super::{
-    Convert, ConvertReport, Encode, Error, File, Item, Path, Prepared, Result, Tensor, TensorSpec,
+    Convert, ConvertReport, Encode, File, Item, Path, Prepared, Result, Tensor, TensorSpec,
 };
+use holdall_core::Error;
 
 pub(super) enum Into {}
 
