@@ -168,7 +168,9 @@ fn links_in_the_docs_lead_somewhere() {
     for (path, text) in documents() {
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = link.split('#').next().unwrap();
-            if target.is_empty() || target.contains("://") {
+            // Programs in the docs write packages, whose descriptions have such links.
+            let is_of_package = target.starts_with("@misc/");
+            if target.is_empty() || target.contains("://") || is_of_package {
                 continue;
             }
             let there = path.parent().unwrap().join(target);
