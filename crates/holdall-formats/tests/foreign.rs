@@ -141,10 +141,10 @@ fn zips_of_other_kinds_are_named() {
 #[test]
 fn files_of_tensors_in_zips_of_any_kind_are_named() {
     let cases: [(&[&str], &str); 2] = [
-        (&["config.json", "model.safetensors"], "a zip that has `model.safetensors` in it"),
+        (&["config.json", "model.safetensors"], "a zip that contains `model.safetensors`"),
         (
             &["m/model.safetensors", "m-1.dist-info/METADATA"],
-            "a Python wheel that has `m/model.safetensors` in it",
+            "a Python wheel that contains `m/model.safetensors`",
         ),
     ];
     for (names, name) in cases {
