@@ -282,6 +282,6 @@ pq.write_table(pa.table({'price': pa.array([1, 2]).cast(pa.decimal128(38, 2))}),
             e.err
         );
         let e = holdall(["convert", &folder.at("decimal.parquet"), &out]).ends_with(2);
-        assert!(e.err.contains("column `price` is Decimal128(38, 2)"), "{}", e.err);
+        assert!(e.err.contains("column `price` has the type Decimal128(38, 2)"), "{}", e.err);
     }
 }
