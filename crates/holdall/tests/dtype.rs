@@ -357,8 +357,7 @@ fn a_schema_that_came_along_must_still_fit() {
     attributes.set("metatensor.schema", Value::Text(schema));
     let (_, file) = cast(&source, mt().with_attributes(attributes)).unwrap();
     let e = cast(&file, mt().with_dtype(FloatType::F16)).unwrap_err();
-    let cause = std::error::Error::source(&e).and_then(|cause| cause.downcast_ref::<Error>());
-    assert_eq!((e.code(), cause.unwrap().code()), ("convert/cannot-hold", "metatensor/schema-fit"));
+    assert_eq!(e.code(), "metatensor/schema-fit");
     let without = mt().with_attributes(holdall::Attributes::new()).with_dtype(FloatType::F16);
     assert_eq!(cast(&file, without).unwrap().0.cast, 3);
 }
