@@ -4,6 +4,7 @@ import { TensorFile, answered, begun, gapOf, named, type Facts, type Load, type 
 import { fromUrl } from './http.js'
 import { DEFAULTS } from './limits.js'
 import { DISK, messageOf, type Source } from './source.js'
+import { hexOf } from './values.js'
 
 /** The file of a tensor that a package only links to. */
 interface Linked {
@@ -95,7 +96,7 @@ async function fetched({ tensor, path, sha256, len, urls }: Linked, options: Ope
       if (source.size > most) throw broken('http/too-long', `it has ${source.size} bytes, at most ${most} are fetched`, place)
       const bytes = await source.read(0, source.size, { signal })
       const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>))
-      const found = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('')
+      const found = hexOf(hash)
       if (sha256 === null || found !== sha256) throw broken('links/digest', `\`${path}\` has the SHA-256 ${sha256}, ${url} serves ${found}`, place)
       return bytes
     } catch (e) {

@@ -82,12 +82,16 @@ export function written(value: Value): string {
   }
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (value instanceof Uint8Array) {
-    const hex = Array.from(value, (byte) => byte.toString(16).padStart(2, '0')).join('')
-    return `{"$bytes":"${hex}"}`
+    return `{"$bytes":"${hexOf(value)}"}`
   }
   if (Array.isArray(value)) return `[${value.map(written).join()}]`
   if (value instanceof Tagged) return `{"$tag":[${value.tag},${written(value.value)}]}`
   if (value instanceof Simple) return `{"$simple":${value.number}}`
   const pairs = [...value].map(([key, item]) => `[${written(key)},${written(item)}]`)
   return `{"$map":[${pairs.join()}]}`
+}
+
+/** Returns bytes as lowercase hexadecimal digits. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

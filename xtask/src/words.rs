@@ -60,7 +60,8 @@ const IDIOMS: [&str; 24] = [
 /// Prints each idiom with its count and fails where a count has grown. `--write` lowers the counts in
 /// `xtask/words.txt` to today's; `--list IDIOM` prints the lines.
 pub(crate) fn words(args: &[String]) -> Outcome {
-    let texts = texts()?;
+    let files = files()?;
+    let texts = texts(&files);
     if let [option, idiom] = args
         && option == "--list"
     {
@@ -77,7 +78,7 @@ pub(crate) fn words(args: &[String]) -> Outcome {
         counts.insert(idiom, count);
     }
     for name in NAMES {
-        counts.insert(name, definitions(name)?);
+        counts.insert(name, definitions(name, &files));
     }
     let allowed = allowed()?;
     let mut grown = Vec::new();
@@ -118,29 +119,37 @@ fn allowed() -> Result<BTreeMap<String, usize>, String> {
         .collect()
 }
 
-/// Returns lines of prose with their files and line numbers: comments and strings in code, all
-/// lines of pages.
-fn texts() -> Result<Vec<(String, usize, String)>, String> {
+/// Returns the paths and texts of the files that are checked.
+fn files() -> Result<Vec<(String, String)>, String> {
     let listed = program("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .args(["*.rs", "*.py", "*.pyi", "*.mjs", "*.ts", "*.tsx", "*.md"])
         .output()?;
+    // The list of idioms itself, and files with text by other authors.
+    let is_read = |path: &&str| {
+        *path != "xtask/src/words.rs" && !path.starts_with("corpus/") && *path != "CHANGELOG.md"
+    };
+    // A file that is deleted but not committed is still listed.
+    let read = |path: &str| {
+        std::fs::read_to_string(root().join(path)).ok().map(|text| (path.to_owned(), text))
+    };
+    Ok(listed.lines().filter(is_read).filter_map(read).collect())
+}
+
+/// Returns lines of prose with their files and line numbers: comments and strings in code, all
+/// lines of pages.
+fn texts(files: &[(String, String)]) -> Vec<(&str, usize, String)> {
     let mut out = Vec::new();
-    for path in listed.lines() {
-        // The list of idioms itself, and files with text by other authors.
-        if path == "xtask/src/words.rs" || path.starts_with("corpus/") || path == "CHANGELOG.md" {
-            continue;
-        }
-        let Ok(text) = std::fs::read_to_string(root().join(path)) else { continue };
+    for (path, text) in files {
         let is_page = path.ends_with(".md");
         for (number, line) in text.lines().enumerate() {
             let read = if is_page { line.to_owned() } else { prose(line) };
             if !read.trim().is_empty() {
-                out.push((path.to_owned(), number + 1, read));
+                out.push((path.as_str(), number + 1, read));
             }
         }
     }
-    Ok(out)
+    out
 }
 
 /// Returns the prose in a line of code: the comment, or else the strings in double quotes.
@@ -157,7 +166,7 @@ fn occurrences(line: &str, idiom: &str) -> usize {
     whole_words(&line.to_lowercase(), idiom)
 }
 
-/// How often `words` stands in `line`, in the same case, as whole words.
+/// Returns the number of occurrences of `words` in `line`, as whole words in the same case.
 fn whole_words(line: &str, words: &str) -> usize {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(words)
@@ -170,20 +179,14 @@ fn whole_words(line: &str, words: &str) -> usize {
 }
 
 /// Returns the number of definitions of items with that name in the crates.
-fn definitions(name: &str) -> Result<usize, String> {
-    let listed = program("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "crates/*.rs"])
-        .output()?;
-    let mut count = 0;
-    for path in listed.lines() {
-        let Ok(text) = std::fs::read_to_string(root().join(path)) else { continue };
-        count += text
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .map(|line| whole_words(line, name))
-            .sum::<usize>();
-    }
-    Ok(count)
+fn definitions(name: &str, files: &[(String, String)]) -> usize {
+    files
+        .iter()
+        .filter(|(path, _)| path.starts_with("crates/") && path.ends_with(".rs"))
+        .flat_map(|(_, text)| text.lines())
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| whole_words(line, name))
+        .sum()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Elements of a type that schemas name, as those of another, by a converter.
+//! Converts elements from one type to another with a chain of named converters.
 
 use crate::element::stored_as;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
@@ -6,10 +6,12 @@ use holdall_core::{Error, Result};
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
 use holdall_schema::{Chain, TensorDType};
 
-/// Appends what elements become; the bytes are whole ones, of which the first has the number `first`.
+/// Appends the converted elements to `out`. `bytes` are whole elements; `first` is the index of the first one in its
+/// tensor, for error messages.
 ///
 /// # Errors
-/// Returns `evolve/value`; `evolve/no-converter` for types that the converter does not take.
+/// Returns `evolve/no-converter` if the chain cannot convert `from` to `to`, and `evolve/value` if it cannot convert a
+/// value.
 pub fn convert_elements(
     chain: &Chain,
     first: u64,
@@ -45,7 +47,7 @@ pub fn convert_elements(
     chain.elements(first, (old, bytes), (new, out.get_mut(start..).unwrap_or_default()))
 }
 
-/// The error for numbers that are beyond those of a type.
+/// Returns the error for numbers that are out of range for a float type.
 #[cold]
 pub fn beyond_float(lost: u64, to: FloatType) -> Error {
     let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));

@@ -15,6 +15,8 @@ mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
 mod convert;
+#[cfg(feature = "ztensor")]
+mod declared;
 mod element;
 #[cfg(feature = "flax")]
 pub mod flax;
@@ -69,8 +71,6 @@ mod structured;
 pub mod tensorflow;
 #[cfg(feature = "tflite")]
 pub mod tflite;
-#[cfg(feature = "ztensor")]
-mod turns;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 #[cfg(feature = "ztensor2")]

@@ -98,7 +98,7 @@ pub(crate) fn record_kind(
 ) -> PyResult<String> {
     let schema = document(py, &schema, Reading::ByContent)?;
     let kind = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
-    Ok(kind.normal_text(&Limits::default().of_schemas()))
+    Ok(kind.normal_text())
 }
 
 /// Encodes records of that kind (JSON text) for a file; data that does not fit memory is buffered

@@ -4,7 +4,7 @@ use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
 use crate::forms::normal;
 use crate::limits::SchemaLimits;
-use crate::order::Written;
+use crate::order::OrderedJson;
 use crate::path::{Path, Segment};
 use crate::refs::def_name;
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
@@ -128,10 +128,16 @@ impl Document {
     }
 
     /// Returns the text of [`Document::json`], with all members in the order of the author's text.
-    pub fn normal_text(&self, limits: &SchemaLimits) -> String {
-        match Written::read(&self.text, limits.depth) {
-            Ok(written) => written.text_of(&self.json),
-            Err(_) => self.json.to_string(),
+    pub fn normal_text(&self) -> String {
+        self.in_authors_order(&self.json)
+    }
+
+    /// Returns the JSON text of `value` with members in the order of the document's text.
+    fn in_authors_order(&self, value: &Value) -> String {
+        // Its nesting was checked when it was parsed.
+        match OrderedJson::read(&self.text, usize::MAX) {
+            Ok(ordered) => ordered.text_of(value),
+            Err(_) => value.to_string(),
         }
     }
 
@@ -196,11 +202,7 @@ impl Document {
         }
         *json.pointer_mut(&pointer)?.get_mut("items")? = items;
         // If nothing changes, the author's text is kept.
-        if json == self.json {
-            return Some(self.text.clone());
-        }
-        let written = Written::read(&self.text, SchemaLimits::default().depth).ok()?;
-        Some(written.text_of(&json))
+        Some(if json == self.json { self.text.clone() } else { self.in_authors_order(&json) })
     }
 
     fn root(&self) -> Result<NodeId> {
@@ -294,7 +296,7 @@ pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
 /// Returns the text of `kind`, the schema of a dataset's records that [`record_kind`] returned, in the order of the
 /// `author`'s text of the schema that has the dataset at the JSON pointer.
 pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) -> String {
-    match Written::read(author, max_depth) {
+    match OrderedJson::read(author, max_depth) {
         Ok(author) => author.part_text(kind, &format!("{pointer}/items")),
         Err(_) => kind.to_string(),
     }

@@ -65,7 +65,7 @@ pub use kinds::{
 };
 pub use layout::{LayoutItem, PresenceBit, RecordLayout};
 pub use limits::SchemaLimits;
-pub use order::Written;
+pub use order::OrderedJson;
 pub use outline::{Base, Outline, OutlineRow, RowPresence};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};

@@ -7,32 +7,32 @@ use serde_json::{Map, Value};
 
 /// A JSON text with its members in order, and numbers and strings in their original spelling.
 #[derive(Debug)]
-pub struct Written<'t>(Shape<'t>);
+pub struct OrderedJson<'t>(Shape<'t>);
 
 #[derive(Debug)]
 enum Shape<'t> {
     Object(Members<'t>),
-    Array(Vec<Written<'t>>),
+    Array(Vec<OrderedJson<'t>>),
     /// The text of a value that is not an object or array.
     Scalar(&'t str),
 }
 
 #[derive(Debug)]
 struct Members<'t> {
-    all: Vec<(String, Written<'t>)>,
+    all: Vec<(String, OrderedJson<'t>)>,
     /// The indices of the members, sorted by name.
     by_name: Vec<usize>,
 }
 
 impl<'t> Members<'t> {
-    fn new(all: Vec<(String, Written<'t>)>) -> Members<'t> {
+    fn new(all: Vec<(String, OrderedJson<'t>)>) -> Members<'t> {
         let name = |at: &usize| all.get(*at).map_or("", |(name, _)| name.as_str());
         let mut by_name: Vec<usize> = (0..all.len()).collect();
         sort_by(&mut by_name, |a, b| name(a).cmp(name(b)));
         Members { all, by_name }
     }
 
-    fn find(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+    fn find(&self, name: &str) -> Option<(usize, &OrderedJson<'t>)> {
         let of = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
         let found = self.by_name.binary_search_by(|at| of(at).cmp(name)).ok()?;
         let at = *self.by_name.get(found)?;
@@ -40,27 +40,27 @@ impl<'t> Members<'t> {
     }
 }
 
-impl<'t> Written<'t> {
+impl<'t> OrderedJson<'t> {
     /// Reads a text that is nested at most `max_depth` levels deep.
     ///
     /// # Errors
     /// Returns an error of the `json/…` rules.
-    pub fn read(text: &'t str, max_depth: usize) -> Result<Written<'t>> {
+    pub fn read(text: &'t str, max_depth: usize) -> Result<OrderedJson<'t>> {
         let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
-        let written = Written::value(&mut reader)?;
+        let written = OrderedJson::value(&mut reader)?;
         reader.end()?;
         Ok(written)
     }
 
     /// Reads a value. The recursion is bounded by the reader.
-    fn value(reader: &mut Reader<'t>) -> Result<Written<'t>> {
-        Ok(Written(match reader.peek()? {
+    fn value(reader: &mut Reader<'t>) -> Result<OrderedJson<'t>> {
+        Ok(OrderedJson(match reader.peek()? {
             Token::Object => {
                 reader.begin_object()?;
                 let (mut members, mut scratch) = (Vec::new(), String::new());
                 while let Some(key) = reader.next_key(&mut scratch)? {
                     let key = key.to_owned();
-                    members.push((key, Written::value(reader)?));
+                    members.push((key, OrderedJson::value(reader)?));
                 }
                 Shape::Object(Members::new(members))
             }
@@ -68,7 +68,7 @@ impl<'t> Written<'t> {
                 reader.begin_array()?;
                 let mut items = Vec::new();
                 while reader.next_item()? {
-                    items.push(Written::value(reader)?);
+                    items.push(OrderedJson::value(reader)?);
                 }
                 Shape::Array(items)
             }
@@ -81,12 +81,12 @@ impl<'t> Written<'t> {
     }
 
     /// Returns the member with this name, if this is an object that has it.
-    pub fn member(&self, name: &str) -> Option<&Written<'t>> {
+    pub fn member(&self, name: &str) -> Option<&OrderedJson<'t>> {
         self.find(name).map(|(_, member)| member)
     }
 
     /// Returns the index of the member with this name, and the member.
-    fn find(&self, name: &str) -> Option<(usize, &Written<'t>)> {
+    fn find(&self, name: &str) -> Option<(usize, &OrderedJson<'t>)> {
         match &self.0 {
             Shape::Object(members) => members.find(name),
             _ => None,
@@ -94,7 +94,7 @@ impl<'t> Written<'t> {
     }
 
     /// Returns the members of an object, in order. Empty for other values.
-    pub fn members(&self) -> impl Iterator<Item = (&str, &Written<'t>)> {
+    pub fn members(&self) -> impl Iterator<Item = (&str, &OrderedJson<'t>)> {
         let members = match &self.0 {
             Shape::Object(members) => &members.all[..],
             _ => &[],
@@ -103,7 +103,7 @@ impl<'t> Written<'t> {
     }
 
     /// Returns the value at a JSON pointer, which refers to the form of 2020-12.
-    pub fn pointer(&self, pointer: &str) -> Option<&Written<'t>> {
+    pub fn pointer(&self, pointer: &str) -> Option<&OrderedJson<'t>> {
         pointer.split('/').skip(1).try_fold(self, |at, token| match &at.0 {
             Shape::Object(_) => {
                 let old = match token {
@@ -121,7 +121,7 @@ impl<'t> Written<'t> {
 
     /// Returns the text of a part of a schema that has been made self-contained
     /// ([`self_contained`](crate::self_contained)), in the order of the value at the pointer and of the `$defs` of the
-    /// whole text: see [`Written::text_of`].
+    /// whole text: see [`OrderedJson::text_of`].
     pub fn part_text(&self, part: &Value, pointer: &str) -> String {
         let mut defs = Vec::new();
         for keyword in ["$defs", "definitions"] {
@@ -154,7 +154,7 @@ impl<'t> Written<'t> {
 
 /// Writes a value in the order of its texts, of which there are few. The recursion is bounded by the limit under which
 /// both were parsed.
-fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
+fn write(value: &Value, texts: &[&OrderedJson<'_>], out: &mut String) {
     match value {
         Value::Object(members) => {
             out.push('{');
@@ -193,13 +193,13 @@ fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
     }
 }
 
-type Member<'v, 'a, 't> = (&'v str, &'v Value, Vec<&'a Written<'t>>);
+type Member<'v, 'a, 't> = (&'v str, &'v Value, Vec<&'a OrderedJson<'t>>);
 
 /// Returns the members of a value in the order of its texts, each with its own texts. The time does not grow with the
 /// length of the texts: a part of a schema may have only a few members of a long text.
 fn ordered<'v, 'a, 't>(
     members: &'v Map<String, Value>,
-    texts: &[&'a Written<'t>],
+    texts: &[&'a OrderedJson<'t>],
 ) -> Vec<Member<'v, 'a, 't>> {
     let mut found = Vec::with_capacity(members.len());
     for (key, member) in members {
@@ -236,11 +236,11 @@ fn names_in_texts<'k>(key: &'k str, members: &Map<String, Value>) -> [Option<&'k
 
 #[cfg(test)]
 mod tests {
-    use super::Written;
+    use super::OrderedJson;
 
     fn again(text: &str, value: &str) -> String {
         let value = holdall_json::parse(value.as_bytes(), 32).expect("the text is JSON");
-        Written::read(text, 32).expect("the text is JSON").text_of(&value)
+        OrderedJson::read(text, 32).expect("the text is JSON").text_of(&value)
     }
 
     #[test]

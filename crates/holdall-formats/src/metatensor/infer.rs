@@ -10,7 +10,7 @@ use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Layout, Value};
 use holdall_json::{parse, write_string};
-use holdall_schema::{TensorDType, Written, def_name, reference};
+use holdall_schema::{OrderedJson, TensorDType, def_name, reference};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -103,7 +103,7 @@ impl Leaves {
     /// Returns the schema of a kind without its `$defs`, which are moved to those of all schemas.
     fn take_defs(&mut self, text: &str) -> Result<String> {
         let depth = Limits::default().depth;
-        let (mut kind, author) = (parse(text.as_bytes(), depth)?, Written::read(text, depth)?);
+        let (mut kind, author) = (parse(text.as_bytes(), depth)?, OrderedJson::read(text, depth)?);
         let own = match kind.as_object_mut().and_then(|k| k.remove("$defs")) {
             Some(Json::Object(own)) => own,
             _ => return Ok(author.text_of(&kind)),
@@ -123,7 +123,7 @@ impl Leaves {
         if number.is_some() {
             rename(&mut kind, &own, &new_name);
         }
-        for (name, author) in author.member("$defs").into_iter().flat_map(Written::members) {
+        for (name, author) in author.member("$defs").into_iter().flat_map(OrderedJson::members) {
             let Some(mut def) = own.get(name).cloned() else { continue };
             if number.is_some() {
                 rename(&mut def, &own, &new_name);

@@ -5,14 +5,14 @@ use super::rules::HEADER_LIMIT;
 use holdall_collections::HashMap;
 use holdall_core::error::Result;
 use holdall_core::model::{Attributes, IndexBuilder, Value};
-use holdall_schema::{Node, NodeId, Schema, Symbols, Written, self_contained};
+use holdall_schema::{Node, NodeId, OrderedJson, Schema, Symbols, self_contained};
 use serde_json::Value as Json;
 
 /// Creates the attribute of each node of a schema, once for each node.
 pub(super) struct Kinds<'s> {
     schema: &'s Json,
     /// Its text, and that once it was read.
-    author: (&'s str, Option<Written<'s>>),
+    author: (&'s str, Option<OrderedJson<'s>>),
     symbols: &'s Symbols,
     texts: HashMap<NodeId, Known>,
     /// The number of bytes that may still be written.
@@ -101,7 +101,7 @@ impl<'s> Kinds<'s> {
         let author = match self.author.1.take() {
             Some(author) => author,
             // Its nesting was checked before.
-            None => Written::read(self.author.0, usize::MAX)?,
+            None => OrderedJson::read(self.author.0, usize::MAX)?,
         };
         Ok(self.author.1.insert(author).part_text(&kind, &pointer))
     }

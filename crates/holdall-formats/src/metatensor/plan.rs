@@ -16,7 +16,7 @@ use holdall_core::encode::TensorSpec;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::model::{Attributes, Index, Layout, Role};
 use holdall_json::{parse, write_string};
-use holdall_schema::{Root, Schema, Written};
+use holdall_schema::{OrderedJson, Root, Schema};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ impl<'a> Plan<'a> {
                     let before = json.clone();
                     place::raise(&mut json, align);
                     if json != before {
-                        schema = Written::read(text, limits.depth)?.text_of(&json);
+                        schema = OrderedJson::read(text, limits.depth)?.text_of(&json);
                     }
                 }
                 (json, schema, named)

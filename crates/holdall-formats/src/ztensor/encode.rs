@@ -7,7 +7,7 @@ use super::manifest::{Manifest, ManifestComponent};
 use super::rules::*;
 use super::v1::indexes;
 use super::{FORMAT, rules};
-use crate::turns::DeclaredComponents;
+use crate::declared::DeclaredComponents;
 use bytes::Bytes;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};

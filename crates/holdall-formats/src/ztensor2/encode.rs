@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
-use crate::turns::DeclaredComponents;
+use crate::declared::DeclaredComponents;
 use bytes::Bytes;
 use holdall_collections::sort_by;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};

@@ -105,7 +105,7 @@ impl DatasetWriter {
         work: &Work,
     ) -> Result<DatasetWriter> {
         let dataset = DatasetWriter::new(name, &schema.json, folder, limits, work)?;
-        let dataset = dataset.with_kind_text(schema.normal_text(limits));
+        let dataset = dataset.with_kind_text(schema.normal_text());
         Ok(dataset.with_vocabulary(schema.vocabulary.clone()))
     }
 

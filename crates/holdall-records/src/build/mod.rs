@@ -237,7 +237,7 @@ impl Build {
             Root::Record(_) => {
                 let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
                 let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
-                let dataset = dataset.with_kind_text(schema.normal_text(&self.limits));
+                let dataset = dataset.with_kind_text(schema.normal_text());
                 Ok((self, dataset))
             }
             Root::References(_) => {

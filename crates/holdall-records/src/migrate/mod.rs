@@ -159,7 +159,7 @@ impl Migration {
                 },
                 Work::Records(job) => {
                     let dataset = build.dataset_of(&job.target, &job.to.json)?;
-                    let dataset = dataset.with_kind_text(job.to.normal_text(&self.limits));
+                    let dataset = dataset.with_kind_text(job.to.normal_text());
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
                     build.add_with(dataset.map_err(placed)?, job.records.tensor().attributes())?;

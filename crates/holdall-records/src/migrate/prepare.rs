@@ -19,7 +19,7 @@ use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
     Change, ChangeKind, Checker, Converters, Document, Node, Path, Resolution, ResolveOptions,
-    Root, SCHEMA_ATTRIBUTE, SchemaLimits, Verdict, diff, resolve,
+    Root, SCHEMA_ATTRIBUTE, Verdict, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -372,8 +372,7 @@ impl Job {
             return Err(WHICH_DATASET.broken("this is not the schema of a record"));
         };
         let count = self.records.len();
-        let mut spec =
-            spec(&self.target, RECORDS, count, self.to.normal_text(&SchemaLimits::default()));
+        let mut spec = spec(&self.target, RECORDS, count, self.to.normal_text());
         let len = count.saturating_mul(schema.extent(ty)?.stride);
         spec.components.push(ComponentSpec::new(Role::Data, DType::U8, len));
         if schema.ty(ty).heap_align.is_some() {

@@ -4,7 +4,7 @@ use super::plan::{Filling, Items, Plan, PlanId, Run, VariantPlan};
 use super::resolve::ResolveOptions;
 use super::rules::NO_CONVERTER;
 use super::show;
-use super::told::{Local, MemberStep, PlanActions, StepKind};
+use super::steps::{Local, MemberStep, PlanActions, StepKind};
 use super::widen::is_widening;
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::{get, in_memory};

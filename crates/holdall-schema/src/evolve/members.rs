@@ -4,7 +4,7 @@ use super::build::{At, Build, Source};
 use super::plan::{Filling, MemberPlan, Plan, PlanId, Step};
 use super::rules::NO_DEFAULT;
 use super::show;
-use super::told::{Local, PlanActions, StepKind};
+use super::steps::{Local, PlanActions, StepKind};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::{Member, Struct, TypeId};

@@ -17,8 +17,8 @@ mod references;
 mod resolve;
 pub mod rules;
 mod show;
+mod steps;
 mod tensor;
-mod told;
 mod types;
 mod widen;
 
@@ -30,5 +30,5 @@ pub use flat::{Lacking, TensorChange, TensorConverter, TensorSource, resolve_ten
 pub use keep::HeapDefaults;
 pub use migrate::Migrator;
 pub use resolve::{Resolution, ResolveOptions, resolve};
+pub use steps::{MemberStep, StepKind};
 pub use tensor::Filled;
-pub use told::{MemberStep, StepKind};

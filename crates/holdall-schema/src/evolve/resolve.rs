@@ -4,7 +4,7 @@ use super::build::Build;
 use super::plan::{Filling, Plan, PlanId};
 use super::rules::DROPS_MEMBER;
 use super::show;
-use super::told::{MemberStep, StepKind};
+use super::steps::{MemberStep, StepKind};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::TypeId;

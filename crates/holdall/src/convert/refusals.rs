@@ -84,7 +84,8 @@ pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
     with_advice(CANNOT_HOLD.broken(in_words(write, all)), all, |_| true).with_cause(e)
 }
 
-/// Returns `true` if a schema that the caller gave, or the source has, does not describe the tensors: another format would not help.
+/// Returns `true` if the schema that the caller gave, or that the source has, does not describe the tensors. Another
+/// format would not help.
 fn is_about_schema(e: &Error) -> bool {
     e.code() == "metatensor/schema-fit"
 }

@@ -150,7 +150,7 @@ impl Dataset {
         let (Some(size), Some(stride @ 1..)) = (fits(extent.size), fits(extent.stride)) else {
             return Err(SIZE.broken(format!("records of {} bytes", extent.stride)));
         };
-        let answer = Answer::text(document.normal_text(&limits));
+        let answer = Answer::text(document.normal_text());
         let (records, heap, lens) = (Vec::new(), Vec::new(), [0; 2]);
         Ok((Dataset { document, ty, limits, size, stride, count: 0, records, heap, lens }, answer))
     }
@@ -184,7 +184,7 @@ impl Dataset {
         if self.document.schema.ty(self.ty).heap_align.is_some() {
             components.push(ComponentSpec::new(Role::BlobData, DType::U8, heap));
         }
-        let kind = self.document.normal_text(&self.limits);
+        let kind = self.document.normal_text();
         let kind = (KIND_ATTRIBUTE.to_owned(), Value::Text(kind));
         TensorSpec {
             name: name.to_owned(),
