@@ -285,3 +285,17 @@ fn keywords_of_older_drafts_hold_for_records() {
     checker.one_record(json!({"a": 1})).unwrap();
     assert_eq!(checker.one_record(json!({"a": 0})).unwrap_err().code(), "record/keyword");
 }
+
+/// The order of the author is kept at every depth that the document was opened with, not only at the default depth.
+#[test]
+fn deep_schemas_keep_their_order() {
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    let text = format!(
+        r#"{{"type":"object","title":"mine","x-deep":{deep},"properties":{{}},"description":""}}"#
+    );
+    let limits = holdall_schema::SchemaLimits::default().with_depth(200);
+    let reading = holdall_schema::Reading::File;
+    let document =
+        holdall_schema::Document::parse(text.as_bytes(), "s.json", reading, &limits).unwrap();
+    assert_eq!(document.normal_text(), text);
+}
