@@ -44,7 +44,7 @@ impl File {
         let state = State { queue: batches(infos), left, ..State::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let shared = Arc::new(Shared { file: self.clone(), options: load, state, changed });
-        let count = self.sources().terms().at_once.clamp(2, 4);
+        let count = self.sources().read_hints().at_once.clamp(2, 4);
         let start = |_| {
             let own = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("holdall-stream".to_owned());

@@ -104,7 +104,7 @@ fn write(path: &Path, len: u64) -> Result<()> {
 
 fn serve(path: &Path, listen: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let files = Arc::new(Files::new([path])?);
-    let options = ServeOptions::new().with_listen(listen).with_over(Protocols::Quic);
+    let options = ServeOptions::new().with_listen(listen).with_protocols(Protocols::Quic);
     Serving::start(&Service::new(files), &options.with_identity(Arc::clone(identity)))
 }
 

@@ -154,7 +154,7 @@ impl Policy {
         let to = from.join(location).map_err(|e| {
             let (from, to) = (from.to_string(), super::url::shown(location));
             let (from, to) = (from.shown(), to.shown());
-            e.under(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
+            e.with_rule(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
         })?;
         if from.is_secure() && !to.is_secure() {
             return Err(DOWNGRADE.broken(format!(

@@ -190,7 +190,7 @@ impl HttpSource {
         let mut buffer = Buffer::new((range.end - range.start) as usize)?;
         self.fill(range.start, buffer.as_mut())?;
         let bytes = buffer.freeze();
-        let parts = read.of.iter().map(|&wanted| {
+        let parts = read.ranges.iter().map(|&wanted| {
             let whole = cut(range.start, &bytes, &ranges[wanted]).unwrap_or_default();
             // A small part is copied, so that it does not keep a large buffer alive.
             let shared = whole.len() >= bytes.len() / 2;
@@ -318,10 +318,10 @@ impl ByteSource for HttpSource {
         Ok(out.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn terms(&self) -> ReadHints {
-        let mut terms = ReadHints::REMOTE;
-        terms.at_once = AT_ONCE;
-        terms
+    fn read_hints(&self) -> ReadHints {
+        let mut hints = ReadHints::REMOTE;
+        hints.at_once = AT_ONCE;
+        hints
     }
 
     fn prefetched(&self) -> Vec<(u64, Bytes)> {

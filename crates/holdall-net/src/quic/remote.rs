@@ -1,6 +1,6 @@
 //! A file on a server.
 
-use super::line::{ConnectionKey, Link, Opened, QuicServer, Wanted, lock};
+use super::connection::{ConnectionKey, Link, Opened, QuicServer, Wanted, lock};
 use super::{Address, Trust};
 use crate::protocol::{Client, FileId, PendingResponse, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
@@ -286,7 +286,7 @@ impl Remote {
     }
 
     /// Changes a priority, also of the fetches that are running.
-    pub fn urge(&self, urgency: &Priority, priority: i32) {
+    pub fn set_priority(&self, urgency: &Priority, priority: i32) {
         urgency.now.store(priority, Ordering::Relaxed);
         let streams = lock(&urgency.streams).clone();
         for (link, stream) in streams {

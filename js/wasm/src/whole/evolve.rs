@@ -34,10 +34,10 @@ pub(crate) fn records(
     }
     let ([told_text, old, new, data], heap) = (parts, rest);
     let (told, made) = (told_of(told_text)?, made_of(told_text, limits)?);
-    let old = Document::parse(old, "the file", Reading::Record, limits).map_err(Error::unplaced)?;
+    let old = Document::parse(old, "the file", Reading::Record, limits).map_err(Error::without_location)?;
     let new = Document::parse(new, "the schema", Reading::ByContent, limits)
         .and_then(|new| new.records(told.path.as_deref(), limits))
-        .map_err(Error::unplaced)?;
+        .map_err(Error::without_location)?;
     let (Root::Record(from), Root::Record(to)) = (old.schema.root(), new.schema.root()) else {
         return Err(CALL.broken("a schema is not that of a record"));
     };

@@ -72,7 +72,7 @@ impl Migration {
         let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
         let options = options(told)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
-            .map_err(Error::unplaced)?;
+            .map_err(Error::without_location)?;
         let works = decide(index, &schema, &options, limits)?;
         let own = schema_of_file(index, limits)?;
         let text = match schema.schema.root() {
