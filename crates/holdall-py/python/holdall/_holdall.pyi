@@ -149,6 +149,13 @@ class Part:
     def read(self, component: int, most: int) -> bytes: ...
 
 @final
+class PrivateMaps:
+    """Copy-on-write maps of the files of a model, each created when the first of its tensors is requested."""
+    def __init__(self, file: File) -> None: ...
+    def tensors(
+        self, positions: Sequence[int]
+    ) -> tuple[dict[str, tuple[tuple[int, ...], str, Buffer, int]], list[int]]: ...
+
 class Buffer:
     """Bytes of a file in memory: a view into the map, or separate memory."""
     def __len__(self) -> int: ...
