@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Literal
 
 from ._arrays import dtype_name, numpy_dtype
-from ._arrow_in import records_of, says_its_types, schema_of, table
+from ._arrow_in import batches_of, says_its_types, schema_of, table
 from ._file import File
 from ._kinds import Types
 from ._records import Ragged
@@ -44,7 +44,7 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
     """
     found = table(of)
     if found is not None:
-        return "lines", _lines(made(records_of(found)))
+        return "columns", batches_of(found)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
