@@ -534,6 +534,14 @@ impl Maker<'_> {
         Ok(())
     }
 
+    fn check_json(&self, text: &[u8]) -> Result<()> {
+        let wrong = |e| JSON.broken("the text is not JSON").because(e);
+        match parse(text, self.limits.depth).map_err(wrong)? {
+            Value::Object(_) => Ok(()),
+            _ => Err(JSON.broken("expected the text of an object, found another JSON value")),
+        }
+    }
+
     pub(super) fn default(
         &self,
         member: &Member,
