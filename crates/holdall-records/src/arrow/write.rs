@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::cells::{self, Bytes, Elements, Number, copy};
-use super::element::Element;
+use super::element::{DTYPE, Element};
 use super::json;
 use super::types::element;
 use crate::rules::ARROW;
@@ -10,7 +10,7 @@ use crate::{BlobWriter, DatasetWriter};
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_json::parse;
@@ -345,8 +345,9 @@ impl Maker<'_> {
         path: &str,
     ) -> Result<Vec<Option<Column<'a>>>> {
         let known: HashSet<&str> = wanted.iter().map(|(name, _)| *name).chain(skip).collect();
-        let mut there: HashMap<&str, &'a ArrayRef> = HashMap::new();
-        for (name, array) in columns.column_names().into_iter().zip(columns.columns()) {
+        let mut there: HashMap<&str, (&'a Field, &'a ArrayRef)> = HashMap::new();
+        for (field, array) in columns.fields().iter().zip(columns.columns()) {
+            let name = field.name().as_str();
             let path = below(path, name);
             if !known.contains(name) {
                 if self.unknown == Unknown::Ignore {
@@ -354,17 +355,31 @@ impl Maker<'_> {
                 }
                 return Err(UNKNOWN_MEMBER.broken(format!("unknown member `{}`", path.shown())));
             }
-            if there.insert(name, array).is_some() {
+            if there.insert(name, (field, array)).is_some() {
                 return Err(
                     UNKNOWN_MEMBER.broken(format!("two columns are called `{}`", path.shown()))
                 );
             }
         }
         let column = |(name, ty): &(&str, TypeId)| {
-            let found = there.get::<str>(name).copied();
-            found.map(|c| self.column(*ty, c.as_ref(), &below(path, name))).transpose()
+            let Some((field, array)) = there.get::<str>(name).copied() else { return Ok(None) };
+            if self.mismatch == Mismatch::Convert && !self.is_said(*ty, field) {
+                return Ok(Some(Column { nulls: array.logical_nulls(), put: Put::Json(array) }));
+            }
+            self.column(*ty, array.as_ref(), &below(path, name)).map(Some)
         };
         wanted.iter().map(column).collect()
+    }
+
+    /// Returns `false` for a column of bytes that may be other bytes than the numbers of its member.
+    fn is_said(&self, ty: TypeId, field: &Field) -> bool {
+        let (DataType::FixedSizeBinary(_), Kind::Scalar(scalar)) =
+            (field.data_type(), &self.schema.ty(ty).kind)
+        else {
+            return true;
+        };
+        let name = field.metadata().get(DTYPE);
+        name.is_some_and(|name| name == Element::from_scalar(*scalar).name())
     }
 
     /// Writes the value of a row into the zeroed bytes of its type.

@@ -48,9 +48,8 @@ impl DatasetWriter {
                     }
                     let Some(next) = batches.next().transpose()? else { return Ok(None) };
                     // A batch without rows can still have wrong columns.
-                    let is_empty = next.num_rows() == 0;
-                    start = 0;
-                    if is_empty {
+                    (batch, start) = (None, 0);
+                    if next.num_rows() == 0 {
                         return Ok(Some((next, first, spare.map(|made| made.block))));
                     }
                     batch = Some(next);
