@@ -78,6 +78,39 @@ pub(crate) fn value(array: &dyn Array, row: usize) -> Result<Value> {
     })
 }
 
+/// Appends the JSON text of a row, with members in the order of the columns: see [`value`].
+pub(super) fn write(array: &dyn Array, row: usize, out: &mut String) -> Result<()> {
+    let is_null = |array: &dyn Array| array.logical_nulls().is_some_and(|n| n.is_null(row));
+    if let (Some(columns), false) = (array.as_struct_opt(), is_null(array)) {
+        let mut separator = '{';
+        for (name, column) in columns.column_names().into_iter().zip(columns.columns()) {
+            if column.data_type().is_null() || is_null(column.as_ref()) {
+                continue;
+            }
+            out.push(separator);
+            separator = ',';
+            out.push_str(&Value::from(name).to_string());
+            out.push(':');
+            write(column.as_ref(), row, out)?;
+        }
+        out.push_str(if separator == '{' { "{}" } else { "}" });
+        return Ok(());
+    }
+    if let (Some((values, rows)), false) = (super::cells::lists(array), is_null(array)) {
+        out.push('[');
+        for (at, item) in rows(row).enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            write(values.as_ref(), item, out)?;
+        }
+        out.push(']');
+        return Ok(());
+    }
+    out.push_str(&value(array, row)?.to_string());
+    Ok(())
+}
+
 /// Returns the JSON of a tensor from nested lists of its elements. Other values stay as they are.
 pub(super) fn tensor(value: Value, dims: &[u64]) -> Result<Value> {
     fn flatten(value: Value, dims: &[u64], out: &mut Vec<Value>) -> Result<()> {

@@ -407,13 +407,19 @@ impl Maker<'_> {
                 Ok(())
             }
             (kind, Put::Json(array)) => {
+                let encoder = Encoder::new(self.schema, ty, self.limits)?;
+                let mut encoder = encoder.with_unknown(self.unknown);
+                if matches!(kind, Kind::Record) {
+                    let mut text = String::new();
+                    json::write(*array, row, &mut text)?;
+                    return encoder.text(text.as_bytes(), out, heap);
+                }
                 let value = json::value(*array, row)?;
                 let value = match kind {
                     Kind::Tensor(tensor) => json::tensor(value, &self.schema.dims(tensor)?)?,
                     _ => value,
                 };
-                let encoder = Encoder::new(self.schema, ty, self.limits)?;
-                encoder.with_unknown(self.unknown).value(&value, out, heap)
+                encoder.value(&value, out, heap)
             }
             (Kind::Enum(e), Put::Text(text)) => {
                 let name = String::from_utf8_lossy(text(row));
