@@ -64,8 +64,10 @@ class Dataset:
         dedup: bool = False,
     ) -> None:
         self._kind = _holdall.record_kind(_schema(kind_of(records, schema)), path)
-        make = rows_of_columns if isinstance(records, Mapping) else rows
-        self._source = make(records, self._shaped)
+        if isinstance(records, Mapping):
+            self._source = rows_of_columns(records, self._shaped)
+        else:
+            self._source = rows(records, self._shaped)
         self._form = form
         self._how = filling(ignore_unknown, True, check, None, ())
         self._dedup = bool(dedup)

@@ -632,7 +632,8 @@ def _order(of: Records, places: Picked, members: tuple[str, ...]) -> np.ndarray[
     """Sorts positions by members."""
     import numpy as np
 
-    return np.frombuffer(of._native.order(places, list(members)), "<i8").copy()
+    order: Any = of._native.order(places, list(members))
+    return np.ndarray(len(order) // 8, "<i8", order).copy()
 
 
 def _groups(of: Records, places: Picked, members: tuple[str, ...]) -> list[tuple[Any, int]]:
