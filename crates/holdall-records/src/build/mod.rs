@@ -12,8 +12,11 @@
 
 mod begun;
 mod blob;
+#[cfg(feature = "arrow")]
+mod columns;
 mod dataset;
 mod lines;
+mod merge;
 mod migrate;
 mod spool;
 mod window;
