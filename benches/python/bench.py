@@ -110,6 +110,36 @@ CASES = {
         ["holdall, records", "pyarrow"],
         [("holdall, records", 1 / 0.9, ["pyarrow"])],
     ),
+    "build trades": (
+        "The table in memory, as pyarrow has it, into a file, not synced; pyarrow writes Parquet without compression.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 0.5, ["pyarrow"])],
+    ),
+    "arrow trades": (
+        "All of it as an Arrow table in memory; pyarrow reads its file into memory and maps nothing.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.0, ["pyarrow"])],
+    ),
+    "column trades": (
+        "Open, and the sum of one column of numbers; pyarrow maps its file.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.2, ["pyarrow"])],
+    ),
+    "text trades": (
+        "Open, and the sum of the lengths of the texts as an Arrow column; pyarrow maps its file.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.0, ["pyarrow"])],
+    ),
+    "group trades": (
+        "Open, and the number of records for each value of the enum.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.5, ["pyarrow"])],
+    ),
+    "sort trades": (
+        "Open, and the order of the records by a column of numbers.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1.5, ["pyarrow"])],
+    ),
     "batches samples": (
         "400 batches of 256 in random order, of a million records of 16 float32 and a label, as tensors of torch's.",
         ["holdall, torch", "datasets, torch", "numpy, torch"],
@@ -141,6 +171,9 @@ NOTES = {
         "reading is 6, shared by the cores."
     ),
     "polars trades": "an Arrow file is mapped as it is; of records each member is gathered, each text is checked and has 16 bytes written for it, and Polars makes a category of the enum.",
+    "build trades": "the rows go to nameless files until their number is known, and from there into the file: each byte is written twice.",
+    "column trades": "the values of a column lie a record apart: the whole of every record goes through the processor's caches for 8 bytes of it.",
+    "text trades": "as `column trades`; and each text is checked and copied, where an Arrow file is mapped as it is and believed.",
     "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
 

@@ -62,6 +62,27 @@ class Table:
         return lambda: self.to_parquet(self.path(what), out)
 
 
+    def build(self, what):
+        table = PyArrow(self.folder).copied(PyArrow(self.folder).path(what))
+        out = str(self.folder / f"built{self.suffix}")
+        return lambda: self.write_table(table, out)
+
+    def arrow(self, what):
+        return lambda: self.copied(self.path(what))
+
+    def column(self, what):
+        return lambda: self.sum_of(self.path(what), "price")
+
+    def text(self, what):
+        return lambda: self.text_len(self.path(what), "name")
+
+    def group(self, what):
+        return lambda: self.counts(self.path(what), "side")
+
+    def sort(self, what):
+        return lambda: self.order(self.path(what), "price")
+
+
 class Holdall(Table):
     suffix = ".records.zt"
     makes = ("trades", "samples")
@@ -87,6 +108,44 @@ class Holdall(Table):
 
         with holdall.open(path) as f:
             return f["trades"].records().to_pandas()
+
+    def write_table(self, table, out):
+        import holdall
+
+        holdall.build(out, table, sync=False, overwrite=True)
+
+    def copied(self, path):
+        import holdall
+        import pyarrow as pa
+
+        with holdall.open(path) as f:
+            return pa.table(f["trades"].records())
+
+    def sum_of(self, path, name):
+        import holdall
+
+        with holdall.open(path) as f:
+            return f["trades"].records().column(name).sum()
+
+    def text_len(self, path, name):
+        import holdall
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with holdall.open(path) as f:
+            return pc.sum(pc.binary_length(pa.table(f["trades"].records().arrow(name))[name]))
+
+    def counts(self, path, name):
+        import holdall
+
+        with holdall.open(path) as f:
+            return f["trades"].records().groups(name)
+
+    def order(self, path, name):
+        import holdall
+
+        with holdall.open(path) as f:
+            return f["trades"].records().sort(name)
 
     def to_polars(self, path):
         import holdall
@@ -119,6 +178,36 @@ class PyArrow(Table):
         import pyarrow as pa
 
         return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+    def write_table(self, table, out):
+        """As Parquet, without compression."""
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, out, compression="none")
+
+    def copied(self, path):
+        """Read into memory, not mapped."""
+        import pyarrow as pa
+
+        return pa.ipc.open_file(pa.py_buffer(pathlib.Path(path).read_bytes())).read_all()
+
+    def sum_of(self, path, name):
+        import pyarrow.compute as pc
+
+        return pc.sum(self.table(path)[name])
+
+    def text_len(self, path, name):
+        import pyarrow.compute as pc
+
+        return pc.sum(pc.binary_length(self.table(path)[name]))
+
+    def counts(self, path, name):
+        return self.table(path).group_by(name).aggregate([([], "count_all")])
+
+    def order(self, path, name):
+        import pyarrow.compute as pc
+
+        return pc.sort_indices(self.table(path)[name])
 
     def to_pandas(self, path):
         return self.table(path).to_pandas()

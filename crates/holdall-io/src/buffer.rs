@@ -58,6 +58,11 @@ impl Buffer {
         Ok(Buffer { memory: Memory::Map(map), len })
     }
 
+    /// Returns the memory of a mapping that is its owner's alone.
+    pub(crate) fn from_map(map: memmap2::MmapMut) -> Buffer {
+        Buffer { len: map.len(), memory: Memory::Map(map) }
+    }
+
     /// Returns the bytes, which can be shared and no longer be changed.
     pub fn freeze(self) -> Bytes {
         match self.memory {

@@ -1,5 +1,5 @@
 //! Arrow's C data interface: converts arrays that the Python half describes to the structs that
-//! Arrow consumers take. One of the files of this crate with `unsafe`, with `memory.rs` and
+//! Arrow consumers take, and takes batches from those of other programs. One of the files of this crate with `unsafe`, with `memory.rs` and
 //! `numpy.rs`.
 //!
 //! An exported struct is released by its last owner: a consumer, which may also move a child out
@@ -8,13 +8,17 @@
 
 use crate::memory::{Elements, attached};
 use crate::records::NativeColumn;
+use ::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use ::arrow_array::{RecordBatch, StructArray};
 use bytes::Bytes;
+use holdall::records::arrow::arrow_schema::{ArrowError, Schema};
 use holdall::records::gather::{Gathered, Values};
 use holdall::schema::Enum;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
 use std::ptr::{null, null_mut};
 
 /// The type of a column: format, name, flags, metadata, children, and dictionary values (at most
@@ -445,6 +449,73 @@ pub(crate) fn arrow_stream(
         private_data: Box::into_raw(batches).cast(),
     };
     capsule(py, stream, STREAM, drop_capsule::<CStream>)
+}
+
+/// Returns the struct in a capsule, which is moved out of it.
+fn take<'py, T>(
+    capsule: &Bound<'py, PyAny>,
+    name: &'static CStr,
+    take: unsafe fn(*mut T) -> T,
+) -> PyResult<T> {
+    // SAFETY: an object, and a static name; if the object is not such a capsule, the result is null and an exception is
+    // set.
+    let of = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
+    if of.is_null() {
+        return Err(PyErr::fetch(capsule.py()));
+    }
+    // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays in
+    // the capsule is released.
+    Ok(unsafe { take(of.cast()) })
+}
+
+/// Returns a batch from its schema and its columns, as `__arrow_c_array__` returns them.
+fn batch(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let wrong = |e: ArrowError| PyValueError::new_err(e.to_string());
+    let schema = take(schema, SCHEMA, FFI_ArrowSchema::from_raw)?;
+    let array = take(array, ARRAY, FFI_ArrowArray::from_raw)?;
+    // SAFETY: the interface requires that the columns have the types in the schema.
+    let data = unsafe { from_ffi(array, &schema) }.map_err(wrong)?;
+    let metadata = schema.metadata().map_err(wrong)?;
+    let batch = RecordBatch::from(StructArray::from(data));
+    let fields = batch.schema().fields().clone();
+    batch.with_schema(Schema::new_with_metadata(fields, metadata).into()).map_err(wrong)
+}
+
+/// Batches from a Python function that returns the next one as `__arrow_c_array__` does, and `None` after the last one.
+pub(crate) struct GivenBatches {
+    next: Py<PyAny>,
+    is_over: bool,
+}
+
+impl GivenBatches {
+    pub(crate) fn new(next: Py<PyAny>) -> GivenBatches {
+        GivenBatches { next, is_over: false }
+    }
+
+    fn step(&self) -> PyResult<Option<RecordBatch>> {
+        Python::attach(|py| {
+            let found = self.next.bind(py).call0()?;
+            if found.is_none() {
+                return Ok(None);
+            }
+            let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = found.extract()?;
+            batch(&schema, &array).map(Some)
+        })
+    }
+}
+
+impl Iterator for GivenBatches {
+    type Item = holdall::Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let batch = self.step();
+        self.is_over = !matches!(batch, Ok(Some(_)));
+        let batch = batch.map_err(|e| holdall::error::io(io::Error::other(e), "reading columns"));
+        batch.transpose()
+    }
 }
 
 fn capsule<'py, T>(

@@ -43,6 +43,7 @@ mod pack;
 #[cfg(feature = "carton")]
 mod package;
 mod plain;
+mod private;
 mod records;
 mod remedies;
 #[cfg(feature = "carton")]
@@ -110,6 +111,8 @@ mod _holdall {
     use super::package::NativePackage;
     #[pymodule_export]
     use super::plain::type_name;
+    #[pymodule_export]
+    use super::private::PrivateMaps;
     #[pymodule_export]
     use super::records::{NativeColumn, NativeRecords};
     #[pymodule_export]

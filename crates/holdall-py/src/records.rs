@@ -235,18 +235,14 @@ impl NativeRecords {
         found.map(|out| Buffer::frozen(out.into()))
     }
 
-    /// Returns these positions sorted by members.
-    fn order(&self, py: Python<'_>, places: Vec<u64>, members: Vec<String>) -> PyResult<Vec<u64>> {
+    /// Returns these positions sorted by members, as int64.
+    fn order(&self, py: Python<'_>, places: Picked, members: Vec<String>) -> PyResult<Buffer> {
         let records = self.get(py)?;
-        run(py, self.bytes_of(py, places.len() as u64)?, |work| {
-            let mut order = records.order(&members)?;
-            let parts: Vec<Accessor> = order.parts().cloned().collect();
-            for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
-                order.add(&record?)?;
-                look(&work, done)?;
-            }
-            Ok(order.finish())
-        })
+        let found = run(py, self.bytes_of(py, places.len())?, |work| {
+            let order = records.sorted(&members, &places.chosen(), &work)?;
+            Ok(order.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+        });
+        found.map(|out| Buffer::frozen(out.into()))
     }
 
     /// Returns the values of members as JSON texts, with the number of records at these positions
@@ -254,17 +250,12 @@ impl NativeRecords {
     fn groups(
         &self,
         py: Python<'_>,
-        places: Vec<u64>,
+        places: Picked,
         members: Vec<String>,
     ) -> PyResult<Vec<(Vec<Option<String>>, u64)>> {
         let records = self.get(py)?;
-        run(py, self.bytes_of(py, places.len() as u64)?, |work| {
-            let mut groups = records.groups(&members)?;
-            let parts: Vec<Accessor> = groups.parts().cloned().collect();
-            for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
-                groups.add(&record?)?;
-                look(&work, done)?;
-            }
+        run(py, self.bytes_of(py, places.len())?, |work| {
+            let groups = records.counted(&members, &places.chosen(), &work)?;
             Ok(groups.finish().into_iter().map(|group| (group.values, group.count)).collect())
         })
     }

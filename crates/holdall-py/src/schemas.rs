@@ -1,5 +1,6 @@
 //! Schemas of records: inferring, laying out, comparing and checking them.
 
+use crate::arrow::GivenBatches;
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
 use crate::work::run_with;
@@ -51,7 +52,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
     }
 }
 
-/// The source of rows: a path, or a function that returns JSON lines.
+/// The source of rows: a path, or a function that returns JSON lines or batches of columns.
 pub(crate) struct Source {
     from: From,
     form: Option<RecordForm>,
@@ -60,6 +61,7 @@ pub(crate) struct Source {
 enum From {
     Path(PathBuf),
     Lines(Py<PyAny>),
+    Columns(Py<PyAny>),
 }
 
 impl Source {
@@ -79,6 +81,7 @@ impl Source {
         };
         let from = match what.as_str() {
             "lines" => From::Lines(value.clone().unbind()),
+            "columns" => From::Columns(value.clone().unbind()),
             _ => From::Path(value.extract()?),
         };
         Ok(Source { from, form })
@@ -90,7 +93,7 @@ impl Source {
             From::Path(path) => {
                 self.form.is_none() && records::is_binary(path, &OpenOptions::new())
             }
-            From::Lines(_) => false,
+            From::Lines(_) | From::Columns(_) => false,
         }
     }
 
@@ -105,6 +108,7 @@ impl Source {
                 let reader = Lines { next, chunk: io::Cursor::new(Vec::new()) };
                 options.with_form(RecordForm::Ndjson).read(reader, ROWS)
             }
+            From::Columns(next) => Ok(Rows::from_batches(GivenBatches::new(next), ROWS)),
         }
     }
 }

@@ -22,7 +22,7 @@ mod ahead;
 #[cfg(feature = "arrow")]
 pub mod arrow;
 mod at;
-#[cfg_attr(not(feature = "parquet"), path = "no_batched.rs")]
+#[cfg_attr(not(feature = "arrow"), path = "no_batched.rs")]
 mod batched;
 mod blob;
 mod build;

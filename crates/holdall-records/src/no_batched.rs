@@ -1,4 +1,4 @@
-//! Replaces the module `batched` in builds that do not read Parquet and Arrow files.
+//! Replaces the module `batched` in builds without Arrow.
 
 use crate::DatasetWriter;
 use crate::check::CheckReport;
@@ -24,7 +24,7 @@ impl Batched {
         Err(NO_PARQUET.broken(format!("this build does not read {name} files")))
     }
 
-    pub(crate) fn kind(&self) -> Result<Value> {
+    pub(crate) fn kind(&self) -> Result<Option<Value>> {
         match *self {}
     }
 

@@ -5,7 +5,8 @@ use crate::buffer::Buffer;
 use crate::checked::Check;
 use crate::file::{File, Tensor};
 use bytes::Bytes;
-use holdall_core::{Plan, Result, Role};
+use holdall_core::read::Want;
+use holdall_core::{Extent, Plan, Result, Role};
 use std::ops::Range;
 
 impl File {
@@ -79,6 +80,21 @@ impl File {
 }
 
 impl Tensor {
+    /// Returns the stored bytes of a component, if they are its decoded bytes and reading them would check no digest:
+    /// then [`LocalFile::map_private`](crate::LocalFile::map_private) of their source holds what
+    /// [`Tensor::memory`] would read.
+    ///
+    /// # Errors
+    /// NotFound if the tensor has no such component; its fault, if it has one.
+    pub fn stored_as_is(&self, role: &Role) -> Result<Option<Extent>> {
+        let c = self.require(role)?;
+        let check = self.file().check();
+        let is_checked = check.algorithm(&c).is_some()
+            || (check == Check::All && !self.file().checksums_of(&c).is_empty());
+        let is_plain = Want::new(0, c.clone()).is_plain();
+        Ok((is_plain && !is_checked).then_some(c.stored))
+    }
+
     /// Returns the decoded bytes of a component: little-endian, elements in row-major order. For a raw component of a
     /// mapped file this is a view into the map, for all others new memory.
     ///

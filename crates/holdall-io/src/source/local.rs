@@ -1,6 +1,7 @@
 //! Operations that only files on a local disk have.
 
 use super::{FileSource, MapSource};
+use crate::buffer::Buffer;
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -78,6 +79,24 @@ impl<'a> LocalFile<'a> {
         {
             map.populate(self.shifted(&range));
         }
+    }
+
+    /// Maps the source privately: memory that its owner may write to, whose pages are those of the file until they are
+    /// written to. Nothing is read until it is touched, and writes do not reach the file.
+    ///
+    /// As with [`MapSource`], touching bytes that another process has cut off ends this process with SIGBUS. Bytes that
+    /// another process writes into the file appear in pages that were not yet written to.
+    ///
+    /// Returns `None` if the source is empty or is not mapped, or if the address space has no room for the mapping.
+    ///
+    /// # Errors
+    /// Io if the operating system cannot map it for another reason.
+    pub fn map_private(&self) -> Result<Option<Buffer>> {
+        let Ok(len) = usize::try_from(self.len) else { return Ok(None) };
+        if self.map.is_none() || len == 0 {
+            return Ok(None);
+        }
+        super::map::map_private(self.file, self.start, len)
     }
 
     /// Fills `out` by a read that bypasses the system's page cache. Returns `None` if that is not possible. `offset`,

@@ -2,6 +2,7 @@
 
 use super::memory::slice;
 use super::{ByteSource, FileSource, LocalFile, ReadHints};
+use crate::buffer::Buffer;
 use bytes::Bytes;
 use holdall_core::Result;
 use memmap2::Mmap;
@@ -92,6 +93,24 @@ impl Mapped {
         };
         let bytes = Bytes::from_owner(map.clone());
         Ok(Mapped::Map(MapSource { bytes, map: Some(map), file }))
+    }
+}
+
+/// Maps bytes of a file copy-on-write. Returns `None` if the address space has no room for them.
+///
+/// # Errors
+/// Io if the operating system cannot map them for another reason.
+pub(super) fn map_private(file: &FileSource, start: u64, len: usize) -> Result<Option<Buffer>> {
+    // Pages are allocated when they are written to, so none are reserved for the whole file.
+    let mut options = memmap2::MmapOptions::new();
+    options.offset(start).len(len).no_reserve_swap();
+    // SAFETY: the mapping is private and has one owner, and writes through it do not change the file. Another process
+    // may change the file under it: the bytes are plain data, of which any bit pattern is valid, and nothing is parsed
+    // from them.
+    match unsafe { options.map_copy(file.as_file()) } {
+        Ok(map) => Ok(Some(Buffer::from_map(map))),
+        Err(e) if e.kind() == std::io::ErrorKind::OutOfMemory => Ok(None),
+        Err(e) => Err(crate::error::io(e, "mapping the file")),
     }
 }
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Callable, Literal
 
-from ._arrays import numpy_dtype
 from ._arrow import pyarrow
 from ._records import Records, Selection
 from .errors import MalformedError, UnsupportedError
 
-__all__ = ["records_of", "says_its_types", "schema_of", "table"]
+__all__ = ["batches_of", "says_its_types", "schema_of", "table"]
 
 #: Kinds by the names of Arrow's types, with the JSON types of their values.
 _KINDS = {
@@ -114,8 +112,9 @@ class _File:
         return pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(at) for at in range(file.num_record_batches)))
 
 
-def records_of(of: Any) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a table as dicts. Null values are left out.
+def batches_of(of: Any) -> Callable[[], tuple[Any, Any] | None]:
+    """Returns a function that returns the next batch of a table at each call, as Arrow's C structs in capsules, and
+    ``None`` at the end.
 
     Raises:
         UnsupportedError: pyarrow is not installed, or a column has a type that records do not support.
@@ -123,15 +122,13 @@ def records_of(of: Any) -> Iterator[dict[str, Any]]:
     reader = _reader(of)
     for field in reader.schema:
         _kind(field.type, field.name, field.metadata)
-    return _rows(reader)
+    every = iter(reader)
 
+    def step() -> tuple[Any, Any] | None:
+        batch = next(every, None)
+        return None if batch is None else batch.__arrow_c_array__()
 
-def _rows(reader: Any) -> Iterator[dict[str, Any]]:
-    for batch in reader:
-        names = batch.schema.names
-        columns = [_values(batch.column(at), batch.schema.field(at)) for at in range(len(names))]
-        for row in zip(*columns) if columns else iter([()] * batch.num_rows):
-            yield {name: value for name, value in zip(names, row) if value is not None}
+    return step
 
 
 def schema_of(of: Any) -> dict[str, Any]:
@@ -229,38 +226,6 @@ def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:
 
 def _scalar(json_type: str, kind: str) -> dict[str, Any]:
     return {"type": json_type, f"TypeDef:{kind}": True}
-
-
-def _values(column: Any, field: Any) -> list[Any]:
-    """Returns the values of a column, in the form that records take."""
-    import numpy as np
-
-    pa = pyarrow()
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        rows = column.to_numpy_ndarray() if not column.null_count else None
-        if rows is not None:
-            return list(rows)
-        flat = column.storage.to_pylist()
-        return [None if row is None else np.array(row).reshape(tuple(kind.shape)) for row in flat]
-    own = (field.metadata or {}).get(b"holdall.dtype", b"").decode()
-    if pa.types.is_fixed_size_binary(kind) and own in _OWN:
-        dtype = numpy_dtype(own)
-        return [None if raw is None else np.frombuffer(raw, dtype)[0].item() for raw in column.to_pylist()]
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Checked: a time that does not fit nanoseconds is an error. A time without a zone is taken as UTC.
-        numbers = column.cast(pa.timestamp("ns", getattr(kind, "tz", None))).cast(pa.int64()).to_pylist()
-        return [None if n is None else np.datetime64(n, "ns") for n in numbers]
-    return [_plain(value) for value in column.to_pylist()]
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value without its null members."""
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value
 
 
 def _is_list(kind: Any) -> bool:

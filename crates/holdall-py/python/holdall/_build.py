@@ -70,7 +70,8 @@ def build(
         target: The file to write; it appears when it is complete.
         records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or JSON values; NumPy
             numbers, arrays and times are accepted. Or a Parquet or Arrow file, or a table with ``__arrow_c_stream__``
-            (pyarrow, pandas, Polars, DuckDB), which pyarrow reads; null values are absent.
+            (pyarrow, pandas, Polars, DuckDB), which pyarrow reads, or a structured NumPy array, which become records column
+            by column; null values are absent.
         schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file with the
             schema. Optional for tables and columnar files, which have types.
         path: The path of the dataset in the file; by default the only dataset of the schema, or ``records``.
@@ -89,8 +90,8 @@ def build(
         overwrite: Whether an existing file is replaced.
 
     Raises:
-        UsageError: a record does not fit the schema (the error has its line and its path, ``record/…``); the columns
-            of a table do not fit; a file lies outside the folder. MalformedError: the input is not JSON. An existing
+        UsageError: a record does not fit the schema (the error has its line, or its row counted from 0, and its path,
+            ``record/…``); the columns of a table do not fit; a file lies outside the folder. MalformedError: the input is not JSON. An existing
             target stays unchanged.
         TypeError: an argument has a wrong type, or a value cannot be written as JSON.
     """

@@ -8,7 +8,7 @@ from typing import Any
 from . import _holdall
 from ._arrays import CHUNK
 from ._kinds import Types
-from ._rows import Form, Rows, Schema, columns, content_name, filling, kind_of, rows, shaped
+from ._rows import Form, Rows, Schema, content_name, filling, kind_of, rows, rows_of_columns, shaped
 from ._rows import Runs as _Runs
 from ._rows import runs as _runs
 from ._rows import schema as _schema
@@ -64,8 +64,10 @@ class Dataset:
         dedup: bool = False,
     ) -> None:
         self._kind = _holdall.record_kind(_schema(kind_of(records, schema)), path)
-        source = rows(columns(records) if isinstance(records, Mapping) else records, self._shaped)
-        self._source = source
+        if isinstance(records, Mapping):
+            self._source = rows_of_columns(records, self._shaped)
+        else:
+            self._source = rows(records, self._shaped)
         self._form = form
         self._how = filling(ignore_unknown, True, check, None, ())
         self._dedup = bool(dedup)

@@ -328,7 +328,7 @@ NaN comes after all numbers, absent values come last; enums have the order of th
             UsageError: the member has no order (``records/condition``).
             MissingNameError: the records have no such member.
         """
-        return Selection(self._whole(), _order(self, list(self._range), members))
+        return Selection(self._whole(), _order(self, self._picked(), members))
 
     def groups(self, *members: str) -> list[tuple[Any, int]]:
         """Counts the records for each value of a member, the most frequent first: ``[("cat", 12), ("dog", 7)]``. For
@@ -337,7 +337,7 @@ NaN comes after all numbers, absent values come last; enums have the order of th
         Raises:
             MissingNameError: the records have no such member.
         """
-        return _groups(self, list(self._range), members)
+        return _groups(self, self._picked(), members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
@@ -525,11 +525,11 @@ class Selection(Sequence[Any]):
 
     def sort(self, *members: str) -> Selection:
         """Returns the selected records sorted by members: see :meth:`Records.sort`."""
-        return Selection(self._records, _order(self._records, self._places.tolist(), members))
+        return Selection(self._records, _order(self._records, self._picked(), members))
 
     def groups(self, *members: str) -> list[tuple[Any, int]]:
         """Counts the selected records for each value of a member: see :meth:`Records.groups`."""
-        return _groups(self._records, self._places.tolist(), members)
+        return _groups(self._records, self._picked(), members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
@@ -628,14 +628,15 @@ def records(tensor: Tensor) -> Records:
     return Records(tensor, native, Types(native.types()), stride, range(count))
 
 
-def _order(of: Records, places: list[int], members: tuple[str, ...]) -> np.ndarray[Any, Any]:
+def _order(of: Records, places: Picked, members: tuple[str, ...]) -> np.ndarray[Any, Any]:
     """Sorts positions by members."""
     import numpy as np
 
-    return np.array(of._native.order(places, list(members)), "<i8")
+    order: Any = of._native.order(places, list(members))
+    return np.ndarray(len(order) // 8, "<i8", order).copy()
 
 
-def _groups(of: Records, places: list[int], members: tuple[str, ...]) -> list[tuple[Any, int]]:
+def _groups(of: Records, places: Picked, members: tuple[str, ...]) -> list[tuple[Any, int]]:
     """Returns the values of members, with the number of records at those positions that have each."""
     found = []
     for texts, count in of._native.groups(places, list(members)):

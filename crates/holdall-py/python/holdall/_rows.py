@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Literal
 
 from ._arrays import dtype_name, numpy_dtype
-from ._arrow_in import records_of, says_its_types, schema_of, table
+from ._arrow_in import batches_of, says_its_types, schema_of, table
+from ._columns_in import batches_of_columns, columns_of_struct
 from ._file import File
 from ._kinds import Types
 from ._records import Ragged
@@ -44,12 +45,24 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
     """
     found = table(of)
     if found is not None:
-        return "lines", _lines(made(records_of(found)))
+        return "columns", batches_of(found)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
+    struct = columns_of_struct(of)
+    if struct is not None:
+        return rows_of_columns(struct, made)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
         raise TypeError(f"records must be a path or an iterable of records, not {type(of).__name__}")
     return "lines", _lines(made(iter(of)))
+
+
+def rows_of_columns(
+    of: Mapping[str, Any], made: Callable[[Iterator[Any]], Iterator[Any]] = iter
+) -> tuple[str, Any]:
+    """Prepares columns for the native half; ``made`` converts rows that are not numbers, times or strings to JSON
+    values."""
+    batches = batches_of_columns(of)
+    return ("lines", _lines(made(columns(of)))) if batches is None else ("columns", batches)
 
 
 def schema(of: Schema) -> tuple[str, Any]:

@@ -14,8 +14,10 @@ from .errors import MissingPackageError, UnsupportedError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from collections.abc import Iterable
+
     from ._file import File
-    from ._holdall import Buffer
+    from ._holdall import Buffer, PrivateMaps
 
 
 def module() -> Any:
@@ -30,7 +32,7 @@ def module() -> Any:
 
 
 def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device: Any = None) -> Any:
-    """Returns a tensor over writable memory that has no other users."""
+    """Returns a tensor over writable memory of a buffer."""
     torch = module()
     dtype, shape = _kind(torch, name, shape)
     count = 1
@@ -45,6 +47,13 @@ def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device
         raw = raw.clone()
     out = raw.view(dtype).reshape(shape)
     return out if device is None else out.to(device)
+
+
+def mapped(maps: PrivateMaps, positions: Iterable[int]) -> tuple[dict[str, Any], list[int]]:
+    """Returns tensors of the host over private maps of their files, by name, and the indices of those that must be read
+    instead. Elements that are not aligned in the file are copied, since torch's kernels may need them aligned."""
+    found, rest = maps.tensors(list(positions))
+    return {name: tensor(buffer, start, shape, dtype) for name, (shape, dtype, buffer, start) in found.items()}, rest
 
 
 def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
@@ -89,10 +98,13 @@ def memory(target: Any) -> Any:
     return target.detach().reshape(-1).view(torch.uint8).numpy()
 
 
-def load(file: File, device: Any = None) -> dict[str, Any]:
-    """Loads all tensors of a file: the dense ones on all cores, then the sparse ones."""
+def load(file: File, device: Any = None, positions: list[int] | None = None) -> dict[str, Any]:
+    """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the sparse
+    ones."""
     native = file._native
     others = native.not_dense()
+    if positions is not None:
+        others = sorted(set(others) & set(positions))
     for at in others:
         t = Tensor(file, at)
         if t.layout not in LAYOUTS:
@@ -106,7 +118,8 @@ def load(file: File, device: Any = None) -> dict[str, Any]:
             )
     host = None if str(device) == "cpu" else device
     apart = set(others)
-    positions = [at for at in range(len(native)) if at not in apart] if apart else None
+    if apart:
+        positions = [at for at in (range(len(native)) if positions is None else positions) if at not in apart]
 
     def make(name: str, shape: tuple[int, ...], dtype: str, buffer: Any, start: int, copy: bool) -> Any:
         made = tensor(buffer, start, shape, dtype, host)
@@ -122,7 +135,7 @@ def load(file: File, device: Any = None) -> dict[str, Any]:
     for at in others:
         t = Tensor(file, at)
         out[t.name] = t.torch(host)
-    return {name: out[name] for name in native.names()} if others or host is not None else out
+    return {name: out[name] for name in native.names() if name in out} if others or host is not None else out
 
 
 def of_numpy(a: np.ndarray[Any, Any], name: str, device: Any) -> Any:

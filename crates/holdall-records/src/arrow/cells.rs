@@ -80,6 +80,41 @@ pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>>
     }
 }
 
+/// Returns the bytes of a column whose values are stored as records store them.
+pub(super) fn plain(array: &dyn Array, element: Element) -> Option<&[u8]> {
+    if cfg!(target_endian = "big") {
+        return None;
+    }
+    macro_rules! of {
+        ($($ty:ty),+) => {{
+            $(if let Some(a) = array.as_primitive_opt::<$ty>() {
+                return Some(a.values().inner().as_slice());
+            })+
+        }};
+    }
+    match (element, array.data_type()) {
+        (Element::Timestamp, DataType::Timestamp(TimeUnit::Nanosecond, _)) => {
+            of!(t::TimestampNanosecondType);
+        }
+        (Element::Timestamp, _) => {}
+        (element, found) if element.own_type().as_ref() == Some(found) => of!(
+            t::Int8Type,
+            t::Int16Type,
+            t::Int32Type,
+            t::Int64Type,
+            t::UInt8Type,
+            t::UInt16Type,
+            t::UInt32Type,
+            t::UInt64Type,
+            t::Float16Type,
+            t::Float32Type,
+            t::Float64Type
+        ),
+        _ => {}
+    }
+    None
+}
+
 /// Returns a reader of texts, or of bytes if those are accepted, including values in a dictionary.
 pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
     macro_rules! of {

@@ -95,7 +95,7 @@ impl Element {
     }
 
     /// Returns the name of the type in NumPy and `ml_dtypes`.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Element::Complex128 => "complex128",
             Element::Timestamp => "datetime64[ns]",

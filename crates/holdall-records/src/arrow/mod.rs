@@ -12,8 +12,10 @@
 //! | `Array` | `LargeList`; `FixedSizeList` if its length is fixed |
 //! | `Tensor` | `FixedSizeList` with the extension `arrow.fixed_shape_tensor` if Arrow has the element type |
 
+pub(crate) mod block;
 mod cells;
 mod element;
+pub(crate) mod json;
 mod kind;
 mod read;
 mod types;

@@ -1,22 +1,28 @@
 //! Converts columns to records.
 
+use super::block::Block;
 use super::cells::{self, Bytes, Elements, Number, copy};
-use super::element::Element;
+use super::element::{DTYPE, Element};
+use super::json;
 use super::types::element;
 use crate::rules::ARROW;
 use crate::{BlobWriter, DatasetWriter};
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
+use holdall_json::parse;
 use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{
-    COUNT, ENUM_VALUE, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
+    COUNT, ENUM_VALUE, JSON, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER, UTF8,
 };
 use holdall_schema::{
-    Content, Encoder, Entry, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
+    Content, Encoder, Entry, Enum, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
+    Union,
 };
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 impl DatasetWriter {
@@ -31,13 +37,15 @@ impl DatasetWriter {
     /// I/O error. The records of the rows before the error have been added.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<u64> {
         let (schema, limits) = (self.schema.clone(), self.limits.clone());
-        let rows = Rows { schema: &schema, ty: self.ty, limits: &limits, unknown: Unknown::Refuse };
-        let add = &mut |row: usize, record: Result<Made<'_>>| {
-            let added = record.and_then(|(record, heap)| self.raw(record, heap));
-            added.map_err(|e| self.in_context(e.within(format!("row {row}"))))
+        let rows = Rows {
+            schema: &schema,
+            ty: self.ty,
+            limits: &limits,
+            unknown: Unknown::Refuse,
+            mismatch: Mismatch::Refuse,
         };
-        let made = rows.each(batch, add);
-        made.map_err(|e| self.in_context(e))?;
+        let all = std::iter::once(Ok(batch.clone()));
+        self.blocks(all, &rows, || Ok(None)).map_err(|e| self.in_context(e))?;
         Ok(batch.num_rows() as u64)
     }
 }
@@ -52,9 +60,62 @@ pub(crate) struct Rows<'s> {
     pub(crate) limits: &'s SchemaLimits,
     /// How to treat columns that the schema does not have.
     pub(crate) unknown: Unknown,
+    /// How to treat columns whose type is not that of their member.
+    pub(crate) mismatch: Mismatch,
+}
+
+/// How to treat a column whose type is not that of its member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mismatch {
+    /// It is an error: `records/arrow`.
+    Refuse,
+    /// Its values are converted to JSON, as section 5.2 of the specification reads it: integers become floats, texts
+    /// become times, structs become unions.
+    Convert,
 }
 
 impl Rows<'_> {
+    /// Converts the rows of a batch to records, column by column, and replaces the contents of `block` by them.
+    /// Returns the first row that is not a record, with the reason. The block contains the records before that row.
+    ///
+    /// # Errors
+    /// Returns an error about a column.
+    pub(crate) fn block(
+        &self,
+        batch: &RecordBatch,
+        stride: usize,
+        block: &mut Block,
+    ) -> Result<Option<(usize, Error)>> {
+        let rows = StructArray::from(batch.clone());
+        let maker = self.maker();
+        let column = maker.column(self.ty, self.whole(&rows)?, "")?;
+        let made = maker.fill(&column, self.ty, batch.num_rows(), stride, block);
+        let Err((row, e)) = made else { return Ok(None) };
+        // The block may contain parts of the rows after the wrong one, so it is made again.
+        let made = maker.fill(&column, self.ty, row, stride, block);
+        made.map_err(|(_, e)| e)?;
+        Ok(Some((row, e)))
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let Rows { schema, limits, unknown, mismatch, .. } = *self;
+        Maker { schema, limits, unknown, mismatch }
+    }
+
+    /// Returns the rows as values of the record's type: those of the only column, unless records have members.
+    fn whole<'a>(&self, rows: &'a StructArray) -> Result<&'a dyn Array> {
+        match (&self.schema.ty(self.ty).kind, rows.columns()) {
+            (Kind::Struct(_), _) => Ok(rows),
+            (Kind::Union(_) | Kind::Record, _) if self.mismatch == Mismatch::Convert => Ok(rows),
+            (_, [one]) => Ok(one.as_ref()),
+            (kind, other) => Err(ARROW.broken(format!(
+                "{} columns for a record of `TypeDef:{}`, which is one value",
+                other.len(),
+                kind.as_str()
+            ))),
+        }
+    }
+
     /// Calls `with` for each row of a batch, with its index and with either the bytes of its record and heap or the
     /// reason why it is not a record.
     ///
@@ -66,22 +127,8 @@ impl Rows<'_> {
         with: &mut dyn FnMut(usize, Result<Made<'_>>) -> Result<()>,
     ) -> Result<()> {
         let rows = StructArray::from(batch.clone());
-        let maker = Maker { schema: self.schema, limits: self.limits, unknown: self.unknown };
-        let all: &dyn Array = match &self.schema.ty(self.ty).kind {
-            Kind::Struct(_) => &rows,
-            kind => match rows.columns() {
-                [one] => one.as_ref(),
-                other => {
-                    let kind = kind.as_str();
-                    let message = format!(
-                        "{} columns for a record of `TypeDef:{kind}`, which is one value",
-                        other.len()
-                    );
-                    return Err(ARROW.broken(message));
-                }
-            },
-        };
-        let column = maker.column(self.ty, all, "")?;
+        let maker = self.maker();
+        let column = maker.column(self.ty, self.whole(&rows)?, "")?;
         let size = self.schema.extent(self.ty)?.size as usize;
         let (mut record, mut heap) = (vec![0; size], Vec::new());
         for row in 0..batch.num_rows() {
@@ -169,13 +216,19 @@ impl<'a> Values<'a> {
 }
 
 /// A column, and how its rows are converted to values.
-struct Column<'a> {
-    nulls: Option<NullBuffer>,
-    put: Put<'a>,
+pub(super) struct Column<'a> {
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) put: Put<'a>,
 }
 
-enum Put<'a> {
+pub(super) enum Put<'a> {
     Number(Number<'a>),
+    /// The bytes of the values as records contain them, and the width of a value.
+    Plain(&'a [u8], usize),
+    /// The index of each row's value in a dictionary, the tags of those values in an enum, and their texts.
+    Tags(Vec<usize>, Vec<Option<u32>>, Bytes<'a>),
+    /// Values that are converted by way of JSON.
+    Json(&'a dyn Array),
     Text(Bytes<'a>),
     /// Columns by the index of their member.
     Struct(Vec<Option<Column<'a>>>),
@@ -185,15 +238,16 @@ enum Put<'a> {
 }
 
 impl Column<'_> {
-    fn is_null(&self, row: usize) -> bool {
+    pub(super) fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|n| n.is_null(row))
     }
 }
 
-struct Maker<'s> {
-    schema: &'s Schema,
+pub(super) struct Maker<'s> {
+    pub(super) schema: &'s Schema,
     limits: &'s SchemaLimits,
     unknown: Unknown,
+    mismatch: Mismatch,
 }
 
 impl Maker<'_> {
@@ -203,9 +257,19 @@ impl Maker<'_> {
         let put = match kind {
             _ if array.data_type().is_null() => Some(Put::Text(Box::new(|_| &[]))),
             Kind::Scalar(scalar) => {
-                cells::numbers(array, Element::from_scalar(*scalar)).map(Put::Number)
+                let element = Element::from_scalar(*scalar);
+                let plain =
+                    cells::plain(array, element).map(|bytes| Put::Plain(bytes, element.width()));
+                plain.or_else(|| cells::numbers(array, element).map(Put::Number))
             }
-            Kind::Enum(_) | Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
+            Kind::Enum(e) => tags(array, e).or_else(|| cells::runs(array, true).map(Put::Text)),
+            Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
+            // The JSON of bytes is base64.
+            Kind::Bytes
+                if self.mismatch == Mismatch::Convert && cells::runs(array, true).is_some() =>
+            {
+                None
+            }
             Kind::Bytes => cells::runs(array, false).map(Put::Text),
             Kind::Struct(fields) => match array.as_struct_opt() {
                 Some(columns) => {
@@ -225,6 +289,11 @@ impl Maker<'_> {
                 });
                 match columns.zip(key) {
                     None => None,
+                    Some((columns, _))
+                        if self.mismatch == Mismatch::Convert && !nests(union, columns) =>
+                    {
+                        None
+                    }
                     Some((columns, key)) => {
                         let names = union.variants.iter().map(|v| (&*v.key, v.ty));
                         let variants =
@@ -243,12 +312,18 @@ impl Maker<'_> {
             Kind::Tensor(tensor) => {
                 let element = element(tensor)?;
                 cells::lists(array).and_then(|(values, rows)| {
-                    let put = Put::Number(cells::numbers(values.as_ref(), element)?);
+                    let number = Put::Number(cells::numbers(values.as_ref(), element)?);
+                    let plain = cells::plain(values.as_ref(), element);
+                    let put = plain.map_or(number, |bytes| Put::Plain(bytes, element.width()));
                     let items = Column { nulls: values.logical_nulls(), put };
                     Some(Put::List(rows, Box::new(items)))
                 })
             }
             _ => None,
+        };
+        let put = match self.mismatch {
+            Mismatch::Refuse => put,
+            Mismatch::Convert => put.or(Some(Put::Json(array))),
         };
         let Some(put) = put else {
             let (path, found) = (path.shown(), array.data_type());
@@ -270,8 +345,9 @@ impl Maker<'_> {
         path: &str,
     ) -> Result<Vec<Option<Column<'a>>>> {
         let known: HashSet<&str> = wanted.iter().map(|(name, _)| *name).chain(skip).collect();
-        let mut there: HashMap<&str, &'a ArrayRef> = HashMap::new();
-        for (name, array) in columns.column_names().into_iter().zip(columns.columns()) {
+        let mut there: HashMap<&str, (&'a Field, &'a ArrayRef)> = HashMap::new();
+        for (field, array) in columns.fields().iter().zip(columns.columns()) {
+            let name = field.name().as_str();
             let path = below(path, name);
             if !known.contains(name) {
                 if self.unknown == Unknown::Ignore {
@@ -279,21 +355,35 @@ impl Maker<'_> {
                 }
                 return Err(UNKNOWN_MEMBER.broken(format!("unknown member `{}`", path.shown())));
             }
-            if there.insert(name, array).is_some() {
+            if there.insert(name, (field, array)).is_some() {
                 return Err(
                     UNKNOWN_MEMBER.broken(format!("two columns are called `{}`", path.shown()))
                 );
             }
         }
         let column = |(name, ty): &(&str, TypeId)| {
-            let found = there.get::<str>(name).copied();
-            found.map(|c| self.column(*ty, c.as_ref(), &below(path, name))).transpose()
+            let Some((field, array)) = there.get::<str>(name).copied() else { return Ok(None) };
+            if self.mismatch == Mismatch::Convert && !self.is_said(*ty, field) {
+                return Ok(Some(Column { nulls: array.logical_nulls(), put: Put::Json(array) }));
+            }
+            self.column(*ty, array.as_ref(), &below(path, name)).map(Some)
         };
         wanted.iter().map(column).collect()
     }
 
+    /// Returns `false` for a column of bytes that may be other bytes than the numbers of its member.
+    fn is_said(&self, ty: TypeId, field: &Field) -> bool {
+        let (DataType::FixedSizeBinary(_), Kind::Scalar(scalar)) =
+            (field.data_type(), &self.schema.ty(ty).kind)
+        else {
+            return true;
+        };
+        let name = field.metadata().get(DTYPE);
+        name.is_some_and(|name| name == Element::from_scalar(*scalar).name())
+    }
+
     /// Writes the value of a row into the zeroed bytes of its type.
-    fn put(
+    pub(super) fn put(
         &self,
         column: &Column<'_>,
         ty: TypeId,
@@ -303,17 +393,52 @@ impl Maker<'_> {
     ) -> Result<()> {
         match (&self.schema.ty(ty).kind, &column.put) {
             (_, Put::Number(number)) => number(row, out),
+            (_, Put::Plain(bytes, width)) => {
+                copy(out, bytes.get(row * width..(row + 1) * width).unwrap_or_default());
+                Ok(())
+            }
+            (_, Put::Tags(keys, tags, names)) => {
+                let key = keys.get(row).copied().unwrap_or(usize::MAX);
+                let Some(Some(tag)) = tags.get(key) else {
+                    let name = tags.get(key).map_or(&[][..], |_| names(key));
+                    return Err(unknown_value(&String::from_utf8_lossy(name), tags.len()));
+                };
+                copy(out, &tag.to_le_bytes());
+                Ok(())
+            }
+            (kind, Put::Json(array)) => {
+                let encoder = Encoder::new(self.schema, ty, self.limits)?;
+                let mut encoder = encoder.with_unknown(self.unknown);
+                if matches!(kind, Kind::Record) {
+                    let mut text = String::new();
+                    json::write(*array, row, &mut text)?;
+                    return encoder.text(text.as_bytes(), out, heap);
+                }
+                let value = json::value(*array, row)?;
+                let value = match kind {
+                    Kind::Tensor(tensor) => json::tensor(value, &self.schema.dims(tensor)?)?,
+                    _ => value,
+                };
+                encoder.value(&value, out, heap)
+            }
             (Kind::Enum(e), Put::Text(text)) => {
                 let name = String::from_utf8_lossy(text(row));
-                let place = e.index_of(&name).ok_or_else(|| {
-                    let count = e.values.len();
-                    ENUM_VALUE
-                        .broken(format!("`{}` is not one of the {count} values", name.shown()))
-                })?;
+                let place =
+                    e.index_of(&name).ok_or_else(|| unknown_value(&name, e.values.len()))?;
                 copy(out, &place.to_le_bytes());
                 Ok(())
             }
-            (_, Put::Text(bytes)) => entry(bytes(row), 1, out, heap),
+            (Kind::Bytes, Put::Text(bytes)) => entry(bytes(row), 1, out, heap),
+            (kind, Put::Text(bytes)) => {
+                let text = bytes(row);
+                if std::str::from_utf8(text).is_err() {
+                    return Err(UTF8.broken("the text is not UTF-8"));
+                }
+                if matches!(kind, Kind::Record) {
+                    self.check_json(text)?;
+                }
+                entry(text, 1, out, heap)
+            }
             (Kind::Struct(fields), Put::Struct(members)) => {
                 self.fields(fields, members, row, out, heap)
             }
@@ -367,7 +492,10 @@ impl Maker<'_> {
                 if rows.len() as u64 != wanted {
                     return Err(wrong_count(rows.len(), wanted));
                 }
-                let Put::Number(number) = &items.put else { return Ok(()) };
+                let mut number = |row: usize, out: &mut [u8]| match &items.put {
+                    Put::Number(number) => number(row, out),
+                    _ => self.put(items, ty, row, out, heap),
+                };
                 let (bits, width) = (element.bits(), element.width());
                 for (at, row) in rows.enumerate() {
                     if items.is_null(row) {
@@ -427,7 +555,20 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn default(&self, member: &Member, slot: &mut [u8], heap: &mut Vec<u8>) -> Result<()> {
+    fn check_json(&self, text: &[u8]) -> Result<()> {
+        let wrong = |e| JSON.broken("the text is not JSON").because(e);
+        match parse(text, self.limits.depth).map_err(wrong)? {
+            Value::Object(_) => Ok(()),
+            _ => Err(JSON.broken("expected the text of an object, found another JSON value")),
+        }
+    }
+
+    pub(super) fn default(
+        &self,
+        member: &Member,
+        slot: &mut [u8],
+        heap: &mut Vec<u8>,
+    ) -> Result<()> {
         match &member.default {
             Some(default) => {
                 Encoder::new(self.schema, member.ty, self.limits)?.value(default, slot, heap)
@@ -441,6 +582,37 @@ impl Maker<'_> {
         // The member is part of the record, whose size fits in memory.
         Ok(out.get_mut(start as usize..(start + size) as usize).unwrap_or_default())
     }
+}
+
+/// Returns the tags of a dictionary of texts, each of which is looked up once.
+fn tags<'a>(array: &'a dyn Array, e: &Enum) -> Option<Put<'a>> {
+    let all = array.as_any_dictionary_opt()?;
+    let texts = cells::runs(all.values().as_ref(), true)?;
+    let nulls = all.values().logical_nulls();
+    // If there are no values, all rows are null and there are no keys to normalize.
+    let keys = if all.values().is_empty() { Vec::new() } else { all.normalized_keys() };
+    let tag = |at| {
+        let is_null = nulls.as_ref().is_some_and(|n| n.is_null(at));
+        e.index_of(std::str::from_utf8(if is_null { &[] } else { texts(at) }).ok()?)
+    };
+    let tags = (0..all.values().len()).map(tag).collect();
+    Some(Put::Tags(keys, tags, texts))
+}
+
+/// Returns `true` if the columns of a union are its discriminator and a struct for each of some variants, as
+/// [`Records::arrow`](crate::Records::arrow) returns them, and not the members of the variants.
+fn nests(union: &Union, columns: &StructArray) -> bool {
+    columns.fields().iter().all(|field| {
+        field.name() == &*union.discriminator
+            || (union.tag(field.name()).is_some()
+                && (field.data_type().is_null()
+                    || matches!(field.data_type(), DataType::Struct(_))))
+    })
+}
+
+#[cold]
+fn unknown_value(name: &str, count: usize) -> Error {
+    ENUM_VALUE.broken(format!("`{}` is not one of the {count} values", name.shown()))
 }
 
 /// Appends bytes to the heap and writes their entry to `out`.

@@ -2,39 +2,38 @@
 
 use super::Batched;
 use crate::DatasetWriter;
-use crate::arrow::write::Rows;
+use crate::arrow::json;
+use crate::arrow::write::{Mismatch, Rows};
 use crate::check::{CheckReport, FindingLocation};
-use crate::rows::FillOptions;
+use crate::rows::{Fill, FillOptions};
 use crate::rules::ARROW;
+use arrow_array::{Array as _, StructArray};
 use holdall_core::Result;
 use holdall_schema::{Checker, Document, SchemaLimits, TypeId};
+use serde_json::Value;
 
 impl DatasetWriter {
     /// Adds a record for each row.
     pub(crate) fn batches(&mut self, batched: Batched, options: &FillOptions) -> Result<()> {
-        check_options(options)?;
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());
         let vocabulary = self.vocabulary.clone();
-        let checker = match options.checks(&kind, &vocabulary) {
-            true => Some(Checker::with_vocabulary(&schema, &kind, &vocabulary, &limits)?),
-            false => None,
+        let checks = options.checks(&kind, &vocabulary);
+        let checker = || match checks {
+            true => Checker::with_vocabulary(&schema, &kind, &vocabulary, &limits).map(Some),
+            false => Ok(None),
         };
-        let ty = self.ty;
-        let rows = Rows { schema: &schema, ty, limits: &limits, unknown: options.unknown };
-        let before = self.len();
-        for batch in batched.batches {
-            rows.each(&batch?, &mut |_, record| {
-                let added = record.and_then(|(record, heap)| {
-                    if let Some(checker) = &checker {
-                        checker.one_record(schema.record_value(ty, record, heap, &limits)?)?;
-                    }
-                    self.raw(record, heap)
-                });
+        let (ty, unknown, mismatch) = (self.ty, options.unknown, batched.mismatch);
+        if options.files().is_some() {
+            check_options(options, mismatch)?;
+            let mut fill = Fill::new(&schema, &kind, ty, &vocabulary, options, &limits)?;
+            let before = self.len();
+            return batched.values(&mut |value| {
+                let added = fill.put_value(value?, self);
                 added.map_err(|e| e.within(format!("row {}", self.len() - before)))
-            })
-            .map_err(|e| self.in_context(e))?;
+            });
         }
-        Ok(())
+        let rows = Rows { schema: &schema, ty, limits: &limits, unknown, mismatch };
+        self.blocks(batched.batches, &rows, checker).map_err(|e| self.in_context(e))
     }
 }
 
@@ -48,10 +47,21 @@ impl Batched {
         limits: &SchemaLimits,
         report: &mut CheckReport,
     ) -> Result<()> {
-        check_options(options)?;
+        check_options(options, self.mismatch)?;
         let own = &schema.schema;
         let checker = Checker::with_vocabulary(own, &schema.json, &schema.vocabulary, limits)?;
-        let rows = Rows { schema: own, ty, limits, unknown: options.unknown };
+        if options.files().is_some() {
+            let mut fill = Fill::new(own, &schema.json, ty, &schema.vocabulary, options, limits)?;
+            return self.values(&mut |value| {
+                if let Err(e) = value.and_then(|value| fill.check_value(value)) {
+                    report.add(FindingLocation::Record(report.records), e);
+                }
+                report.records += 1;
+                Ok(())
+            });
+        }
+        let (unknown, mismatch) = (options.unknown, self.mismatch);
+        let rows = Rows { schema: own, ty, limits, unknown, mismatch };
         for batch in self.batches {
             rows.each(&batch?, &mut |_, record| {
                 let checked = record.and_then(|(record, heap)| {
@@ -67,10 +77,22 @@ impl Batched {
         }
         Ok(())
     }
+
+    /// Calls `with` for each row as a JSON value.
+    fn values(self, with: &mut dyn FnMut(Result<Value>) -> Result<()>) -> Result<()> {
+        for batch in self.batches {
+            let rows = StructArray::from(batch?);
+            for row in 0..rows.len() {
+                with(json::value(&rows, row))?;
+            }
+        }
+        Ok(())
+    }
 }
 
-fn check_options(options: &FillOptions) -> Result<()> {
-    match options.files() {
+/// Refuses members that are read from files, unless the rows are not from a file themselves.
+fn check_options(options: &FillOptions, mismatch: Mismatch) -> Result<()> {
+    match options.files().filter(|_| mismatch == Mismatch::Refuse) {
         Some((_, members)) => {
             let first = members.first().map_or("", String::as_str);
             let message = format!(

@@ -1,6 +1,7 @@
 //! Arrow IPC: files with a footer, and streams.
 
 use super::{Batched, Source, batches, guarded};
+use crate::arrow::write::Mismatch;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -32,7 +33,11 @@ pub(super) fn open(source: Source) -> Result<Batched> {
         () => stream(&source)?,
     };
     let mut of = Batches { source, decoder, messages };
-    Ok(Batched { schema, batches: batches(move || of.step()) })
+    Ok(Batched {
+        schema: Some(schema),
+        batches: batches(move || of.step()),
+        mismatch: Mismatch::Refuse,
+    })
 }
 
 type Begun = (SchemaRef, FileDecoder, Messages);

@@ -1,33 +1,43 @@
-//! Reads and writes Parquet and Arrow files, whose rows come in batches.
+//! Rows that come in batches of columns: those of Parquet and Arrow files, which are read and written here, and those
+//! of other programs.
 //!
 //! The decoders are those of the `arrow` project. Before a footer, page or message is passed to them, the lengths,
 //! counts and depths in it are checked against the file and the limits. A panic in a decoder becomes an error.
 
+#[cfg_attr(not(feature = "parquet"), path = "no_files.rs")]
+mod files;
 mod fill;
+#[cfg(feature = "parquet")]
 mod ipc;
+#[cfg(feature = "parquet")]
 mod pages;
+#[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
 mod thrift;
+#[cfg(feature = "parquet")]
 mod write;
 
+#[cfg(feature = "parquet")]
+use files::{Source, batches, guarded};
+#[cfg(feature = "parquet")]
 pub use write::{TableReport, TableWriter};
 
+use crate::arrow::write::Mismatch;
 use crate::rows::RecordForm;
-use crate::rules::{COLUMNS, COLUMNS_LIMIT};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use holdall_core::codec::most_decoded;
-use holdall_core::{Error, Limits, Result};
+use holdall_core::{Limits, Result};
 use holdall_io::{ByteSource, Work};
 use serde_json::Value;
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// An iterator over the batches of a file.
+/// An iterator over batches of rows.
 pub(crate) struct Batched {
-    schema: SchemaRef,
+    /// The schema of the columns, if it is known before the first batch.
+    schema: Option<SchemaRef>,
     batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+    mismatch: Mismatch,
 }
 
 impl Batched {
@@ -38,100 +48,18 @@ impl Batched {
         limits: &Limits,
         work: &Work,
     ) -> Result<Batched> {
-        work.begin(source.len());
-        let file = Source { bytes: source, limits: limits.clone(), work: work.clone() };
-        match form {
-            RecordForm::Parquet => parquet::open(file),
-            _ => ipc::open(file),
-        }
+        files::open(source, form, limits, work)
     }
 
-    /// Returns the schema of a row.
-    pub(crate) fn kind(&self) -> Result<Value> {
-        crate::arrow::kind(&self.schema)
-    }
-}
-
-/// A file that is read, and its limits.
-#[derive(Clone)]
-struct Source {
-    bytes: Arc<dyn ByteSource>,
-    limits: Limits,
-    work: Work,
-}
-
-/// Returns an iterator that calls `step` until it returns `None` or fails.
-fn batches(
-    mut step: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
-) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
-    let mut is_over = false;
-    Box::new(std::iter::from_fn(move || {
-        if is_over {
-            return None;
-        }
-        let batch = step();
-        is_over = !matches!(batch, Ok(Some(_)));
-        batch.transpose()
-    }))
-}
-
-impl Source {
-    fn len(&self) -> u64 {
-        self.bytes.len()
+    /// Returns rows whose values are converted to those of their members.
+    pub(crate) fn from_batches(
+        batches: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
+    ) -> Batched {
+        Batched { schema: None, batches: Box::new(batches), mismatch: Mismatch::Convert }
     }
 
-    /// Returns `len` bytes from `start` on. Fails if they are not all in the file.
-    fn get(&self, start: u64, len: u64) -> Result<bytes::Bytes> {
-        let end = start.checked_add(len).filter(|end| *end <= self.len());
-        let Some(end) = end else {
-            let message = format!(
-                "a range of {len} bytes at offset {start} ends after the file of {} bytes",
-                self.len()
-            );
-            return Err(COLUMNS.broken(message));
-        };
-        self.bytes.read_range(start..end)
+    /// Returns the schema of a row, if it is known before the first batch.
+    pub(crate) fn kind(&self) -> Result<Option<Value>> {
+        self.schema.as_ref().map(|schema| crate::arrow::kind(schema)).transpose()
     }
-
-    /// Refuses data that would take more memory than the limits allow.
-    fn check(&self, what: &str, decoded: u64, stored: u64) -> Result<()> {
-        let most = most_decoded(stored, &self.limits);
-        if decoded > most {
-            let message = format!(
-                "{what} would decode from {stored} to {decoded} bytes; at most {most} are allowed"
-            );
-            return Err(COLUMNS_LIMIT.broken(message));
-        }
-        Ok(())
-    }
-}
-
-/// Calls a decoder and converts its failure or panic to an error.
-fn guarded<T, E>(work: impl FnOnce() -> std::result::Result<T, E>) -> Result<T>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(e)) => Err(decoder_error(&e)),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-            Err(COLUMNS.broken(format!("the decoder panicked: {}", text.escape_debug())))
-        }
-    }
-}
-
-/// Converts an error of a decoder. If it contains one of our own errors, that error is returned.
-fn decoder_error(e: &(dyn std::error::Error + 'static)) -> Error {
-    let mut inner = Some(e);
-    while let Some(e) = inner {
-        let within = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let own = e.downcast_ref::<Error>().or_else(|| within?.downcast_ref());
-        if let Some(own) = own {
-            return own.clone();
-        }
-        inner = e.source();
-    }
-    COLUMNS.broken(e.to_string().escape_debug().to_string())
 }

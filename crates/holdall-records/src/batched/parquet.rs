@@ -2,6 +2,7 @@
 
 use super::thrift::Reader;
 use super::{Batched, Source, batches, guarded, pages};
+use crate::arrow::write::Mismatch;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -38,7 +39,11 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let metadata = viewed.unwrap_or(metadata);
     let schema = metadata.schema().clone();
     let mut groups = Groups { source, metadata, next: 0, current: None, stored: 0 };
-    Ok(Batched { schema, batches: batches(move || groups.step()) })
+    Ok(Batched {
+        schema: Some(schema),
+        batches: batches(move || groups.step()),
+        mismatch: Mismatch::Refuse,
+    })
 }
 
 /// Checks the footer before it is decoded.

@@ -37,7 +37,7 @@ pub struct DatasetWriter {
     /// The caller's formats and keywords, for rows that are checked.
     pub(crate) vocabulary: Vocabulary,
     pub(crate) limits: SchemaLimits,
-    work: Work,
+    pub(super) work: Work,
     pub(super) records: Spool,
     pub(super) heap: SpoolHeap,
     count: u64,

@@ -1,16 +1,12 @@
 //! Encodes lines of JSON as records, on several threads and in order.
 
 use super::dataset::DatasetWriter;
-use crate::entries::{From, Mover, entry};
+use super::merge::{Merge, THREADS, in_order};
 use crate::rules::LINE;
 use holdall_core::{Error, Result};
-use holdall_io::error::{IO, io};
-use holdall_schema::{Encoder, Entry, Kind, Len, Schema, SchemaLimits, TypeId};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use holdall_io::error::io;
+use holdall_schema::Encoder;
 use std::io::Read;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
 
 /// Bytes of text in a batch; more if one line is longer.
 const BATCH: usize = 256 << 10;
@@ -18,10 +14,6 @@ const BATCH: usize = 256 << 10;
 const RECORDS: usize = 1 << 20;
 /// Length of the longest line, in bytes.
 const LONGEST: usize = 64 << 20;
-/// Largest number of threads. More would be idle, because a single thread joins the batches.
-const THREADS: usize = 16;
-/// If records have more entries than this, the entries are found by walking each record.
-const MOST_ENTRIES: usize = 1024;
 
 /// A reader of lines in batches.
 pub(super) struct Lines<R> {
@@ -128,77 +120,19 @@ pub(super) fn encode<R: Read>(
     let merge = Merge::new(&schema, ty, to);
     let most = (RECORDS / stride).max(1);
     let threads = threads.min(THREADS);
-    if threads == 1 {
-        let mut batch = Batch::default();
-        let mut encoder = Encoder::new(&schema, ty, &limits)?;
-        while lines.fill(&mut batch, most)? {
-            batch.encode(&mut encoder, stride)?;
-            merge.take(&mut batch, to)?;
-        }
-        return Ok(());
-    }
-    let (give, jobs) = channel::<(u64, Batch)>();
-    let jobs = Mutex::new(jobs);
-    let (back, done) = channel();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (jobs, back, schema, limits) = (&jobs, back.clone(), &schema, &limits);
-            scope.spawn(move || {
-                let Ok(mut encoder) = Encoder::new(schema, ty, limits) else { return };
-                loop {
-                    let job = jobs.lock().unwrap_or_else(|p| p.into_inner()).recv();
-                    let Ok((number, mut batch)) = job else { return };
-                    let made = batch.encode(&mut encoder, stride).map(|()| batch);
-                    if back.send((number, made)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(back);
-        // Takes ownership of the sender, so that the threads end when this function returns.
-        let give = give;
-        let mut order = Order { done, early: BTreeMap::new(), taken: 0 };
-        let (mut given, mut spare) = (0u64, Vec::new());
-        let mut more = true;
-        while more || order.taken < given {
-            let in_flight = given - order.taken;
-            if more && in_flight < threads as u64 * 2 {
-                let mut batch: Batch = spare.pop().unwrap_or_default();
-                more = lines.fill(&mut batch, most)?;
-                if more && give.send((given, batch)).is_ok() {
-                    given += 1;
-                }
-                continue;
-            }
-            let mut batch = order.next()?;
-            merge.take(&mut batch, to)?;
-            spare.push(batch);
-        }
-        Ok(())
-    })
-}
-
-/// Returns batches in the order of their lines.
-struct Order {
-    done: Receiver<(u64, Result<Batch>)>,
-    early: BTreeMap<u64, Result<Batch>>,
-    taken: u64,
-}
-
-impl Order {
-    fn next(&mut self) -> Result<Batch> {
-        loop {
-            if let Some(batch) = self.early.remove(&self.taken) {
-                self.taken += 1;
-                return batch;
-            }
-            match self.done.recv() {
-                Ok((number, batch)) => drop(self.early.insert(number, batch)),
-                Err(_) => return Err(IO.broken("an encoding thread stopped")),
-            }
-        }
-    }
+    in_order(
+        threads,
+        |spare| {
+            let mut batch = spare.unwrap_or_default();
+            Ok(lines.fill(&mut batch, most)?.then_some(batch))
+        },
+        || Encoder::new(&schema, ty, &limits),
+        |encoder, mut batch| batch.encode(encoder, stride).map(|()| batch),
+        |mut batch| {
+            merge.take(&mut batch.records, &batch.heap, batch.count, to)?;
+            Ok(batch)
+        },
+    )
 }
 
 impl Batch {
@@ -243,103 +177,4 @@ fn line_len(bytes: &[u8]) -> usize {
 #[cold]
 fn in_line(e: Error, line: u64) -> Error {
     e.within(format!("line {line}"))
-}
-
-/// How batches are joined.
-enum Merge {
-    /// Every record has its entries at the same positions, and no entry refers to other entries, so each entry is
-    /// shifted by the start of the batch's heap.
-    Shift { places: Vec<usize>, align: u32 },
-    /// Each record is walked to find its entries.
-    Walk { limits: SchemaLimits, schema: Box<Schema> },
-}
-
-impl Merge {
-    fn new(schema: &Schema, ty: TypeId, to: &DatasetWriter) -> Merge {
-        let mut places = Vec::new();
-        let align = schema.ty(ty).heap_align.unwrap_or(1);
-        if to.heap.window.is_none() && find(schema, ty, 0, &mut places).is_some() {
-            return Merge::Shift { places, align };
-        }
-        Merge::Walk { limits: to.limits.clone(), schema: Box::new(schema.clone()) }
-    }
-
-    fn take(&self, batch: &mut Batch, to: &mut DatasetWriter) -> Result<()> {
-        match self {
-            Merge::Shift { places, align } => {
-                if !batch.heap.is_empty() {
-                    to.heap.spool.pad(*align)?;
-                }
-                let base = to.heap.spool.len();
-                if base > 0 && !places.is_empty() {
-                    for record in batch.records.chunks_exact_mut(to.stride) {
-                        for place in places {
-                            shift(record.get_mut(*place..).unwrap_or_default(), base)?;
-                        }
-                    }
-                }
-                to.heap.spool.append(&batch.heap)?;
-            }
-            Merge::Walk { limits, schema } => {
-                let heap = &batch.heap;
-                let get = |r: std::ops::Range<u64>| {
-                    let found = heap.get(r.start as usize..r.end as usize);
-                    Ok(Cow::Borrowed(found.unwrap_or_default()))
-                };
-                let from = From { len: heap.len() as u64, get: &get };
-                let mut mover = Mover::new(schema, &from, &mut to.heap, limits.decoded_len);
-                for record in batch.records.chunks_exact_mut(to.stride) {
-                    mover.record(to.ty, record.get_mut(..to.size).unwrap_or_default())?;
-                }
-            }
-        }
-        to.records.append(&batch.records)?;
-        to.added(batch.count);
-        Ok(())
-    }
-}
-
-/// Adds `base` to the offset of an entry, unless the entry is empty.
-#[inline]
-fn shift(bytes: &mut [u8], base: u64) -> Result<()> {
-    let Entry { offset, len } = entry(bytes)?;
-    if len > 0
-        && let Some(slot) = bytes.first_chunk_mut()
-    {
-        *slot = Entry { offset: offset + base, len }.to_bytes();
-    }
-    Ok(())
-}
-
-/// Collects the positions of all entries of a type that starts at `start`. Returns `None` if the positions differ
-/// between records or an entry refers to other entries.
-fn find(schema: &Schema, ty: TypeId, start: u64, places: &mut Vec<usize>) -> Option<()> {
-    let found = schema.ty(ty);
-    if found.heap_align.is_none() {
-        return Some(());
-    }
-    if places.len() >= MOST_ENTRIES {
-        return None;
-    }
-    match &found.kind {
-        Kind::String | Kind::Bytes | Kind::Record => places.push(usize::try_from(start).ok()?),
-        Kind::Array(array) => match array.len {
-            Len::Variable { .. } if schema.ty(array.items).heap_align.is_some() => return None,
-            Len::Variable { .. } => places.push(usize::try_from(start).ok()?),
-            Len::Fixed(len) => {
-                let stride = schema.extent(array.items).ok()?.stride;
-                for at in 0..len {
-                    find(schema, array.items, start + at * stride, places)?;
-                }
-            }
-        },
-        // The bytes of an absent member are zero, which is an empty entry.
-        Kind::Struct(fields) => {
-            for member in &fields.members {
-                find(schema, member.ty, start + member.offset?, places)?;
-            }
-        }
-        _ => return None,
-    }
-    Some(())
 }

@@ -11,8 +11,11 @@
 //! entries of a batch are then shifted by the start of its heap.
 
 mod blob;
+#[cfg(feature = "arrow")]
+mod columns;
 mod dataset;
 mod lines;
+mod merge;
 mod migrate;
 mod pending;
 mod spool;

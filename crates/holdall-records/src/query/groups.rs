@@ -59,9 +59,14 @@ impl Groups {
     /// Returns the errors of [`Columns::values`], and `records/sorted` if the different values take more memory than
     /// the limit.
     pub fn add(&mut self, record: &Record<'_>) -> Result<()> {
+        self.add_many(record, 1)
+    }
+
+    /// Counts `count` records with the values of this one.
+    pub(super) fn add_many(&mut self, record: &Record<'_>, count: u64) -> Result<()> {
         let values = self.columns.values(record)?;
-        if let Some(count) = self.counts.get_mut(&values) {
-            *count += 1;
+        if let Some(before) = self.counts.get_mut(&values) {
+            *before += count;
             return Ok(());
         }
         let texts: usize = values.iter().flatten().map(String::len).sum();
@@ -74,7 +79,7 @@ impl Groups {
                 .with_remedy(Remedy::RaiseLimit { limit: "decoded_len", at_least: None });
             return Err(super::placed(e, record.records().tensor()));
         }
-        self.counts.insert(values, 1);
+        self.counts.insert(values, count);
         Ok(())
     }
 

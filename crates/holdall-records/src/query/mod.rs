@@ -15,6 +15,7 @@
 mod columns;
 mod condition;
 mod export;
+mod gathered;
 mod groups;
 mod order;
 mod sample;

@@ -204,7 +204,8 @@ impl<'s> Fill<'s> {
         }
     }
 
-    fn check_value(&mut self, mut value: Value) -> Result<()> {
+    /// Checks that a value fits the schema and its keywords.
+    pub(crate) fn check_value(&mut self, mut value: Value) -> Result<()> {
         if let Some(members) = &self.members {
             members.take(self.schema, self.ty, &mut value)?;
         }
@@ -222,7 +223,11 @@ impl<'s> Fill<'s> {
             self.check_keywords()?;
             return to.raw(&self.record, &self.heap);
         }
-        let mut value = columns.value(row)?;
+        self.put_value(columns.value(row)?, to)
+    }
+
+    /// Adds the record with this JSON value.
+    pub(crate) fn put_value(&mut self, mut value: Value, to: &mut DatasetWriter) -> Result<()> {
         let files = match &self.members {
             Some(members) => members.take(self.schema, self.ty, &mut value)?,
             None => Vec::new(),

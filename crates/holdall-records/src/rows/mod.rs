@@ -313,6 +313,19 @@ impl Rows {
         RowsOptions::new().open(path)
     }
 
+    /// Returns the rows of batches of columns, which have no [`Rows::kind`]. `name` is used in errors. Columns whose type is not that
+    /// of their member are converted as JSON values are: integers to floats, base64 text to bytes, text to times, structs
+    /// to unions.
+    #[cfg(feature = "arrow")]
+    pub fn from_batches(
+        batches: impl Iterator<Item = Result<arrow_array::RecordBatch>> + Send + 'static,
+        name: impl Into<String>,
+    ) -> Rows {
+        let batches = Batched::from_batches(batches);
+        let depth = Limits::default().depth;
+        Rows { cells: Cells::Batches(Some(batches)), name: name.into(), depth }
+    }
+
     /// Returns the name to use in errors: the path of the file.
     pub fn name(&self) -> &str {
         &self.name
@@ -361,9 +374,7 @@ impl Rows {
     /// Returns `records/arrow` if a column has a type that records have no kind for.
     pub fn kind(&self) -> Result<Option<Value>> {
         match &self.cells {
-            Cells::Batches(Some(batches)) => {
-                batches.kind().map(Some).map_err(|e| e.in_source(&self.name))
-            }
+            Cells::Batches(Some(batches)) => batches.kind().map_err(|e| e.in_source(&self.name)),
             _ => Ok(None),
         }
     }

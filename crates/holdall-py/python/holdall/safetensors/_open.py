@@ -10,6 +10,7 @@ from .. import _slices
 from .._arrays import PACKED
 from .._file import File
 from .._file import open as _open
+from .._holdall import PrivateMaps
 from .._tensor import Tensor
 from ..errors import MissingFileError
 from ._bytes import CODES, numpy_width
@@ -69,8 +70,13 @@ class safe_open:
         if self._device != "cpu" and self._framework not in ("torch", "paddle"):
             name = "pytorch" if self._framework == "torch" else self._framework
             raise SafetensorError(f"Device {self._device} is not supported for framework {name}")
+        #: Private maps for tensors of torch.
+        self._maps: PrivateMaps | None = None
         if self._framework == "torch":
             import torch  # noqa: F401
+
+            if backend == "mmap":
+                self._maps = PrivateMaps(self._file._native)
         elif self._framework == "paddle":
             import paddle  # noqa: F401
 
@@ -78,6 +84,7 @@ class safe_open:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._maps = None  # Tensors keep the maps that they need.
         self._file.close()
 
     def keys(self) -> list[str]:
@@ -103,20 +110,30 @@ class safe_open:
         return text or None
 
     def get_tensor(self, name: str) -> Any:
-        """Returns a tensor in separate memory."""
+        """Returns a tensor: with torch and ``backend="mmap"`` over a private map of the file, otherwise in separate
+        memory."""
         return self._give(self._tensor(name))
 
     def get_tensors(self) -> dict[str, Any]:
-        """Returns all tensors in separate memory, in the order of their bytes in the file."""
+        """Returns all tensors as :meth:`get_tensor` does, in the order of their bytes in the file."""
         file, names = self._open(), self.offset_keys()
         with telling():
             if self._framework == "torch":
-                from .. import _torch
-
-                found = _torch.load(file, self._device)
+                found = self._load_torch(file)
             else:
                 found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
         return {name: found[name] for name in names}
+
+    def _load_torch(self, file: File) -> dict[str, Any]:
+        """Returns all tensors as torch tensors."""
+        from .. import _torch
+
+        # Tensors for a GPU are read into pinned memory by all cores, which is faster than copying them from a map.
+        if self._maps is None or str(self._device).startswith("cuda") or isinstance(self._device, int):
+            return _torch.load(file, self._device)
+        mapped, rest = _torch.mapped(self._maps, range(len(file._native)))
+        out = {name: self._moved(x) for name, x in mapped.items()}
+        return out | _torch.load(file, self._device, rest) if rest else out
 
     def get_slice(self, name: str) -> PySafeSlice:
         """Returns a tensor of which only the requested slices are read."""
@@ -135,7 +152,24 @@ class safe_open:
             raise SafetensorError(f"File does not contain tensor {name}")
         return file[name]
 
+    def _mapped(self, t: Tensor) -> Any:
+        """Returns a tensor of torch on the host over a private map of the file; ``None`` if it must be read."""
+        if self._maps is None:
+            return None
+        from .. import _torch
+
+        with telling():
+            found, _ = _torch.mapped(self._maps, [t._at])
+        return found.get(t.name)
+
+    def _moved(self, x: Any) -> Any:
+        """Returns a tensor of torch on the device of this file."""
+        return x if self._device == "cpu" else x.to(self._device)
+
     def _give(self, t: Tensor) -> Any:
+        mapped = self._mapped(t)
+        if mapped is not None:
+            return self._moved(mapped)
         with telling():
             # For small tensors without a digest to check, copying a view is faster than a read.
             is_small = t.stored_nbytes < _SMALL and self._file.format == "safetensors" and t.dtype not in PACKED
@@ -171,6 +205,10 @@ class PySafeSlice:
     def __getitem__(self, key: Any) -> Any:
         of, t = self._of, self._tensor
         of._open()
+        # Indexed on the host, so that only the selected elements are copied to another device.
+        whole = of._mapped(t)
+        if whole is not None:
+            return of._moved(whole[key])
         if not of._is_own:
             key = checked(key, t.shape)
         elif not _is_plain(key, t.shape):
