@@ -123,7 +123,7 @@ fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Servin
 
 /// Options for a local server, whose connection counts as lost after a second without a packet.
 fn options() -> OpenOptions {
-    let mut patience = Timeouts::default();
-    patience.stall = Duration::from_secs(1);
-    OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_patience(patience))
+    let mut timeouts = Timeouts::default();
+    timeouts.stall = Duration::from_secs(1);
+    OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_timeouts(timeouts))
 }

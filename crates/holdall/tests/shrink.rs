@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Returns the tests' policy: http, loopback, and no waiting.
 fn policy() -> Policy {
-    let mut patience = Timeouts::default();
-    patience.pause = Duration::from_millis(1);
-    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
+    let mut timeouts = Timeouts::default();
+    timeouts.pause = Duration::from_millis(1);
+    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_timeouts(timeouts)
 }
 
 /// Packs two large files, one of them twice, and small ones.

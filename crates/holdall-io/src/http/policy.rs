@@ -67,7 +67,7 @@ pub struct Policy {
     pub(crate) schemes: Schemes,
     pub(crate) redirects: u32,
     /// The timeouts.
-    pub patience: Timeouts,
+    pub timeouts: Timeouts,
     /// Certificates of the authorities to trust (DER). If empty, those of Mozilla's list.
     pub(crate) authorities: Vec<Vec<u8>>,
 }
@@ -78,7 +78,7 @@ impl Default for Policy {
             hosts: Hosts::default(),
             schemes: Schemes::default(),
             redirects: 8,
-            patience: Timeouts::default(),
+            timeouts: Timeouts::default(),
             authorities: Vec::new(),
         }
     }
@@ -109,8 +109,8 @@ impl Policy {
     }
 
     /// Sets the timeouts.
-    pub fn with_patience(mut self, patience: Timeouts) -> Policy {
-        self.patience = patience;
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Policy {
+        self.timeouts = timeouts;
         self
     }
 

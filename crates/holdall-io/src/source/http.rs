@@ -125,7 +125,7 @@ impl HttpSource {
             let ask = || head(&client, &asked, wanted);
             let head =
                 (wanted > 0).then(|| std::thread::Builder::new().spawn_scoped(scope, ask).ok());
-            let opened = retrying(&client.policy().patience, || first(&client, &asked, begin));
+            let opened = retrying(&client.policy().timeouts, || first(&client, &asked, begin));
             (opened, head.flatten().and_then(|head| head.join().ok()?))
         });
         let first = opened.map_err(|e| e.in_source(&name))?;
@@ -207,7 +207,7 @@ impl HttpSource {
     fn fill(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let range = start..start.saturating_add(out.len() as u64);
         let mut done = 0;
-        let filled = retrying(&self.client.policy().patience, || self.part(start, out, &mut done));
+        let filled = retrying(&self.client.policy().timeouts, || self.part(start, out, &mut done));
         filled.map_err(|e| e.at(range).in_source(&self.name))
     }
 

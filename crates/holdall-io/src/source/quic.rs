@@ -38,13 +38,13 @@ impl QuicSource {
         let address = Address::parse(address)?;
         let (host, port, hosts) = (address.host.clone(), address.port, policy.hosts);
         let addresses = Box::new(move || address::resolve(&host, port, hosts));
-        let patience = QuicTimeouts {
-            connect: policy.patience.connect,
-            stall: policy.patience.stall,
-            tries: policy.patience.tries,
-            pause: policy.patience.pause,
+        let timeouts = QuicTimeouts {
+            connect: policy.timeouts.connect,
+            stall: policy.timeouts.stall,
+            tries: policy.timeouts.tries,
+            pause: policy.timeouts.pause,
         };
-        let remote = Remote::open(address, addresses, policy.authorities.clone(), patience)?;
+        let remote = Remote::open(address, addresses, policy.authorities.clone(), timeouts)?;
         Ok(QuicSource { remote: Arc::new(remote), urgency: Arc::default() })
     }
 

@@ -29,7 +29,7 @@ pub(super) struct ConnectionKey {
     pub(super) to: SocketAddr,
     pub(super) trust: Trust,
     pub(super) token: String,
-    pub(super) patience: QuicTimeouts,
+    pub(super) timeouts: QuicTimeouts,
 }
 
 /// A server, and the current connection to it, if any.
@@ -227,7 +227,7 @@ impl ServerConnection {
         let connecting = endpoint
             .connect_with(place.config.clone(), whom.to, host)
             .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
-        let connect = whom.patience.connect;
+        let connect = whom.timeouts.connect;
         let (connection, is_early, (send, receive)) =
             match timeout(connect, begin(whom, connecting, &said)).await {
                 Ok(done) => done?,
@@ -320,7 +320,7 @@ impl ServerConnection {
     /// Waits for a future, as long as the server keeps sending. If nothing arrives for `QuicTimeouts::stall`, the
     /// connection counts as lost: closes it, so that the next attempt makes another.
     pub(super) async fn in_time<F: Future>(&self, future: F) -> Result<F::Output, Failed> {
-        let stall = self.whom.patience.stall;
+        let stall = self.whom.timeouts.stall;
         let mut future = pin!(future);
         loop {
             let before = self.came.load(Ordering::Relaxed);
