@@ -148,7 +148,7 @@ impl Archive {
     /// into memory, up to [`Limits::decoded_len`](holdall_core::Limits).
     ///
     /// # Errors
-    /// `archive/no-file` if there is none; errors in the entry; Io.
+    /// `archive/no-file` if there is no such entry; errors in the entry; Io.
     pub(crate) fn find(&self, path: &str, limits: &Limits) -> Result<Arc<dyn ByteSource>> {
         let found = match self {
             Archive::Tar(source, members) => {

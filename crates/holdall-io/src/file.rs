@@ -223,7 +223,7 @@ impl File {
     /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound if there is none, with the most similar name as a hint.
+    /// NotFound if there is no such tensor, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         match self.0.index.get(name) {
             Some(info) => Ok(Tensor { info, file: self.clone() }),

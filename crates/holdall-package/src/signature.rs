@@ -1,7 +1,7 @@
 //! Checks values against the declared inputs and outputs.
 //!
 //! # What
-//! [`Call`] checks the inputs and the outputs of one call of a model: missing and unknown values, element
+//! [`CallChecker`] checks the inputs and the outputs of one call of a model: missing and unknown values, element
 //! types, shapes. A symbol means one size, or one whole shape, in all its uses in the call; `*` means any.
 //!
 //! # Nested values

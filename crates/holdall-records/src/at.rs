@@ -44,14 +44,14 @@ impl Places {
         self.left.len()
     }
 
-    /// Returns the next index. `bring` reads the bytes for the remaining indices or the first few of them, and returns
-    /// for how many it did. If `bring` fails, no further index follows.
+    /// Returns the next index. `prefetch` reads the bytes for the remaining indices or the first few of them, and
+    /// returns the number of indices whose bytes it read. If `prefetch` fails, no further index follows.
     pub(super) fn next(
         &mut self,
-        bring: impl FnOnce(&[u64]) -> Result<usize>,
+        prefetch: impl FnOnce(&[u64]) -> Result<usize>,
     ) -> Option<Result<u64>> {
         if self.near == 0 && self.len() > 0 {
-            match bring(self.left.as_slice()) {
+            match prefetch(self.left.as_slice()) {
                 Ok(count) => self.near = count,
                 Err(e) => {
                     *self = Places::default();

@@ -27,7 +27,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the user's configuration file. If there is none, returns an empty configuration.
+    /// Reads the user's configuration file. Without such a file, returns an empty configuration.
     ///
     /// # Errors
     /// As for [`Config::read`]; `run/io` if `HOLDALL_CONFIG` names a file that does not exist.

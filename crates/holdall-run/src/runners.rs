@@ -33,7 +33,7 @@ impl Runners {
     /// Returns the runner with this name.
     ///
     /// # Errors
-    /// [`NO_RUNNER`] if there is none.
+    /// [`NO_RUNNER`] if no runner is found.
     pub fn find(&self, name: &str) -> Result<&dyn Runner, Error> {
         self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
             let names = self.names().join(", ");

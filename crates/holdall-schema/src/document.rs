@@ -343,12 +343,12 @@ pub(crate) fn note_refs(part: &Value, names: &mut Vec<String>) {
 const MOST_NAMED: usize = 9;
 
 impl Schema {
-    /// Returns the node at a path from another node, or `None` if there is none.
+    /// Returns the node at a path from another node, or `None` if there is no such node.
     pub fn follow(&self, from: NodeId, path: &Path) -> Option<NodeId> {
         path.0.iter().try_fold(from, |at, segment| self.step(at, segment))
     }
 
-    /// Returns the node that a segment of a path leads to, or `None` if there is none. `[]` and an index lead to the
+    /// Returns the node that a segment of a path leads to, or `None` if there is no such node. `[]` and an index lead to the
     /// items of a list.
     pub fn step(&self, from: NodeId, segment: &Segment) -> Option<NodeId> {
         match (self.node(from), segment) {

@@ -25,7 +25,7 @@ pub(crate) struct File {
     /// The bytes received so far; empty once the index is decoded.
     window: Window,
     index: Option<Index>,
-    /// Seek tables by tensor and component; `None` if there is none.
+    /// Seek tables by tensor and component; `None` if the component has no table.
     tables: BTreeMap<(u32, u32), Option<Arc<SeekTable>>>,
 }
 

@@ -241,7 +241,7 @@ pub enum FileSelection {
     All,
 }
 
-/// Returns the rows of a `MANIFEST`; empty if there is none or it cannot be parsed.
+/// Returns the rows of a `MANIFEST`; empty if the package has no `MANIFEST` or it cannot be parsed.
 pub(super) fn rows_of(manifest: Option<&[u8]>) -> impl Iterator<Item = (String, [u8; 32])> {
     let parsed = manifest.and_then(|text| Manifest::parse(text, &Limits::default()).ok());
     parsed.unwrap_or_default().rows.into_iter()

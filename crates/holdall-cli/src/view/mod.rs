@@ -111,7 +111,7 @@ fn is_page(folder: &Path) -> bool {
     site::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
-/// Opens the browser. If there is none, the address was printed.
+/// Opens the browser. On a machine without a browser, the user opens the printed address.
 fn open(address: &str) {
     let program = match () {
         () if cfg!(target_os = "macos") => "open",

@@ -99,7 +99,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the name, in reports, of the checksum that decoding compares, or `None` if there is none.
+    /// Returns the name, in reports, of the checksum that decoding compares, if any.
     fn checksum(&self) -> Option<&'static str> {
         None
     }
@@ -115,7 +115,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the levels of the encoder that users can choose from, or `None` if there are none.
+    /// Returns the levels of the encoder that users can choose from, or `None` if it has no levels.
     fn levels(&self) -> Option<Levels> {
         None
     }

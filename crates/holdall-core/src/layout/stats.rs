@@ -44,7 +44,7 @@ pub struct Stats {
     /// The standard deviation of the population (divided by the count, not by the count minus one); `None` if `mean` is
     /// `None`.
     pub std: Option<f64>,
-    /// The histogram of the finite values; `None` if there are none, or no bins were requested.
+    /// The histogram of the finite values; `None` if no value is finite, or no bins were requested.
     pub histogram: Option<Histogram>,
 }
 
@@ -265,7 +265,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Creates up to `count` bins for the finite values that `stats` describe, or `None` if there are none.
+    /// Creates up to `count` bins for the finite values that `stats` describe, or `None` if no value is finite.
     pub fn from_stats(stats: &Stats, count: usize) -> Option<Bins> {
         let (min, max) = (stats.min?.to_f64(), stats.max?.to_f64());
         let shrink = if (max - min).is_finite() { 1.0 } else { 2.0 };

@@ -113,7 +113,7 @@ pub(super) struct TensorRow {
     pub(super) name_end: u32,
     pub(super) dims_end: u32,
     pub(super) components_end: u32,
-    /// 1 + index in `tensor_attributes`, or 0 if there are none.
+    /// 1 + index in `tensor_attributes`, or 0 if the tensor has no attributes.
     pub(super) attributes: u32,
     pub(super) layout: u16,
 }
@@ -133,7 +133,7 @@ pub(super) struct ComponentRow {
     /// The digest, or its index: see `digest_kind`.
     pub(super) digest: u32,
     pub(super) role: u16,
-    /// 1 + index in `logical_types`, or 0 if there is none.
+    /// 1 + index in `logical_types`, or 0 without a logical type.
     pub(super) logical_type: u16,
     pub(super) digest_kind: DigestKind,
     pub(super) dtype: DType,

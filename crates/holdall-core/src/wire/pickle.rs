@@ -478,7 +478,7 @@ impl Machine<'_> {
         self.push(made)
     }
 
-    /// Returns the value of a line of protocol 0, or an error if there is none.
+    /// Returns the value of a line of protocol 0, or an error if the line has no value.
     fn spelt<T>(&self, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| {
             self.broken("the line after an opcode does not have the form that Python writes")

@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// The maximum alignment of a type without `align`, in bytes. It is the minimum alignment of a struct.
 const MOST_NATURAL_ALIGN: u64 = 16;
 
-/// Returns the JSON text of the schema that is written for these tensors if there is none among the file's attributes.
+/// Returns the JSON text of the schema that is written for these tensors if the file's attributes contain no schema.
 /// It has objects according to the paths in names, and the dtype and shape of each tensor. Schemas that occur more than
 /// once are under `$defs` if this is shorter. Tensors and records are aligned to multiples of `align`.
 ///

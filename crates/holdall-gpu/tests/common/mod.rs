@@ -8,7 +8,7 @@ use holdall::{
 };
 use std::path::Path;
 
-/// Returns a device, or `None` if there is none and none is required. `HOLDALL_GPU_TESTS=required` requires a device,
+/// Returns a device, or `None` if the machine has none. `HOLDALL_GPU_TESTS=required` requires a device,
 /// `skipped` does not look for one.
 pub(crate) fn device() -> Option<(wgpu::Device, wgpu::Queue)> {
     with_limits(|limits| limits)

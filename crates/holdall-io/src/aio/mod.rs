@@ -94,7 +94,7 @@ impl File {
     /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound if there is none, with the most similar name as a hint.
+    /// NotFound if there is no such tensor, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         Ok(Tensor { of: self.0.file.tensor(name)?, file: self.clone() })
     }

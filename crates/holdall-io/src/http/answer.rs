@@ -184,7 +184,7 @@ impl Validator {
     }
 
     /// Returns `true` if another response is of the same version, as far as headers can tell. It must have the same
-    /// strong `ETag`, or, if there is none, the same headers with the same values.
+    /// strong `ETag`, or, without one, the same headers with the same values.
     pub(crate) fn fits(&self, other: &Validator) -> bool {
         match self.strong() {
             Some(tag) => other.strong() == Some(tag),

@@ -50,7 +50,7 @@ impl Member {
     /// Finds a path in a package or an archive, or in an archive nested in it: `b.zip!/c.npy` in `a.tar`.
     ///
     /// # Errors
-    /// Errors of an archive; `archive/no-archive` if it is none, or nested too deep.
+    /// Errors of an archive; `archive/no-archive` if the file is not an archive, or nested too deep.
     pub(crate) fn locate(options: &OpenOptions, archive: &Location, path: &str) -> Result<Member> {
         let mut name = archive.to_string();
         let container = Container::open(options, archive)?;
@@ -188,7 +188,7 @@ impl Container {
     /// Returns the file at this path. `name` is the container's name in errors.
     ///
     /// # Errors
-    /// `archive/no-file` or `package/no-file` if there is none; errors in the file or its entry.
+    /// `archive/no-file` or `package/no-file` if there is no such file; errors in the file or its entry.
     pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<FoundFile> {
         match self {
             Container::Archive(archive) => {

@@ -42,7 +42,7 @@ pub const MODEL: &str = "model/";
 
 /// Fetches files that a package only links to. Shared by threads.
 pub trait Fetcher: Send + Sync {
-    /// Returns the path of a local file with this SHA-256. If there is none yet, fetches it from one of `urls`.
+    /// Returns the path of a local file with this SHA-256. If the file is not there yet, fetches it from one of `urls`.
     /// According to the package, the file has at most `at_most` bytes; longer ones need not be fetched. The
     /// implementation must check the hash.
     ///

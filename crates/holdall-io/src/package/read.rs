@@ -15,7 +15,7 @@ pub struct FileReader {
     path: String,
     /// The number of bytes that were not returned yet.
     left: u64,
-    /// `None` once the hash was checked, or if there is none.
+    /// `None` once the hash was checked, or if the file has no hash.
     hasher: Option<(Hasher, [u8; 32])>,
     /// Whether the check has failed; then all further reads fail.
     failed: bool,

@@ -59,7 +59,7 @@ fn nowhere(name: &str) -> Error {
     PROFILE.broken(format!("there is no profile `{name}` in the profile files"))
 }
 
-/// Returns the settings that the user's files have under a name. Empty if there are none.
+/// Returns the settings that the user's files have under a name. Empty if the files do not have the name.
 fn of_name(options: &StoreOptions, name: &str) -> Profile {
     let config = file(options, "AWS_CONFIG_FILE", ".aws/config");
     let mut all = section(&config, &format!("profile {name}"));
@@ -71,7 +71,7 @@ fn of_name(options: &StoreOptions, name: &str) -> Profile {
     all
 }
 
-/// Reads a profile file. Returns an empty text if there is none.
+/// Reads a profile file. Returns an empty text if the file does not exist.
 fn file(options: &StoreOptions, var: &str, usual: &str) -> String {
     let path = options.env(var).map(PathBuf::from).or_else(|| options.home(usual));
     path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()

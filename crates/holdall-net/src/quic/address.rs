@@ -18,7 +18,7 @@ pub struct Address {
     pub port: u16,
     /// The file's name, percent-decoded.
     pub path: String,
-    /// The access token; empty if there is none.
+    /// The access token; empty for no token.
     pub token: String,
     /// The expected SHA-256 of the server's certificate.
     pub pin: Option<[u8; 32]>,

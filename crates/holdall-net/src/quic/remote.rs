@@ -40,7 +40,7 @@ pub struct QuicTimeouts {
     pub stall: Duration,
     /// Maximum number of consecutive attempts that fail temporarily and receive no bytes.
     pub tries: u32,
-    /// The pause before the third attempt, doubled for each further one. There is none before the second.
+    /// The pause before the third attempt, doubled for each further one. The second attempt follows without a pause.
     pub pause: Duration,
 }
 

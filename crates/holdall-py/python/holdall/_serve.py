@@ -140,7 +140,7 @@ class Server:
     address: str
     #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` for a certificate from an authority.
     sha256: str | None
-    #: The address of the metrics endpoint, ``http://…``; ``None`` if there is none.
+    #: The address of the metrics endpoint, ``http://…``; ``None`` if metrics are not served.
     metrics: str | None
 
     def __init__(self, native: _holdall.Server) -> None:

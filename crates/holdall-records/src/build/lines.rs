@@ -70,7 +70,7 @@ impl<R: Read> Lines<R> {
         Ok(!batch.text.is_empty())
     }
 
-    /// Returns the end of the last complete line of a batch, or 0 if there is none.
+    /// Returns the end of the last complete line of a batch, or 0 if no line is complete.
     fn end(&mut self, most: usize) -> usize {
         let is_end = |b: &u8| *b == b'\n';
         let (batch, beyond) = self.rest.split_at(self.rest.len().min(BATCH));

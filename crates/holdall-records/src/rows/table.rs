@@ -132,7 +132,7 @@ fn first_line(text: &[u8]) -> (u8, bool) {
 /// table for one cell.
 #[derive(Default)]
 struct Fault {
-    /// The line of a quote that is never closed, counted from 1; 0 if there is none.
+    /// The line of a quote that is never closed, counted from 1; 0 if every quote is closed.
     unclosed: AtomicU64,
     after: AtomicU64,
 }

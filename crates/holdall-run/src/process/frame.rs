@@ -99,7 +99,7 @@ impl Frame {
         self
     }
 
-    /// Returns a string in the header; empty if there is none.
+    /// Returns a string in the header; empty if the header lacks it.
     pub fn text(&self, name: &str) -> &str {
         self.header.get(name).and_then(Json::as_str).unwrap_or_default()
     }

@@ -161,7 +161,7 @@ pub enum Bump {
 }
 
 impl Bump {
-    /// Returns the step that all of these changes require; a patch if there are none.
+    /// Returns the step that all of these changes require; a patch if there are no changes.
     pub fn for_changes(changes: &[Change]) -> Bump {
         changes.iter().map(Change::bump).max().unwrap_or(Bump::Patch)
     }

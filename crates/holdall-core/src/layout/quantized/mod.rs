@@ -419,7 +419,7 @@ impl Scheme {
         })
     }
 
-    /// Returns one zero point per group. `columns` is the width of the matrix of groups, or 0 if there is none.
+    /// Returns one zero point per group. `columns` is the width of the matrix of groups, or 0 without a matrix.
     fn zeros(&self, zeros: Decoded, count: u64, columns: u64) -> Result<Vec<f32>> {
         let is_float = matches!(zeros.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         if is_float || zeros.logical_type.is_some() {
