@@ -1,4 +1,4 @@
-import { HoldallError, broken, type Told } from './errors.js'
+import { HoldallError, broken, type ErrorDetails } from './errors.js'
 
 /** The exports of the module: see `js/wasm/src/lib.rs`. */
 interface Exports {
@@ -160,7 +160,7 @@ export class Core {
     }
     const at = exports.output() >>> 0
     const bytes = new Uint8Array(exports.memory.buffer, at, exports.output_len() >>> 0)
-    if (status === 2) throw new HoldallError(JSON.parse(decode(bytes)) as Told)
+    if (status === 2) throw new HoldallError(JSON.parse(decode(bytes)) as ErrorDetails)
     return { done: status === 0, bytes }
   }
 

@@ -12,7 +12,7 @@ export interface Remedy {
 }
 
 /** The description of an error by the core. */
-export interface Told {
+export interface ErrorDetails {
   kind: ErrorKind
   code: string
   message: string
@@ -154,7 +154,7 @@ export class HoldallError extends Error {
   /** A suggestion of what to do, as text. */
   readonly advice: string | null
 
-  constructor(told: Told, source: string | null = null, cause?: unknown) {
+  constructor(told: ErrorDetails, source: string | null = null, cause?: unknown) {
     const text = source === null ? told.text : `${source}: ${told.text}`
     super(text, cause === undefined ? undefined : { cause })
     this.kind = told.kind

@@ -1,5 +1,5 @@
 import { Core, decode, encode, kept, numbersOf, type Answer } from './core.js'
-import { HoldallError, broken, type Told } from './errors.js'
+import { HoldallError, broken, type ErrorDetails } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
 import { List } from './list.js'
@@ -310,7 +310,7 @@ export class TensorFile {
    * @internal Returns an instance of the module that knows the source but has not opened the file, for other reads of
    * it.
    */
-  async told(): Promise<Core> {
+  async unopenedCore(): Promise<Core> {
     return begun(this.source, this.#options, await Core.create('whole'))
   }
 
@@ -349,11 +349,11 @@ function made<T>(length: number, make: (at: number) => T): T[] {
 export function named(e: unknown, name: string | null): unknown {
   if (!(e instanceof HoldallError) || e.source !== null || name === null) return e
   const { kind, code, found, tensor, component, range, remedies, hint } = e
-  const told: Told = {
+  const details: ErrorDetails = {
     kind, code, message: found, text: e.message, tensor, component, hint,
     range: range as [number, number] | null, remedies: [...remedies],
   }
-  return new HoldallError(told, name, e.cause)
+  return new HoldallError(details, name, e.cause)
 }
 
 /** Opens a source in a new instance of the module. */

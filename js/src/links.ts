@@ -27,7 +27,7 @@ async function linkedOf(core: Core, source: Source, options: OpenOptions): Promi
 export async function notHere(file: TensorFile, tensor: string): Promise<Error> {
   const place = { source: file.name, tensor }
   try {
-    const found = (await linkedOf(await file.told(), file.source, {})).find((one) => one.tensor === tensor)
+    const found = (await linkedOf(await file.unopenedCore(), file.source, {})).find((one) => one.tensor === tensor)
     const { path, urls } = found!
     return broken('package/not-here', `\`${path}\` is only linked to: ${urls.join(', ') || 'it has no address'}`, place)
   } catch {

@@ -1,6 +1,6 @@
 import { kept, type Core } from './core.js'
 import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from './elements.js'
-import { HoldallError, broken, type Told } from './errors.js'
+import { HoldallError, broken, type ErrorDetails } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
 import type { Changes, EvolveOptions, Evolved, Parts } from './evolve.js'
@@ -51,7 +51,7 @@ export interface Stored extends Component {
 interface Facts {
   attributes: [string, Written][]
   components: Stored[]
-  fault?: Told
+  fault?: ErrorDetails
 }
 
 /** Options for reading bytes. */
@@ -101,7 +101,7 @@ export class Tensor {
     return this.#file.list.kind(this.position)
   }
 
-  get #told(): Facts {
+  get #loaded(): Facts {
     return (this.#facts ??= this.#file.peek().json<Facts>('tensor', [this.position]))
   }
 
@@ -147,12 +147,12 @@ export class Tensor {
 
   /** The attributes. */
   get attributes(): ReadonlyMap<string, Value> {
-    return (this.#attributes ??= attributesOf(this.#told.attributes))
+    return (this.#attributes ??= attributesOf(this.#loaded.attributes))
   }
 
   /** The components, in the order of the file. */
   get components(): readonly Component[] {
-    return this.#told.components
+    return this.#loaded.components
   }
 
   /** The number of bytes of its components in the file. */
@@ -163,7 +163,7 @@ export class Tensor {
   /** Why the tensor cannot be read; `null` if it can. */
   get fault(): HoldallError | null {
     if (!this.#kind.isFaulty) return null
-    const { fault } = this.#told
+    const { fault } = this.#loaded
     return fault === undefined ? null : new HoldallError(fault, this.#file.name)
   }
 
@@ -377,12 +377,12 @@ export class Tensor {
 
   /** @internal Returns whether its stored bytes have a digest that can be checked. */
   hasSum(number: number): boolean {
-    return this.#told.components[number]!.algorithm !== null
+    return this.#loaded.components[number]!.algorithm !== null
   }
 
   /** @internal Returns whether the decoded bytes are the stored ones. */
   isBare(number: number): boolean {
-    const { encoding, bigEndian } = this.#told.components[number]!
+    const { encoding, bigEndian } = this.#loaded.components[number]!
     return encoding === 'raw' && !bigEndian
   }
 
@@ -393,12 +393,12 @@ export class Tensor {
     const { sources } = this.#file
     const isBare = this.isBare(number)
     // A range that covers the whole component is checked against its digest, too.
-    if (range?.[0] === 0 && range[1] === this.#told.components[number]!.decodedLen) range = undefined
+    if (range?.[0] === 0 && range[1] === this.#loaded.components[number]!.decodedLen) range = undefined
     if (range !== undefined && !isBare) await this.#table(core, number, options)
     const want = this.#want(number, range, options)
     const own = termsOf(sources)
     const terms = isBare && !want.digest ? own : decoding(own)
-    const c = this.#told.components[number]!
+    const c = this.#loaded.components[number]!
     const len = range === undefined ? c.decodedLen : range[1] - range[0]
     const base = range?.[0] ?? 0
     let all: Uint8Array | undefined
@@ -425,7 +425,7 @@ export class Tensor {
   }
 
   #want(number: number, range: [number, number] | undefined, options: BytesOptions): Want {
-    const { algorithm } = this.#told.components[number]!
+    const { algorithm } = this.#loaded.components[number]!
     const digest = options.check !== false && range === undefined && algorithm !== null
     return { tensor: this.position, component: number, range, digest }
   }

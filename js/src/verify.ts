@@ -138,7 +138,7 @@ class Verification {
   async #files(): Promise<{ told: PackageFiles; warnings: Warning[] }> {
     const { source } = this.#file
     const options = this.#options
-    const core = await this.#file.told()
+    const core = await this.#file.unopenedCore()
     const ask = (name: string, args: number[] = []): Promise<Uint8Array> =>
       answered(core, source, 'package_add', () => core.call(name, [...args, gapOf(source)]), options)
     core.call('package_begin', [BigInt(source.size)])

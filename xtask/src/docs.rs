@@ -23,7 +23,7 @@ pub(crate) fn write(args: &[String]) -> Outcome {
     stale.extend(update([derived::tables(root())?], check)?);
     let rules = rules()?;
     let caps = rules.iter().filter(|(_, rule)| rule.kind == ErrorKind::Limit.as_str());
-    let caps = caps.map(|(code, rule)| (code.clone(), rule.says.clone())).collect();
+    let caps = caps.map(|(code, rule)| (code.clone(), rule.sentence.clone())).collect();
     let pages = [
         ("docs/rules.md", rules_page(rules)),
         ("docs/formats.md", formats_page()),
@@ -94,7 +94,7 @@ fn matrix_page() -> String {
     let mut notes: Vec<String> = Vec::new();
     let mut cell = |support: Support| {
         let (answer, note) = match support {
-            Support::As(how) => ("yes", how.to_owned()),
+            Support::WithNote(how) => ("yes", how.to_owned()),
             Support::Partly(what, rules) => {
                 let codes: Vec<String> =
                     rules.iter().map(|rule| format!("`{}`", rule.code)).collect();
@@ -150,7 +150,7 @@ A model in several files is named by its folder, by its index, or by the first p
 /// A rule as the docs show it.
 struct Row {
     kind: String,
-    says: String,
+    sentence: String,
     hint: Option<String>,
 }
 
@@ -166,7 +166,7 @@ fn rules() -> Result<BTreeMap<String, Row>, String> {
             let (_, value) = fields.iter().find(|(k, _)| k.as_text() == Some(name))?;
             value.as_text().map(str::to_owned)
         };
-        let row = Row { kind: field("kind")?, says: field("says")?, hint: field("hint") };
+        let row = Row { kind: field("kind")?, sentence: field("sentence")?, hint: field("hint") };
         Some((field("code")?, row))
     };
     all.iter().map(row).collect::<Option<_>>().ok_or_else(odd)
@@ -203,7 +203,7 @@ fn rules_page(rules: BTreeMap<String, Row>) -> String {
             );
         }
         let hint = rule.hint.map(|h| format!(" *Hint: {}.*", cell(&h))).unwrap_or_default();
-        line(&mut out, &format!("| `{code}` | {} | {}{hint} |", rule.kind, cell(&rule.says)));
+        line(&mut out, &format!("| `{code}` | {} | {}{hint} |", rule.kind, cell(&rule.sentence)));
     }
     out
 }

@@ -117,7 +117,7 @@ fn serve(c: &Context, file: Workload, over: Protocols) -> Result<(Serving, Strin
     let path = c.path(file);
     let name = path.file_name().and_then(|name| name.to_str()).context("the file has a name")?;
     let service = Service::new(Arc::new(Files::new([&path])?));
-    let options = ServeOptions::new().with_listen("127.0.0.1:0".parse()?).with_over(over);
+    let options = ServeOptions::new().with_listen("127.0.0.1:0".parse()?).with_protocols(over);
     let serving = Serving::start(&service, &options.with_identity(Identity::generate()?))?;
     let url = match over {
         Protocols::Http => serving.http_url(name),

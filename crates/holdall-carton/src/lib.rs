@@ -10,10 +10,10 @@ mod diff;
 mod inferred;
 mod ledger;
 pub mod links;
-mod mend;
 mod pack;
 mod package;
 mod page;
+mod repair;
 pub mod rules;
 mod unpack;
 mod verify;
@@ -28,13 +28,13 @@ pub use holdall_package::{
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use inferred::{Inferred, onnx_files};
-pub use mend::{RepairReport, mend};
 pub use pack::{
     FileContent, FileSelection, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe,
     SymlinkPolicy, package_path,
 };
 pub use package::Package;
 pub use page::PageForm;
+pub use repair::{RepairReport, repair};
 pub use unpack::{UnpackOptions, UnpackReport};
 pub use verify::{PackageReport, PackageVerifyOptions};
 

@@ -49,8 +49,8 @@ impl Package {
     ///
     /// # Errors
     /// The same as [`Package::open`].
-    pub fn of_file(file: &File) -> Result<Option<Package>> {
-        Ok(PackageReader::of_file(file)?.map(Package))
+    pub fn from_file(file: &File) -> Result<Option<Package>> {
+        Ok(PackageReader::from_file(file)?.map(Package))
     }
 
     /// Opens a folder without `carton.toml`, with `description` in its place: an unpacked package, or a

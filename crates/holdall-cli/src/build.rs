@@ -169,7 +169,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         Some(rows) if schema.is_none() => Some(columns(rows)?),
         _ => None,
     };
-    let limits = session.global.limits().of_schemas();
+    let limits = session.global.limits().schema_limits();
     let out = writing::Output::begin(session, &args.output, args.force)?;
     let mut build = Build::create(out.path(), &options)?.with_limits(limits);
     drop(options);

@@ -381,7 +381,7 @@ fn options(
         (args.dense, Convert::with_dense as fn(Convert) -> Convert),
         (args.raw_types, Convert::with_raw_types),
         (args.drop_attributes, Convert::with_drop_attributes),
-        (args.writing.has_encoding(), Convert::with_encoding),
+        (args.writing.has_encoding(), Convert::reencode),
     ] {
         if is_asked_for {
             options = with(options);

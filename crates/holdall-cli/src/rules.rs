@@ -47,7 +47,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
     } else if args.code.is_some() {
         for rule in all {
             writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
-            writeln!(out, "  {}", rule.says)?;
+            writeln!(out, "  {}", rule.sentence)?;
             if let Some(hint) = advice(rule) {
                 writeln!(out, "  {} {hint}", paint.on("hint:", Style::Note))?;
             }
@@ -57,7 +57,11 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
         let columns = [Column::left("code"), Column::left("kind"), Column::left("the rule")];
         let row = |at: usize| {
             let r = all[at];
-            vec![Cell::styled(r.code, Style::Title), Cell::new(r.kind.as_str()), Cell::new(r.says)]
+            vec![
+                Cell::styled(r.code, Style::Title),
+                Cell::new(r.kind.as_str()),
+                Cell::new(r.sentence),
+            ]
         };
         table::write(out, &columns, all.len(), &row, 0, session.width(), paint)?;
     }
@@ -84,5 +88,5 @@ fn advice(rule: &'static Rule) -> Option<String> {
 }
 
 fn json(rule: &'static Rule) -> Plain<'static> {
-    fields!(code: rule.code, kind: rule.kind.as_str(), says: rule.says, hint: advice(rule))
+    fields!(code: rule.code, kind: rule.kind.as_str(), sentence: rule.sentence, hint: advice(rule))
 }

@@ -58,13 +58,13 @@ pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failu
     } else {
         text(session, args, &report)?;
     }
-    Ok(if report.is_whole() { Status::Fine } else { Status::Bad })
+    Ok(if report.is_complete() { Status::Fine } else { Status::Bad })
 }
 
 fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    if let Some(e) = &report.refused {
+    if let Some(e) = &report.open_error {
         writeln!(out, "{} {}", paint.on("damaged:", Style::Bad), printable(&e.to_string()))?;
     }
     if report.read_len < report.source_len && report.files == 0 {

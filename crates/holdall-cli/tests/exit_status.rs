@@ -174,7 +174,7 @@ fn rules_explain_every_code() {
     assert!(found.out.contains("malformed, exit status 1"), "{found:?}");
     let found = holdall(["rules", "--json", "file/digest"]).ends_with(0).json();
     assert_eq!(found["kind"], "integrity");
-    assert!(found["hint"].is_string() && found["says"].is_string());
+    assert!(found["hint"].is_string() && found["sentence"].is_string());
     let error = holdall(["rules", "--json", "index/overlaps"]).ends_with(2).error();
     assert_eq!(error["hint"], "did you mean `index/overlap`?");
 }

@@ -54,11 +54,11 @@ fn is_only(folder: &Path, expected: &[&Path]) -> bool {
 fn a_server_that_is_killed_leaves_files_of_its_clients_whole_or_absent() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (path, target) = (model(from.path()), to.path().join("copy.zt"));
-    let mut patience = Timeouts::default();
-    (patience.connect, patience.stall) = (Duration::from_secs(1), Duration::from_secs(1));
-    (patience.tries, patience.pause) = (2, Duration::from_millis(1));
+    let mut timeouts = Timeouts::default();
+    (timeouts.connect, timeouts.stall) = (Duration::from_secs(1), Duration::from_secs(1));
+    (timeouts.tries, timeouts.pause) = (2, Duration::from_millis(1));
     let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
-    let options = OpenOptions::new().with_policy(policy.with_patience(patience));
+    let options = OpenOptions::new().with_policy(policy.with_timeouts(timeouts));
     let copy = |address: &str| {
         let file = options.open(address)?;
         convert(&file, &target, &Convert::new(WriteOptions::new())).map(drop)

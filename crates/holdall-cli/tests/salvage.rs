@@ -23,7 +23,7 @@ fn what_is_taken_and_what_is_left_out() {
     // An existing file is kept, except with `--force`.
     holdall(["salvage", &cut, &out]).ends_with(2);
     let report = holdall(["salvage", &cut, &out, "--force", "--json"]).ends_with(1).json();
-    assert_eq!(report["refused"]["code"], json!("safetensors/truncated"));
+    assert_eq!(report["open_error"]["code"], json!("safetensors/truncated"));
     assert_eq!(report["left_out"].as_array().unwrap().len() as u64, report["left_out_count"]);
     let all = holdall(["inspect", "--plain", &whole]).ends_with(0).out.lines().count() as u64;
     let (taken, left) = (report["tensors"].as_u64().unwrap(), report["left_out_count"].as_u64());

@@ -232,7 +232,7 @@ impl Limits {
     }
 
     /// Returns the limits that apply to schemas and records.
-    pub fn of_schemas(&self) -> SchemaLimits {
+    pub fn schema_limits(&self) -> SchemaLimits {
         SchemaLimits::default()
             .with_nodes(self.schema_nodes)
             .with_depth(self.depth)

@@ -195,11 +195,11 @@ fn in_order(world: &World, want: &Want, limits: &Limits) -> Result<Vec<u8>> {
     }
 }
 
-fn terms(dice: &mut Dice) -> FetchSizing {
-    let mut terms = [ReadHints::MEMORY, ReadHints::DISK, ReadHints::REMOTE][dice.below(3) as usize];
-    terms.piece = [1 << 10, 64 << 10, 2 << 20, 8 << 20][dice.below(4) as usize];
-    terms.gap = [0, 100, 64 << 10][dice.below(3) as usize];
-    FetchSizing { align: [1, 64, 4096][dice.below(3) as usize], ..FetchSizing::from(terms) }
+fn sizing(dice: &mut Dice) -> FetchSizing {
+    let mut hints = [ReadHints::MEMORY, ReadHints::DISK, ReadHints::REMOTE][dice.below(3) as usize];
+    hints.piece = [1 << 10, 64 << 10, 2 << 20, 8 << 20][dice.below(4) as usize];
+    hints.gap = [0, 100, 64 << 10][dice.below(3) as usize];
+    FetchSizing { align: [1, 64, 4096][dice.below(3) as usize], ..FetchSizing::from(hints) }
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn bytes_in_random_order_and_pieces_give_the_same() {
             let with_table = dice.below(2) == 0;
             wants.push(world.want(number, range, with_table).in_group(dice.below(2) as u32));
         }
-        let cut = terms(&mut dice);
+        let cut = sizing(&mut dice);
         let plan = Plan::new(wants.clone(), cut);
         check(&world, &plan, cut);
         let out = run(&world, plan, &mut dice).unwrap();
@@ -248,7 +248,7 @@ fn check(world: &World, plan: &Plan, cut: FetchSizing) {
         let plain = parts.iter().all(|part| plan.want(part).is_plain());
         let no_sum = parts.iter().all(|part| !plan.want(part).digests.sha256);
         if plain && no_sum {
-            let most = cut.terms.piece.next_multiple_of(cut.align);
+            let most = cut.hints.piece.next_multiple_of(cut.align);
             assert!(fetch.extent.len() <= most, "{fetch:?}");
         }
         last = Some(fetch.extent);
@@ -271,7 +271,7 @@ fn the_same_errors_whoever_decodes() {
         let at = extent.start + dice.below(extent.len());
         world.sources[extent.source as usize][at as usize] ^= 1 << dice.below(8);
         let want = world.want(0, None, dice.below(2) == 0);
-        let plan = Plan::new(vec![want.clone()], terms(&mut dice));
+        let plan = Plan::new(vec![want.clone()], sizing(&mut dice));
         let code = |e: &Error| (e.kind(), e.component().map(str::to_owned), e.range());
         let one = in_order(&world, &want, &limits).map_err(|e| code(&e));
         let other = run(&world, plan, &mut dice).map_err(|e| code(&e));
@@ -334,7 +334,7 @@ fn a_plan_over_few_bytes_fetches_no_more() {
 #[test]
 fn ranges_are_joined_where_that_is_cheaper() {
     let joined = join(&[500..600, 0..100, 130..150, 0..100, 700..700, 2000..9000], 50, 1000);
-    let reads: Vec<_> = joined.iter().map(|j| (j.range.clone(), j.of.clone())).collect();
+    let reads: Vec<_> = joined.iter().map(|j| (j.range.clone(), j.ranges.clone())).collect();
     assert_eq!(reads, [(0..150, vec![1, 3, 2]), (500..600, vec![0]), (2000..9000, vec![5])]);
     assert_eq!(join(&[0..100, 120..900], 50, 500).len(), 2);
 }
@@ -368,12 +368,12 @@ fn reads_are_requested_together_up_to_one_piece() {
         [(0, 1), (LEN, 1), (2 * LEN - 1, 1), (2 * LEN, 2), (3 * LEN, 3), (6 * LEN, 6), (7 * LEN, 6)]
     {
         hints.piece = piece;
-        assert_eq!(same.together(0, &hints), expected, "{piece}");
+        assert_eq!(same.batch_len(0, &hints), expected, "{piece}");
     }
-    assert_eq!(same.together(4, &hints), 2);
-    assert_eq!(same.together(6, &hints), 0);
+    assert_eq!(same.batch_len(4, &hints), 2);
+    assert_eq!(same.batch_len(6, &hints), 0);
     let mixed = plan(&[0, 0, 1, 1]);
-    assert_eq!((mixed.together(0, &hints), mixed.together(2, &hints)), (2, 2));
+    assert_eq!((mixed.batch_len(0, &hints), mixed.batch_len(2, &hints)), (2, 2));
     hints.at_once = 1;
-    assert_eq!(same.together(0, &hints), 1, "a local source is read one by one");
+    assert_eq!(same.batch_len(0, &hints), 1, "a local source is read one by one");
 }

@@ -104,7 +104,7 @@ impl Error {
     /// Converts the error to one of another rule, with the same message and location. The original error becomes its
     /// cause.
     #[must_use]
-    pub fn under(self, rule: &'static Rule) -> Error {
+    pub fn with_rule(self, rule: &'static Rule) -> Error {
         let mut own = Error(Box::new(Inner { rule, ..(*self.0).clone() }));
         own.0.advice = None;
         (own.0.found, own.0.contexts, own.0.message) =
@@ -116,7 +116,7 @@ impl Error {
 
     /// Removes the location, so that the error can be reported for another location.
     #[must_use]
-    pub fn unplaced(mut self) -> Error {
+    pub fn without_location(mut self) -> Error {
         let e = &mut *self.0;
         (e.source, e.tensor, e.component, e.range) = (None, None, None, None);
         self

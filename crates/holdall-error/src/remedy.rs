@@ -215,7 +215,7 @@ impl fmt::Display for Remedy {
                 "without the attribute `metatensor.schema` the schema is inferred from the tensors"
             }
             Remedy::FetchLinks => "`carton::links::fetch` fetches the files that the package links to",
-            Remedy::FetchWhole => "`carton::links::whole` writes a package that contains all linked files",
+            Remedy::FetchWhole => "`carton::links::embed_links` writes a package that contains all linked files",
             Remedy::FollowLinks => "`SymlinkPolicy::All` packs the targets of symbolic links",
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",

@@ -49,7 +49,7 @@ pub struct Rule {
     /// Whose fault it is if the rule is broken.
     pub kind: ErrorKind,
     /// The rule, as a sentence about a valid file or call.
-    pub says: &'static str,
+    pub sentence: &'static str,
     /// What to do about it, if the advice is always the same.
     pub hint: Option<&'static str>,
     /// Further remedies, which each interface formats in its own terms.
@@ -86,7 +86,7 @@ macro_rules! rules {
         $shown:vis static $table:ident;
         $(
             $(#[$doc:meta])*
-            $vis:vis $name:ident: $kind:ident $code:literal $says:literal
+            $vis:vis $name:ident: $kind:ident $code:literal $sentence:literal
                 $(hint $hint:literal)? $(remedies [$($remedy:expr),*])?;
         )*
     ) => {
@@ -97,7 +97,7 @@ macro_rules! rules {
             $vis static $name: $crate::Rule = $crate::Rule {
                 code: $code,
                 kind: $crate::ErrorKind::$kind,
-                says: $says,
+                sentence: $sentence,
                 hint: $crate::rules!(@hint $($hint)?),
                 remedies: $crate::rules!(@remedies $($($remedy),*)?),
             };

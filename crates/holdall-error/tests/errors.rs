@@ -58,7 +58,7 @@ fn the_operating_system_is_found_behind_every_cause() {
 
 #[test]
 fn an_error_moves_to_another_rule_or_place_and_keeps_the_rest() {
-    let e = word().within("word 2").in_tensor("t").under(&LINE).within("line 7");
+    let e = word().within("word 2").in_tensor("t").with_rule(&LINE).within("line 7");
     assert_eq!(
         e.to_string(),
         "tensor `t`, bytes 3..4: line 7: word 2: `x` is not a word [test/line]"
@@ -67,7 +67,7 @@ fn an_error_moves_to_another_rule_or_place_and_keeps_the_rest() {
     assert_eq!(e.hint(), Some("look it up"));
     let e = word().in_source("cache").for_source("a.zip!/b");
     assert_eq!(e.to_string(), "a.zip!/b: bytes 3..4: cache: `x` is not a word [test/word]");
-    assert_eq!(e.unplaced().to_string(), "cache: `x` is not a word [test/word]");
+    assert_eq!(e.without_location().to_string(), "cache: `x` is not a word [test/word]");
     let e = LINE.broken("not words").because(word().in_tensor("t").in_component("data"));
     assert_eq!((e.tensor(), e.component(), e.range()), (Some("t"), Some("data"), None));
 }

@@ -415,7 +415,7 @@ fn is_tensors(name: &str, all: &[String]) -> bool {
 
 /// Returns `true` if files of this name's format often lie next to a file with the same weights.
 fn is_beside(name: &str) -> bool {
-    format_by(name).is_some_and(|format| format.stands_beside_weights)
+    format_by(name).is_some_and(|format| format.often_duplicates_weights)
 }
 
 /// Returns the file that names the others, judged by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
@@ -423,7 +423,7 @@ fn root_of<'n>(names: &[&'n str]) -> Option<&'n str> {
     let shortest = *names.iter().min_by_key(|name| name.len())?;
     let (of, extension) = shortest.rsplit_once('.')?;
     let is_root = |format: &&&Format| matches!(format.shards, Some(Shards::Root));
-    let beside = FORMATS.iter().find(is_root)?.beside?;
+    let beside = FORMATS.iter().find(is_root)?.external_files?;
     let is_known = |name: &str| {
         let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
         let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));

@@ -58,9 +58,9 @@ pub struct Format {
     pub is_model_file: fn(name: &str, all: &[String]) -> bool,
     /// Whether such files often lie in the same folder as a file of another format with the same weights. That file is
     /// then the model.
-    pub stands_beside_weights: bool,
+    pub often_duplicates_weights: bool,
     /// How a file refers to external files with bytes of its tensors, if the format allows them.
-    pub beside: Option<ExternalFiles>,
+    pub external_files: Option<ExternalFiles>,
     /// Layouts of tensors that are not arrays of numbers, each with a description of such a tensor in words.
     pub other_values: &'static [(&'static str, &'static str)],
     /// Computes the digest of a file's content, which does not depend on where the content is stored, if the format
@@ -105,8 +105,8 @@ impl Format {
             framework: None,
             framework_key: None,
             is_model_file: |_, _| true,
-            stands_beside_weights: false,
-            beside: None,
+            often_duplicates_weights: false,
+            external_files: None,
             other_values: &[],
             content: None,
             gaps: None,

@@ -8,7 +8,7 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, DType, Layout, Value, element_count};
 use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
-use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
+use holdall_schema::{Dim, IndexWidth, KIND_ATTRIBUTE, Kind, Len, Scalar, Schema, TypeId, normal};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 
@@ -104,7 +104,7 @@ pub(super) fn structured(
     let compiled = parse(kind.as_bytes(), limits.depth).and_then(|json| {
         let text = json.to_string();
         let json = normal(json)?;
-        let schema = Schema::compile_record(&json, &limits.of_schemas())?;
+        let schema = Schema::compile_record(&json, &limits.schema_limits())?;
         Ok((text, json, schema))
     });
     let (text, json, schema) =
@@ -162,9 +162,9 @@ impl Writer<'_> {
                 let _ = write!(out, "'{}'", said.filter(is_time).unwrap_or(descr));
             }
             Kind::Enum(of) => out.push_str(match of.width {
-                PlaceWidth::One => "'|u1'",
-                PlaceWidth::Two => "'<u2'",
-                PlaceWidth::Four => "'<u4'",
+                IndexWidth::One => "'|u1'",
+                IndexWidth::Two => "'<u2'",
+                IndexWidth::Four => "'<u4'",
             }),
             Kind::Array(array) => {
                 let Len::Fixed(count) = array.len else {

@@ -367,7 +367,7 @@ fn unions_arrays_of_arrays_and_long_enums_are_read() {
                 assert_eq!(wanted, *found, "{call}\n{text}");
             }
             let there =
-                ["more", "deep[1][2].maybe"].map(|path| part(path).is_there(record).unwrap());
+                ["more", "deep[1][2].maybe"].map(|path| part(path).is_present(record).unwrap());
             assert_eq!(there.map(u32::from), found[reads.len()..], "{text}");
         }
         assert!(text.contains("const R_TAG_U_B: u32 = 1u;"), "{text}");

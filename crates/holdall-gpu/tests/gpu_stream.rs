@@ -176,9 +176,9 @@ fn a_server_that_ends_ends_the_stream() {
     let path = dir.path().join("m.zt");
     write(&path, "ztensor", None, Some(Algorithm::Crc32c));
     let mut there = served::Served::new([&path]);
-    let mut patience = Timeouts::default();
-    (patience.connect, patience.tries) = (Duration::from_millis(200), 1);
-    let policy = served::policy().with_patience(patience);
+    let mut timeouts = Timeouts::default();
+    (timeouts.connect, timeouts.tries) = (Duration::from_millis(200), 1);
+    let policy = served::policy().with_timeouts(timeouts);
     let file = OpenOptions::new().with_policy(policy).open(there.url("m.zt")).unwrap();
     there.server.take();
     let mut stream = stream_model(&device, &queue, &file, &LoadOptions::new()).unwrap();

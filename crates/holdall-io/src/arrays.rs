@@ -164,7 +164,7 @@ impl ByteSource for Reopened {
         self.opened()?.read_into(offset, out)
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::DISK
     }
 }

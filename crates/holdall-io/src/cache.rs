@@ -296,8 +296,8 @@ impl ByteSource for CachedSource {
         self.fill(&mut [(range, out)])
     }
 
-    fn terms(&self) -> ReadHints {
-        self.inner.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.inner.read_hints()
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -207,7 +207,7 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
         summed.decoded_len = Some(c.stored_len());
     }
     let want = Want::new(0, summed).with_digests(Some(algorithm));
-    let plan = Plan::new(vec![want], sources.terms());
+    let plan = Plan::new(vec![want], sources.read_hints());
     let silent = Work::default();
     let sums = Executor::new(sources, file.limits(), &silent)
         .run(&plan, Vec::new(), |visit| visit.decoded.map(drop))?;

@@ -95,8 +95,8 @@ impl<'a> Copier<'a> {
     ) -> Result<()> {
         let sources = tensor.file().sources();
         let source = sources.at(c.stored.source);
-        let terms = source.terms();
-        if terms.is_remote() || (terms.access == Access::Borrowed && source.local().is_none()) {
+        let hints = source.read_hints();
+        if hints.is_remote() || (hints.access == Access::Borrowed && source.local().is_none()) {
             return self.pieces(writer, tensor, c);
         }
         let mut hasher = algorithm(c).map(Hasher::new);
@@ -119,7 +119,7 @@ impl<'a> Copier<'a> {
             let len = range.end - range.start;
             at = range.end;
             let borrowed;
-            let bytes: &[u8] = if terms.access == Access::Borrowed {
+            let bytes: &[u8] = if hints.access == Access::Borrowed {
                 borrowed = source.read_range(range)?;
                 &borrowed
             } else {
@@ -142,7 +142,7 @@ impl<'a> Copier<'a> {
         tensor: &Tensor,
         c: &Component,
     ) -> Result<()> {
-        let is_remote = tensor.file().sources().terms().is_remote();
+        let is_remote = tensor.file().sources().read_hints().is_remote();
         // Digests of decoded bytes are computed by the decoder.
         let sums_decoded = c.encoding != Encoding::Raw
             && c.digest

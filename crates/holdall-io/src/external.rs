@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(crate) fn is_away(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
-        .filter_map(|format| format.beside)
+        .filter_map(|format| format.external_files)
         .any(|of| of.away.code == e.code())
 }
 
@@ -84,7 +84,7 @@ pub fn graph(model: &File) -> Result<Graph> {
 
 /// Returns the external files that the ONNX model at `path` names. Empty if there is no such model.
 #[cfg(feature = "onnx")]
-pub fn beside(path: &Path) -> Vec<String> {
+pub fn named_files(path: &Path) -> Vec<String> {
     let limits = Limits::default();
     let all =
         OpenOptions::new().open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
@@ -104,7 +104,8 @@ fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Resul
 impl OpenOptions {
     /// Adds the external files that a file names, if there are any.
     pub(crate) fn with_external(&self, file: File, site: &Site) -> Result<File> {
-        let beside = holdall_formats::by_name(file.format()).and_then(|format| format.beside);
+        let beside =
+            holdall_formats::by_name(file.format()).and_then(|format| format.external_files);
         let Some(ExternalFiles { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
         };
@@ -120,7 +121,7 @@ impl OpenOptions {
         let is_many = names.len() > MANY;
         let found = folder.each(names, |name| {
             let path = plain(&path_of(own, &name));
-            let found = self.beside(folder, own, &path, is_many, outside)?;
+            let found = self.open_external(folder, own, &path, is_many, outside)?;
             Ok(found.map(|source| (name, source)))
         })?;
         // If a file does not exist, its tensors keep their fault.
@@ -139,7 +140,7 @@ impl OpenOptions {
     }
 
     /// Returns the bytes of an external file of the model `entry`, if it exists.
-    fn beside(
+    fn open_external(
         &self,
         folder: &Folder,
         entry: &str,

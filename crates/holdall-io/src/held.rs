@@ -71,7 +71,7 @@ pub(crate) fn held(checked: &Checked, role: &Role) -> Result<Bytes> {
     let sources = tensor.file().sources();
     let is_borrowed = c.encoding == Encoding::Raw
         && c.turned_len() <= 1
-        && sources.at(c.stored.source).terms().access == Access::Borrowed;
+        && sources.at(c.stored.source).read_hints().access == Access::Borrowed;
     if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
         return checked.bytes(role);
     }

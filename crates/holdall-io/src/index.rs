@@ -51,14 +51,14 @@ pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     let cached = match source.local() {
         Some(local) if local.is_mapped() => local.read_at_hand(first),
         Some(_) => None,
-        None if source.terms().access == Access::Borrowed => Some(source.read_range(first)),
+        None if source.read_hints().access == Access::Borrowed => Some(source.read_range(first)),
         None => None,
     };
     if let Some(bytes) = cached {
         window.add(0, bytes?);
         return Ok(());
     }
-    let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
+    let each = if source.read_hints().is_remote() { FIRST_FETCH } else { FIRST_READ };
     let head = 0..len.min(each);
     let tail = head.end.max(len.saturating_sub(each))..len;
     let ends = [head, tail];

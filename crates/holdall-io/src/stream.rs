@@ -44,7 +44,7 @@ impl File {
         let state = State { queue: batches(infos), left, ..State::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let shared = Arc::new(Shared { file: self.clone(), options: load, state, changed });
-        let count = self.sources().terms().at_once.clamp(2, 4);
+        let count = self.sources().read_hints().at_once.clamp(2, 4);
         let start = |_| {
             let own = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("holdall-stream".to_owned());
@@ -228,8 +228,8 @@ impl TensorStream {
         Ok(())
     }
 
-    /// Waits for at most `patience` until a tensor can be taken or the stream has ended. Returns `true` if so.
-    pub fn wait(&self, patience: Duration) -> bool {
+    /// Waits for at most `timeout` until a tensor can be taken or the stream has ended. Returns `true` if so.
+    pub fn wait(&self, timeout: Duration) -> bool {
         let from = Instant::now();
         let mut state = self.shared.state();
         loop {
@@ -237,7 +237,7 @@ impl TensorStream {
             if is_due || self.is_broken(&state) || self.work.check().is_err() {
                 return true;
             }
-            let Some(left) = patience.checked_sub(from.elapsed()) else { return false };
+            let Some(left) = timeout.checked_sub(from.elapsed()) else { return false };
             // Cancelling does not notify, so it is polled.
             let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

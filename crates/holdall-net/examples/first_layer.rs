@@ -104,7 +104,7 @@ fn write(path: &Path, len: u64) -> Result<()> {
 
 fn serve(path: &Path, listen: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let files = Arc::new(Files::new([path])?);
-    let options = ServeOptions::new().with_listen(listen).with_over(Protocols::Quic);
+    let options = ServeOptions::new().with_listen(listen).with_protocols(Protocols::Quic);
     Serving::start(&Service::new(files), &options.with_identity(Arc::clone(identity)))
 }
 
@@ -123,7 +123,7 @@ fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Servin
 
 /// Options for a local server, whose connection counts as lost after a second without a packet.
 fn options() -> OpenOptions {
-    let mut patience = Timeouts::default();
-    patience.stall = Duration::from_secs(1);
-    OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_patience(patience))
+    let mut timeouts = Timeouts::default();
+    timeouts.stall = Duration::from_secs(1);
+    OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_timeouts(timeouts))
 }

@@ -399,7 +399,7 @@ fn requests_stay_inside_the_file() {
     let ask = |server: &Server, file, ranges: Vec<Range<u64>>| {
         let mut requesting = PendingRequest::default();
         requesting.push(&PendingResponse::new(ranges).request(file, 0).unwrap()).unwrap();
-        server.admit(&requesting.finish().unwrap()).map(|_| ()).map_err(|r| r.why)
+        server.admit(&requesting.finish().unwrap()).map(|_| ()).map_err(|r| r.reason)
     };
     assert_eq!(ask(&server, file, vec![0..1]), Err(RefusalReason::Request), "it is not open yet");
     server.opened(file, Ok((FileId([0; 32]), 100, vec![])));
@@ -428,7 +428,7 @@ fn unrequested_messages_of_a_server_are_refused() {
     let told = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
     let refused = ServerFrame::Refused {
         file: 7,
-        refusal: Refusal { why: RefusalReason::NoFile, text: String::new() },
+        refusal: Refusal { reason: RefusalReason::NoFile, text: String::new() },
     };
     for (what, frames) in [
         ("no welcome", vec![told(vec![])]),
@@ -475,7 +475,7 @@ fn answers_of_other_lengths_are_refused() {
     push(&mut arrival, &[0]).unwrap();
     arrival.finish().unwrap();
     assert_eq!(push(&mut arrival, &[0]).unwrap_err().code(), "net/answer", "one too many");
-    let refusal = Refusal { why: RefusalReason::Changed, text: "gone \u{1b}[31m".into() };
+    let refusal = Refusal { reason: RefusalReason::Changed, text: "gone \u{1b}[31m".into() };
     let refused = ServerFrame::Refused { file: 0, refusal }.encode();
     let e = push(&mut fresh(), &refused).unwrap_err();
     assert_eq!(e.code(), "net/changed");

@@ -129,17 +129,17 @@ enum Whole {
 
 /// The check of one call, with the values of the symbols seen so far.
 #[derive(Debug, Clone, Default)]
-pub struct Call<'a> {
+pub struct CallChecker<'a> {
     /// Each symbol's size, and where it was first used.
     sizes: BTreeMap<&'a str, (u64, String)>,
     /// Each symbol's shape, and where it was first used.
     shapes: BTreeMap<&'a str, (Whole, String)>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CallChecker<'a> {
     /// Creates the check of a new call, without values of symbols.
-    pub fn new() -> Call<'a> {
-        Call::default()
+    pub fn new() -> CallChecker<'a> {
+        CallChecker::default()
     }
 
     /// Compares inputs with the declared ones, and returns all errors. If nothing is declared, there are

@@ -1,7 +1,7 @@
 //! Checks values against declared inputs and outputs.
 
 use holdall_core::Error;
-use holdall_package::signature::{Call, in_order};
+use holdall_package::signature::{CallChecker, in_order};
 use holdall_package::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 
 /// Parses a declared shape: `*`, `=s` (a symbol for the whole shape) or `n 3 *`.
@@ -53,11 +53,11 @@ fn what_fits_is_not_told() {
         ("0 7 7", TensorValue::nested(Vec::new()).unwrap()),
     ] {
         let declared = [spec("x", declared)];
-        let wrong = Call::new().inputs(&declared, [("x", &found)]);
+        let wrong = CallChecker::new().inputs(&declared, [("x", &found)]);
         assert!(wrong.is_empty(), "{declared:?}: {wrong:?}");
     }
     // Without declarations, any values are accepted.
-    assert!(Call::new().inputs(&[], [("x", &value(&[1]))]).is_empty());
+    assert!(CallChecker::new().inputs(&[], [("x", &value(&[1]))]).is_empty());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn every_mismatch_names_the_place_and_both_sides() {
     let (x, y, s) = (value(&[2, 4]), value(&[5]), value(&[1]));
     let q = nested(&[&[3], &[4]]);
     let given = [("x", &x), ("y", &y), ("z", &texts), ("s", &s), ("q", &q), ("w", &s), ("x", &x)];
-    let mut call = Call::new();
+    let mut call = CallChecker::new();
     let wrong = call.inputs(&declared, given);
     assert_eq!(
         describe(&wrong),
@@ -123,7 +123,7 @@ fn sizes_inside_nested_values_are_held_one_by_one() {
     ] {
         let declared = [spec("x", declared)];
         let found = nested(&[&[2], &[3]]);
-        let wrong = Call::new().inputs(&declared, [("x", &found)]);
+        let wrong = CallChecker::new().inputs(&declared, [("x", &found)]);
         let ranks = if declared[0].shape == shape("* * *") { 2 } else { 1 };
         if code.is_empty() {
             // A text of one star is any shape, not one dimension.

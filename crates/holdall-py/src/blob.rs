@@ -134,7 +134,7 @@ fn runs<'b>(
 fn text(blob: &Blob, run: Option<Result<Bytes>>, index: u64, json: bool) -> Result<Bytes> {
     let run = run.transpose()?.unwrap_or_default();
     let is_text = matches!(blob.content(), Content::Utf8 | Content::Json);
-    let depth = blob.tensor().file().limits().of_schemas().depth;
+    let depth = blob.tensor().file().limits().schema_limits().depth;
     if !is_text || std::str::from_utf8(&run).is_err() || json && parse(&run, depth).is_err() {
         // The blob returns the error for it.
         if json {

@@ -97,7 +97,7 @@ pub(crate) fn record_kind(
     path: Option<&str>,
 ) -> PyResult<String> {
     let schema = document(py, &schema, Reading::ByContent)?;
-    let kind = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
+    let kind = schema.records(path, &Limits::default().schema_limits()).raise(py)?;
     Ok(kind.normal_text())
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn encode_records(
     dedup: bool,
     folder: PathBuf,
 ) -> PyResult<NativePart> {
-    let limits = Limits::default().of_schemas();
+    let limits = Limits::default().schema_limits();
     let kind = Document::parse(kind.as_bytes(), "<schema>", Reading::Record, &limits).raise(py)?;
     let source = Source::from_given(py, &source, form)?;
     let filling = filling.options();
@@ -144,7 +144,7 @@ pub(crate) fn encode_runs(
     let content = content_of(py, content)?;
     let runs = Runs::from_given(py, &source, form)?;
     let part = run_with(py, u64::MAX, None, None, |work| {
-        let limits = Limits::default().of_schemas();
+        let limits = Limits::default().schema_limits();
         let blob = BlobWriter::new(name, content, &folder, &limits);
         let mut blob = if dedup { blob.with_dedup() } else { blob };
         runs.fill(&mut blob, work).map_err(|e| e.in_tensor(name))?;

@@ -4,7 +4,7 @@ use crate::errors::Raise;
 use crate::kinds::{Table, is_block};
 use holdall::schema::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG, UTF8};
 use holdall::schema::{
-    Array, Entry, Enum, Kind, Len, Path, PlaceWidth, Scalar, Schema, Struct, TypeId, Union,
+    Array, Entry, Enum, IndexWidth, Kind, Len, Path, Scalar, Schema, Struct, TypeId, Union,
 };
 use holdall::{Remedy, Result, Tensor};
 use pyo3::prelude::*;
@@ -188,11 +188,11 @@ fn first<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     found.ok_or_else(|| LENGTH.broken(format!("a part leaves {} bytes", bytes.len())))
 }
 
-fn read_index(width: PlaceWidth, bytes: &[u8]) -> Result<u32> {
+fn read_index(width: IndexWidth, bytes: &[u8]) -> Result<u32> {
     Ok(match width {
-        PlaceWidth::One => u32::from(u8::from_le_bytes(first(bytes)?)),
-        PlaceWidth::Two => u32::from(u16::from_le_bytes(first(bytes)?)),
-        PlaceWidth::Four => u32::from_le_bytes(first(bytes)?),
+        IndexWidth::One => u32::from(u8::from_le_bytes(first(bytes)?)),
+        IndexWidth::Two => u32::from(u16::from_le_bytes(first(bytes)?)),
+        IndexWidth::Four => u32::from_le_bytes(first(bytes)?),
     })
 }
 

@@ -74,7 +74,7 @@ impl NativeFile {
 fn is_view(tensor: &Tensor, role: &Role) -> bool {
     let is_borrowed = {
         let sources = tensor.file().all_sources();
-        sources.iter().all(|source| source.terms().access == holdall::Access::Borrowed)
+        sources.iter().all(|source| source.read_hints().access == holdall::Access::Borrowed)
     };
     let is_plain =
         |c: holdall::Component| c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;

@@ -62,7 +62,7 @@ fn functions(values: Py<PyAny>, tensors: Py<PyAny>) -> Conversion {
         let made = Python::attach(|py| -> PyResult<String> {
             values.call1(py, (value.to_string(),))?.extract(py)
         });
-        parse(made.map_err(raised)?.as_bytes(), Limits::default().of_schemas().depth)
+        parse(made.map_err(raised)?.as_bytes(), Limits::default().schema_limits().depth)
     });
     by_value.or_tensors(move |part: TensorPart<'_>| -> Result<Vec<u8>> {
         let data = part.to.components.first();

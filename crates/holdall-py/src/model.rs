@@ -5,7 +5,7 @@ use crate::work::{LOOK, run};
 use crate::{describe, plain, values};
 use holdall::carton::{Package, TensorValue};
 use holdall::{Cancel, Result, Work};
-use holdall_run::self_test::{Override, self_tests};
+use holdall_run::self_test::{ToleranceOverride, self_tests};
 use holdall_run::{LogLine, Model, NamedValues, Settings, rules};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -258,7 +258,7 @@ impl NativeModel {
             let message = "rtol and atol are numbers from 0 on";
             return Err(misuse(py, "python/option", message, None));
         }
-        let change = Override { rtol, atol, equal_nan };
+        let change = ToleranceOverride { rtol, atol, equal_nan };
         let value = |name: &str| self.package.value(name);
         let reports = self.with(py, |model| Ok(self_tests(model, &value, change, &mut |_| {})))?;
         plain::shown(py, &reports)

@@ -177,7 +177,7 @@ impl Writing<'_> {
             (how.dense, Convert::with_dense as fn(Convert) -> Convert),
             (how.raw_types, Convert::with_raw_types),
             (how.drop_attributes, Convert::with_drop_attributes),
-            (self.encoding.is_some(), Convert::with_encoding),
+            (self.encoding.is_some(), Convert::reencode),
         ] {
             if is_asked_for {
                 convert = with(convert);

@@ -179,7 +179,7 @@ pub(crate) fn fetch<'py>(
     let of = package.get(py)?;
     let report = run_with(py, u64::MAX, None, progress, |work| {
         let fetcher = package.fetcher()?.with_work(work);
-        links::whole(&of, &fetcher, &to, overwrite)
+        links::embed_links(&of, &fetcher, &to, overwrite)
     })?;
     plain::shown(py, &report)
 }

@@ -29,7 +29,7 @@ pub(crate) const STEP: u64 = 4096;
 /// Returns the types of a record of that kind (JSON text); the record itself is last.
 #[pyfunction]
 pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyList>> {
-    let limits = Limits::default().of_schemas();
+    let limits = Limits::default().schema_limits();
     let kind = parse(kind.as_bytes(), limits.depth).raise(py)?;
     let schema = Schema::compile_record(&kind, &limits).raise(py)?;
     match schema.record() {
@@ -151,7 +151,7 @@ impl NativeRecords {
     /// Returns a member: the index of its type, its offset, and whether every record has it.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<(usize, usize, bool)> {
         let part = self.get(py)?.accessor(path).raise(py)?;
-        Ok((self.table.index_of(part.ty()), part.offset(), part.is_always_there()))
+        Ok((self.table.index_of(part.ty()), part.offset(), part.is_always_present()))
     }
 
     /// Returns the records at these positions, or their member at a path, as Python objects;
@@ -311,7 +311,7 @@ impl NativeRecords {
     fn presence(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<Option<Buffer>> {
         let records = self.get(py)?;
         let found = run(py, self.bytes_of(py, places.len())?, |work| {
-            records.gather_there(&path.parse()?, &places.chosen(), &work)
+            records.gather_presence(&path.parse()?, &places.chosen(), &work)
         })?;
         Ok(found.map(Buffer::frozen))
     }

@@ -33,7 +33,7 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
     match what.as_str() {
         "json" => {
             let text: String = value.extract()?;
-            let schema = Document::parse(text.as_bytes(), SCHEMA, reading, &limits.of_schemas());
+            let schema = Document::parse(text.as_bytes(), SCHEMA, reading, &limits.schema_limits());
             Ok(SchemaOrFile::Schema(Box::new(schema.raise(py)?)))
         }
         "file" => Ok(SchemaOrFile::File(value.cast::<NativeFile>()?.get().get(py)?)),
@@ -192,7 +192,7 @@ pub(crate) fn schema_infer(
     let schema = run_with(py, u64::MAX, None, progress, |work| match &source.from {
         From::Path(path) if source.is_binary() => convert::infer_schema(&holdall::open(path)?),
         _ => {
-            let limits = Limits::default().of_schemas();
+            let limits = Limits::default().schema_limits();
             records::infer(source.rows(work)?, first, &options, &limits)
         }
     })?;
@@ -222,7 +222,7 @@ pub(crate) fn schema_layout<'py>(
     let what = given(py, &schema, reading)?;
     let only: Option<Path> = path.map(str::parse).transpose().raise(py)?;
     let symbols: Symbols = symbols.iter().map(|(k, n)| (k.as_str().into(), *n)).collect();
-    let limits = Limits::default().of_schemas();
+    let limits = Limits::default().schema_limits();
     let layout =
         py.detach(|| records::layout(&what, only.as_ref(), &symbols, &limits)).raise(py)?;
     outline(py, layout.rows)
@@ -264,7 +264,7 @@ pub(crate) fn schema_code(
         return Err(misuse(py, "python/option", &message, None));
     };
     let schema = document(py, &schema, Reading::ByContent)?;
-    let records = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
+    let records = schema.records(path, &Limits::default().schema_limits()).raise(py)?;
     records.code(name, lang).raise(py)
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn schema_diff<'py>(
     path: Option<&str>,
 ) -> PyResult<(Bound<'py, PyList>, &'static str)> {
     let (old, new) = (given(py, &old, Reading::ByContent)?, given(py, &new, Reading::ByContent)?);
-    let limits = Limits::default().of_schemas();
+    let limits = Limits::default().schema_limits();
     let found = py.detach(|| diff_schemas(old, new, path, &limits)).raise(py)?;
     let out = PyList::empty(py);
     for change in &found.changes {
@@ -361,7 +361,7 @@ pub(crate) fn schema_check<'py>(
     own: Own,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let limits = Limits::default().of_schemas();
+    let limits = Limits::default().schema_limits();
     let raised = FirstException::default();
     let vocabulary = own.vocabulary(&raised);
     let schema = match given(py, &schema, Reading::ByContent) {

@@ -56,8 +56,8 @@ impl ServeArgs {
         let mut options = ServeOptions::new().with_listen(address(py, "listen", &self.listen)?);
         options = match self.only.as_deref() {
             None => options,
-            Some("quic") => options.with_over(Protocols::Quic),
-            Some("http") => options.with_over(Protocols::Http),
+            Some("quic") => options.with_protocols(Protocols::Quic),
+            Some("http") => options.with_protocols(Protocols::Http),
             Some(other) => {
                 let message = format!("only is \"quic\", \"http\" or None, not {other:?}");
                 return Err(misuse(py, "python/option", &message, None));
@@ -174,7 +174,7 @@ impl NativeServer {
     fn head(&self, py: Python<'_>) -> PyResult<(String, Option<String>, Option<String>)> {
         self.with(py, |s| {
             let metrics = s.metrics().map(|at| format!("http://{at}/metrics"));
-            (s.address().to_string(), s.pin().map(str::to_owned), metrics)
+            (s.address().to_string(), s.certificate_sha256().map(str::to_owned), metrics)
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct PythonSource {
     read: Py<PyAny>,
     len: u64,
     name: String,
-    terms: ReadHints,
+    hints: ReadHints,
 }
 
 impl PythonSource {
@@ -24,8 +24,8 @@ impl PythonSource {
     pub(crate) fn new(read: Py<PyAny>, len: u64, name: String, is_far: bool) -> PythonSource {
         // Python code runs on one thread at a time, so concurrent reads would only wait for each
         // other.
-        let terms = if is_far { ReadHints::REMOTE } else { ReadHints::DISK };
-        PythonSource { read, len, name, terms }
+        let hints = if is_far { ReadHints::REMOTE } else { ReadHints::DISK };
+        PythonSource { read, len, name, hints }
     }
 
     /// Calls `each` with the index of each range and its bytes.
@@ -97,7 +97,7 @@ impl ByteSource for PythonSource {
         read.map(drop)
     }
 
-    fn terms(&self) -> ReadHints {
-        self.terms
+    fn read_hints(&self) -> ReadHints {
+        self.hints
     }
 }

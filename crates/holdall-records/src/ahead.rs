@@ -59,7 +59,7 @@ impl Run {
 
 impl Ahead {
     /// Returns a range if it is among those that were read together.
-    pub(super) fn near(&self, range: &Range<u64>) -> Option<Bytes> {
+    pub(super) fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
         let together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
         together.iter().rev().find_map(|set| {
             let at = set.partition_point(|(start, _)| *start <= range.start).checked_sub(1)?;
@@ -71,12 +71,12 @@ impl Ahead {
     }
 
     /// Reads those of these ranges that are not cached, together, with `read`.
-    pub(super) fn bring(
+    pub(super) fn prefetch(
         &self,
         mut ranges: Vec<Range<u64>>,
         read: impl FnOnce(&[Range<u64>]) -> Result<Vec<Bytes>>,
     ) -> Result<()> {
-        ranges.retain(|range| self.near(range).is_none());
+        ranges.retain(|range| self.cached(range).is_none());
         let ranges: Vec<Range<u64>> =
             join(&ranges, 0, u64::MAX).into_iter().map(|joined| joined.range).collect();
         if ranges.is_empty() {
@@ -103,7 +103,7 @@ impl Ahead {
         piece: u64,
         read: impl Fn(Range<u64>) -> Result<Bytes>,
     ) -> Result<Bytes> {
-        if let Some(found) = self.near(&range) {
+        if let Some(found) = self.cached(&range) {
             return Ok(found);
         }
         let runs = || self.runs.lock().unwrap_or_else(PoisonError::into_inner);

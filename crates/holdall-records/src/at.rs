@@ -100,7 +100,7 @@ impl<'r> RecordsAt<'r> {
     }
 
     /// Reads the bytes for the next records and returns for how many it did.
-    fn bring(&mut self, next: &[u64]) -> Result<usize> {
+    fn prefetch(&mut self, next: &[u64]) -> Result<usize> {
         let inner = &*self.records.0;
         let step = usize::try_from(self.records.step()).unwrap_or(usize::MAX);
         let next = &next[..next.len().min(step).min(self.most)];
@@ -109,7 +109,7 @@ impl<'r> RecordsAt<'r> {
             let start = place * inner.stride as u64;
             start..start + inner.size as u64
         };
-        ensure_arrived(inner.data.bring(there.map(range).collect()), self.records.tensor())?;
+        ensure_arrived(inner.data.prefetch(there.map(range).collect()), self.records.tensor())?;
         let is_nested = |part: &Accessor| is_nested(self.records.schema(), part.ty());
         let rounds = if self.parts.iter().any(is_nested) { ROUNDS } else { 1 };
         let mut count = next.len();
@@ -130,7 +130,7 @@ impl<'r> RecordsAt<'r> {
             if wanted.is_empty() {
                 break;
             }
-            ensure_arrived(inner.heap.bring(wanted), self.records.tensor())?;
+            ensure_arrived(inner.heap.prefetch(wanted), self.records.tensor())?;
         }
         self.most = (self.most * 4).min(RECORDS);
         Ok(count)
@@ -145,7 +145,7 @@ impl<'r> RecordsAt<'r> {
         let Ok(record) = self.records.record(place) else { return };
         let inner = &*self.records.0;
         let out = RefCell::new(out);
-        let get = |range: Range<u64>| match inner.heap.near(&range) {
+        let get = |range: Range<u64>| match inner.heap.cached(&range) {
             Some(bytes) => Ok(Cow::Owned(bytes.into())),
             None => {
                 out.borrow_mut().push(range);
@@ -167,7 +167,7 @@ impl<'r> Iterator for RecordsAt<'r> {
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
         let mut places = std::mem::take(&mut self.places);
-        let next = places.next(|next| self.bring(next));
+        let next = places.next(|next| self.prefetch(next));
         self.places = places;
         next.map(|place| self.records.record(place?))
     }

@@ -33,7 +33,7 @@ pub(super) struct Inner {
 pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     tensor.sound()?;
     check_layout(tensor, BLOB)?;
-    let limits = tensor.file().limits().of_schemas();
+    let limits = tensor.file().limits().schema_limits();
     let schema = Schema::compile(&schema_of(tensor, &limits)?, &limits)?;
     let runs = BlobLayout::new(tensor.info(), &schema)?;
     let entries = Store::open(tensor, &Role::from_name(ENTRIES))?;

@@ -51,8 +51,8 @@ impl<T: ReadScalar> Column<T> {
     }
 
     /// Returns `true` if every record has the member. Otherwise, [`Column::presence`] returns which records have it.
-    pub fn is_always_there(&self) -> bool {
-        self.typed.accessor().is_always_there()
+    pub fn is_always_present(&self) -> bool {
+        self.typed.accessor().is_always_present()
     }
 
     /// Returns a view of the elements for fast random access. Returns `None` if the bytes are neither mapped nor in
@@ -164,7 +164,7 @@ impl<T: ReadScalar> Column<T> {
     /// Returns `record/union-tag` if a tag is invalid, and the errors of [`Column::iter`].
     pub fn presence(&self) -> Result<Vec<bool>> {
         let mut out = vec![true; self.len() as usize];
-        if self.is_always_there() {
+        if self.is_always_present() {
             return Ok(out);
         }
         let stride = self.stride();
@@ -176,7 +176,7 @@ impl<T: ReadScalar> Column<T> {
                 *slot = self
                     .typed
                     .accessor()
-                    .is_there(record)
+                    .is_present(record)
                     .map_err(|e| self.records.in_record(e, first + at as u64))?;
             }
             first += part.len() as u64;

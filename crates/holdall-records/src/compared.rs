@@ -13,7 +13,7 @@ pub(super) struct Compared(OnceLock<Option<Error>>);
 impl Compared {
     fn get(&self, tensor: &Tensor) -> Result<()> {
         // Comparing a remote file would fetch all bytes twice.
-        if tensor.file().sources().terms().is_remote() {
+        if tensor.file().sources().read_hints().is_remote() {
             return Ok(());
         }
         let compared = self.0.get_or_init(|| tensor.checked().compare_all().err());

@@ -5,7 +5,7 @@ use super::rules::DERIVE;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
-use holdall_schema::{Kind, Len, PlaceWidth, Scalar, Schema, TensorDType, TypeId};
+use holdall_schema::{IndexWidth, Kind, Len, Scalar, Schema, TensorDType, TypeId};
 
 /// A type of a schema and its path.
 pub struct TypePath<'s> {
@@ -83,7 +83,7 @@ impl TypePath<'_> {
     }
 
     /// Accepts a number of one of these kinds, or an enum of this width.
-    fn number(&self, own: &str, scalars: &[Scalar], width: Option<PlaceWidth>) -> Result<()> {
+    fn number(&self, own: &str, scalars: &[Scalar], width: Option<IndexWidth>) -> Result<()> {
         match self.kind() {
             Kind::Scalar(scalar) if scalars.contains(scalar) => Ok(()),
             Kind::Enum(e) if Some(e.width) == width => Ok(()),
@@ -192,9 +192,9 @@ numbers! {
     i16: Int16, Some(TensorDType::I16), None;
     i32: Int32, Some(TensorDType::I32), None;
     i64: Int64 | Timestamp, Some(TensorDType::I64), None;
-    u8: Uint8 | Boolean | Float8E4M3 | Float8E5M2, Some(TensorDType::U8), Some(PlaceWidth::One);
-    u16: Uint16, Some(TensorDType::U16), Some(PlaceWidth::Two);
-    u32: Uint32, Some(TensorDType::U32), Some(PlaceWidth::Four);
+    u8: Uint8 | Boolean | Float8E4M3 | Float8E5M2, Some(TensorDType::U8), Some(IndexWidth::One);
+    u16: Uint16, Some(TensorDType::U16), Some(IndexWidth::Two);
+    u32: Uint32, Some(TensorDType::U32), Some(IndexWidth::Four);
     u64: Uint64, Some(TensorDType::U64), None;
     f32: Float32, Some(TensorDType::F32), None;
     f64: Float64, Some(TensorDType::F64), None;

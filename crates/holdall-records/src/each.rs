@@ -93,8 +93,8 @@ impl Records {
 
     /// Returns the number of records to read at a time.
     pub(super) fn step(&self) -> u64 {
-        let terms = self.tensor().file().sources().terms();
-        let len = if terms.is_remote() { terms.piece } else { STEP };
+        let hints = self.tensor().file().sources().read_hints();
+        let len = if hints.is_remote() { hints.piece } else { STEP };
         (len / self.0.stride as u64).max(1)
     }
 }

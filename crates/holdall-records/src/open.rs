@@ -15,7 +15,7 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
     tensor.sound()?;
     check_layout(tensor, RECORDS)?;
     let all = tensor.file().limits();
-    let limits = all.of_schemas();
+    let limits = all.schema_limits();
     let schema = Schema::compile_record(&schema_of(tensor, &limits)?, &limits)?;
     let dataset = Dataset::new(tensor.info(), schema)?;
     let data = Store::open(tensor, &Role::Data)?;

@@ -55,15 +55,15 @@ impl<'r> Record<'r> {
     ///
     /// # Errors
     /// Returns `record/union-tag` if the tag of a union is invalid.
-    pub fn is_there(&self, part: &Accessor) -> Result<bool> {
-        part.is_there(&self.bytes).map_err(|e| self.in_context(e))
+    pub fn is_present(&self, part: &Accessor) -> Result<bool> {
+        part.is_present(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// Returns the bytes of a member that is stored in the record itself: a fixed array, a tensor, a struct or a
     /// number.
     ///
     /// # Errors
-    /// Returns the same errors as [`Record::is_there`].
+    /// Returns the same errors as [`Record::is_present`].
     pub fn raw(&self, part: &Accessor) -> Result<Option<&[u8]>> {
         part.raw(&self.bytes).map_err(|e| self.in_context(e))
     }
@@ -172,7 +172,7 @@ impl<'r> Record<'r> {
     /// [`Record::check`] and [`Record::with_heap`] can be applied.
     ///
     /// # Errors
-    /// Returns the same errors as [`Record::is_there`].
+    /// Returns the same errors as [`Record::is_present`].
     pub fn part(&self, part: &Accessor) -> Result<Option<Record<'_>>> {
         let (records, index) = (self.records, self.index);
         let found = self.raw(part)?.map(Cow::Borrowed);

@@ -23,7 +23,7 @@ impl Blob {
 
 impl Blob {
     /// Reads the bytes for the next runs and returns for how many it did.
-    fn bring(&self, next: &[u64]) -> Result<usize> {
+    fn prefetch(&self, next: &[u64]) -> Result<usize> {
         let inner = &*self.0;
         if next.len() as u64 == self.len() {
             self.compare()?;
@@ -34,7 +34,7 @@ impl Blob {
             let start = place * Entry::LEN as u64;
             start..start + Entry::LEN as u64
         };
-        ensure_arrived(inner.entries.bring(there.map(entry).collect()), self.tensor())?;
+        ensure_arrived(inner.entries.prefetch(there.map(entry).collect()), self.tensor())?;
         let (mut wanted, mut len, mut count) = (Vec::new(), 0u64, next.len());
         for (at, place) in next.iter().enumerate() {
             // An invalid entry fails when its run is used.
@@ -49,7 +49,7 @@ impl Blob {
             }
             wanted.push(range);
         }
-        ensure_arrived(inner.heap.bring(wanted), self.tensor())?;
+        ensure_arrived(inner.heap.prefetch(wanted), self.tensor())?;
         Ok(count)
     }
 }
@@ -58,7 +58,7 @@ impl Iterator for RunsAt<'_> {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Result<Bytes>> {
-        let next = self.places.next(|next| self.blob.bring(next));
+        let next = self.places.next(|next| self.blob.prefetch(next));
         next.map(|place| self.blob.bytes(place?))
     }
 

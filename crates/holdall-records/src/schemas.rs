@@ -110,7 +110,7 @@ fn parse(text: &[u8], name: &str, reading: Reading, limits: &Limits) -> Result<S
         let message = format!("the schema has more than {} bytes", limits.header_len);
         return Err(SCHEMA_LEN.broken(message).in_source(name));
     }
-    let schema = Document::parse(text, name, reading, &limits.of_schemas())?;
+    let schema = Document::parse(text, name, reading, &limits.schema_limits())?;
     Ok(SchemaOrFile::Schema(Box::new(schema)))
 }
 
@@ -192,5 +192,5 @@ pub fn schema_of_dataset(file: &File, name: &str) -> Result<Document> {
 }
 
 fn parsed(text: &str, file: &File, reading: Reading) -> Result<Document> {
-    Document::parse(text.as_bytes(), file.name(), reading, &file.limits().of_schemas())
+    Document::parse(text.as_bytes(), file.name(), reading, &file.limits().schema_limits())
 }

@@ -29,7 +29,7 @@ impl Store {
         let c = tensor.require(role)?;
         let is_plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
         let is_mapped = is_plain && {
-            tensor.file().sources().at(c.stored.source).terms().access == Access::Borrowed
+            tensor.file().sources().at(c.stored.source).read_hints().access == Access::Borrowed
         };
         if let Some(len) = c.decoded_len.filter(|_| c.encoding != Encoding::Raw) {
             // Callers that copy a column allocate memory according to this length.
@@ -70,20 +70,20 @@ impl Store {
 
     /// Reads these ranges together and keeps them for a while. The caller has checked them against [`Store::len`].
     /// Ranges in memory are not read again.
-    pub(super) fn bring(&self, ranges: Vec<Range<u64>>) -> Result<()> {
+    pub(super) fn prefetch(&self, ranges: Vec<Range<u64>>) -> Result<()> {
         match self {
             Store::Whole(_) => Ok(()),
             Store::Parts { tensor, role, ahead, .. } => {
-                ahead.bring(ranges, |ranges| tensor.bytes_ranges(role, ranges))
+                ahead.prefetch(ranges, |ranges| tensor.bytes_ranges(role, ranges))
             }
         }
     }
 
-    /// Returns a range if it is in memory, always or because of [`Store::bring`].
-    pub(super) fn near(&self, range: &Range<u64>) -> Option<Bytes> {
+    /// Returns a range if it is in memory, always or because of [`Store::prefetch`].
+    pub(super) fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
         match self {
             Store::Whole(_) => self.shared(range.clone()).ok(),
-            Store::Parts { ahead, .. } => ahead.near(range),
+            Store::Parts { ahead, .. } => ahead.cached(range),
         }
     }
 
@@ -96,7 +96,7 @@ impl Store {
                 Ok(bytes.slice(range.start as usize..range.end as usize))
             }
             Store::Parts { tensor, role, len, ahead } => {
-                let piece = tensor.file().sources().terms().piece;
+                let piece = tensor.file().sources().read_hints().piece;
                 ahead.get(range, *len, piece, |range| tensor.bytes_range(role, range))
             }
         }

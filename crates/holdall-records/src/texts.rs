@@ -53,7 +53,8 @@ impl Records {
             let message = format!("a `TypeDef:{}` is not a string", kind.as_str());
             return Err(super::placed(ACCESS.broken(message), self.tensor()));
         }
-        let (Some(entries), Some(heap), true) = (self.bytes(), self.heap(), part.is_always_there())
+        let (Some(entries), Some(heap), true) =
+            (self.bytes(), self.heap(), part.is_always_present())
         else {
             return Ok(None);
         };

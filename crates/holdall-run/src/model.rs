@@ -6,7 +6,7 @@ use crate::rules::{CLOSED, NOTHING, PLATFORM, REQUIREMENT};
 use crate::runner::{Load, Loaded, NamedValues, OutputSink, Runner};
 use crate::runner_settings::Span;
 use crate::settings::Settings;
-use holdall::carton::signature::{self, Call};
+use holdall::carton::signature::{self, CallChecker};
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::{Error, Result};
@@ -191,8 +191,8 @@ fn nothing() -> Error {
 }
 
 /// Checks the inputs and returns a call in which the symbols of their shapes have sizes.
-fn bound<'a>(description: &'a Description, inputs: &NamedValues) -> Result<Call<'a>> {
-    let mut call = Call::new();
+fn bound<'a>(description: &'a Description, inputs: &NamedValues) -> Result<CallChecker<'a>> {
+    let mut call = CallChecker::new();
     all_of(call.inputs(&description.inputs, by_ref(inputs)))?;
     Ok(call)
 }

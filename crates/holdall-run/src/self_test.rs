@@ -75,7 +75,7 @@ impl ToPlain for OutputReport {
 
 /// Overrides of the self-tests' tolerance.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Override {
+pub struct ToleranceOverride {
     /// The relative tolerance, instead of the package's.
     pub rtol: Option<f64>,
     /// The absolute tolerance, instead of the package's.
@@ -84,7 +84,7 @@ pub struct Override {
     pub equal_nan: Option<bool>,
 }
 
-impl Override {
+impl ToleranceOverride {
     fn apply(self, tolerance: Tolerance) -> Tolerance {
         Tolerance {
             rtol: self.rtol.unwrap_or(tolerance.rtol),
@@ -105,7 +105,7 @@ impl Override {
 pub fn self_tests(
     model: &mut Model,
     value: &dyn Fn(&str) -> Result<TensorValue>,
-    change: Override,
+    change: ToleranceOverride,
     each: &mut dyn FnMut(&TestReport),
 ) -> Vec<TestReport> {
     let tests = model.description().self_tests.clone();

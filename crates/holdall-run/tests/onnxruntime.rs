@@ -9,7 +9,7 @@ use graphs::{close, declared, expected, files, folder};
 use holdall::Result;
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueType};
 use holdall_run::onnx::OnnxRuntime;
-use holdall_run::self_test::{Override, self_tests};
+use holdall_run::self_test::{ToleranceOverride, self_tests};
 use holdall_run::{Model, Runners, Settings};
 use models::{description, value};
 use std::path::Path;
@@ -138,7 +138,7 @@ fn a_real_model_passes_its_self_tests() {
     let package = Package::open(std::env::var_os("HOLDALL_MINILM").unwrap()).unwrap();
     let mut model = Model::load(&package, &settings(engine)).unwrap();
     let value = |name: &str| package.value(name);
-    let reports = self_tests(&mut model, &value, Override::default(), &mut |_| ());
+    let reports = self_tests(&mut model, &value, ToleranceOverride::default(), &mut |_| ());
     assert!(!reports.is_empty());
     for report in reports {
         assert!(report.passed(), "{report:?}");

@@ -5,7 +5,7 @@
 mod models;
 
 use holdall::carton::{Description, OptionValue, Package, Packer, TensorValue};
-use holdall_run::process::check::{Trial, check};
+use holdall_run::process::check::{CheckResult, check};
 use holdall_run::{Config, Model, Program, Runners, Settings};
 use models::{description, value};
 use std::path::{Path, PathBuf};
@@ -188,7 +188,7 @@ fn failed(program: &Program, package: Option<&Package>) -> Vec<&'static str> {
     let mut told = 0;
     let trials = check(program, package, &settings.runner, &mut |_| told += 1).unwrap();
     assert_eq!(told, trials.len());
-    trials.iter().filter(|t| t.error.is_some()).map(|t: &Trial| t.name).collect()
+    trials.iter().filter(|t| t.error.is_some()).map(|t: &CheckResult| t.name).collect()
 }
 
 #[test]

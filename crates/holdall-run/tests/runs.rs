@@ -225,7 +225,7 @@ fn every_rule_is_in_the_specification_and_there_once() {
 #[test]
 fn self_tests_compare_and_go_on() {
     use holdall::carton::{SelfTest, Tolerance};
-    use holdall_run::self_test::{Override, self_tests};
+    use holdall_run::self_test::{ToleranceOverride, self_tests};
     let folder = tempfile::tempdir().unwrap();
     let mut d = description("noop", &[("x", "n")], &[("a", "n")]);
     let pairs = |of: &[(&str, &str)]| -> Vec<(String, String)> {
@@ -261,7 +261,7 @@ fn self_tests_compare_and_go_on() {
         })
     };
     let mut told = 0;
-    let reports = self_tests(&mut model, &tensor, Override::default(), &mut |_| told += 1);
+    let reports = self_tests(&mut model, &tensor, ToleranceOverride::default(), &mut |_| told += 1);
     let passed: Vec<bool> = reports.iter().map(|r| r.passed()).collect();
     assert_eq!((told, passed), (6, vec![true, false, true, false, false, false]));
     assert_eq!((reports[0].name.as_str(), reports[1].name.as_str()), ("test 1", "is near"));
@@ -271,7 +271,7 @@ fn self_tests_compare_and_go_on() {
     assert_eq!(reports[4].error.as_ref().unwrap().code(), "signature/input-rank");
     assert!(reports[5].outputs[0].comparison.mismatch.is_some());
 
-    let loose = Override { atol: Some(0.01), ..Override::default() };
+    let loose = ToleranceOverride { atol: Some(0.01), ..ToleranceOverride::default() };
     let reports = self_tests(&mut model, &tensor, loose, &mut |_| ());
     assert!(reports[1].passed());
     assert_eq!(

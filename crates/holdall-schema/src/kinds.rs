@@ -204,7 +204,7 @@ impl Scalar {
 
 /// The size of an index into a list: the values of an enum or the variants of a union.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlaceWidth {
+pub enum IndexWidth {
     /// One byte: up to 256 items.
     One,
     /// Two bytes: up to 65,536 items.
@@ -213,22 +213,22 @@ pub enum PlaceWidth {
     Four,
 }
 
-impl PlaceWidth {
+impl IndexWidth {
     /// Returns the smallest width for `count` items.
-    pub const fn for_count(count: usize) -> PlaceWidth {
+    pub const fn for_count(count: usize) -> IndexWidth {
         match count {
-            0..=0x100 => PlaceWidth::One,
-            0x101..=0x1_0000 => PlaceWidth::Two,
-            _ => PlaceWidth::Four,
+            0..=0x100 => IndexWidth::One,
+            0x101..=0x1_0000 => IndexWidth::Two,
+            _ => IndexWidth::Four,
         }
     }
 
     /// Returns the width in bytes.
     pub const fn bytes(self) -> u32 {
         match self {
-            PlaceWidth::One => 1,
-            PlaceWidth::Two => 2,
-            PlaceWidth::Four => 4,
+            IndexWidth::One => 1,
+            IndexWidth::Two => 2,
+            IndexWidth::Four => 4,
         }
     }
 }
@@ -240,7 +240,7 @@ pub struct Enum {
     /// The strings, in the order of the schema.
     pub values: Arc<[Arc<str>]>,
     /// The width of a stored index.
-    pub width: PlaceWidth,
+    pub width: IndexWidth,
     /// The indices of the values, sorted by value.
     pub(crate) sorted: Arc<[u32]>,
 }
@@ -358,7 +358,7 @@ pub struct Union {
     /// The variants by tag, which is the order of the UTF-8 bytes of their keys.
     pub variants: Vec<Variant>,
     /// The width of the tag.
-    pub width: PlaceWidth,
+    pub width: IndexWidth,
     /// The distance of the variant from the start of the union, in bytes.
     pub start: u32,
 }

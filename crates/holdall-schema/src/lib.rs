@@ -60,7 +60,7 @@ pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
 pub use infer::{InferOptions, Inference, Width};
 pub use kinds::{
-    Align, Array, Content, Dim, Enum, Kind, Len, Member, PlaceWidth, Scalar, Struct, TensorType,
+    Align, Array, Content, Dim, Enum, IndexWidth, Kind, Len, Member, Scalar, Struct, TensorType,
     Type, TypeId, Union, Variant,
 };
 pub use layout::{LayoutItem, PresenceBit, RecordLayout};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 static VALUE: Rule = Rule {
     code: "test/value",
     kind: error::ErrorKind::Malformed,
-    says: "A value is sound.",
+    sentence: "A value is sound.",
     hint: None,
     remedies: &[],
 };

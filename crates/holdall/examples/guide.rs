@@ -229,7 +229,7 @@ fn convert() -> holdall::Result<()> {
         .with_zstd(3)
         .with_encode(EncodeOptions::new().with_version("1.2").with_align(4096));
     let options = Convert::new(write)
-        .with_encoding()
+        .reencode()
         .with_select(Select::new(&["layers.*"], &["*.norm.*"])?)
         .with_renames(vec![Rename::new("layers.*=blocks.*")?])
         .with_sharing(Sharing::Dedupe);
@@ -273,7 +273,7 @@ fn edit() -> holdall::Result<()> {
     edit.append(&other.tensor("w")?, "extra.weight")?;
     // The file has not been changed yet.
     let report = edit.commit()?;
-    println!("in place: {}, {} bytes unused", report.in_place, report.dead);
+    println!("in place: {}, {} bytes unused", report.in_place, report.unused_len);
 
     holdall::compact("model.zt", WriteOptions::new())?;
     Ok(())

@@ -95,7 +95,7 @@ impl Convert {
 
     /// Re-encodes every component with the encoding of the write options (raw by default, or zstd) instead of
     /// copying compressed components as they are.
-    pub fn with_encoding(mut self) -> Convert {
+    pub fn reencode(mut self) -> Convert {
         self.keep_encoding = false;
         self
     }

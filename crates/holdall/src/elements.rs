@@ -56,7 +56,7 @@ impl Elements {
             let sources = tensor.file().sources();
             // A remote component is fetched in a few large reads, one after the other, so that the table is
             // not needed.
-            let found = match sources.terms().is_remote() {
+            let found = match sources.read_hints().is_remote() {
                 true => None,
                 false => {
                     table_of(sources, &component).map_err(|e| tensor.in_context(e, &component))?
@@ -203,7 +203,7 @@ impl Elements {
     /// Returns the smallest number of bytes that is worth one read.
     pub(crate) fn least(&self) -> u64 {
         match &self.source {
-            ElementSource::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
+            ElementSource::File(f) if f.is_remote() => f.tensor.file().sources().read_hints().piece,
             _ => 0,
         }
     }
@@ -225,7 +225,7 @@ impl InFile {
         }
         let source = sources.at(c.stored.source);
         let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-        if plain && source.terms().access == Access::Copied {
+        if plain && source.read_hints().access == Access::Copied {
             memory.resize((range.end - range.start) as usize, 0);
             source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
             return work(memory);
@@ -236,7 +236,7 @@ impl InFile {
 
     /// Returns `true` if the file is remote.
     fn is_remote(&self) -> bool {
-        self.tensor.file().sources().terms().is_remote()
+        self.tensor.file().sources().read_hints().is_remote()
     }
 }
 

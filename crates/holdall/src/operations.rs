@@ -96,7 +96,7 @@ pub enum Support {
     /// Supported.
     Yes,
     /// Supported in the way that the text says.
-    As(&'static str),
+    WithNote(&'static str),
     /// Supported with exceptions, which are refused with one of the rules.
     Partly(&'static str, &'static [&'static Rule]),
     /// Not supported: refused with the rule. The text says what to do instead.
@@ -112,13 +112,13 @@ pub enum FileUse {
     /// Reads the file and writes its contents as a part of another model.
     Copies,
     /// Copies the file unchanged.
-    TakesAlong,
+    CopiesUnchanged,
     /// Changes or replaces the file.
     Changes,
     /// Replaces the file if its contents have changed.
-    Follows,
+    UpdatesIfChanged,
     /// Refuses models that have such a file, or works with that file alone.
-    Alone,
+    OnlyFile,
 }
 
 /// The row of the table for one operation.
@@ -226,10 +226,10 @@ impl FileUse {
         match self {
             FileUse::Reads => "read",
             FileUse::Copies => "copied",
-            FileUse::TakesAlong => "taken along",
+            FileUse::CopiesUnchanged => "taken along",
             FileUse::Changes => "changed",
-            FileUse::Follows => "replaced where needed",
-            FileUse::Alone => "by itself",
+            FileUse::UpdatesIfChanged => "replaced where needed",
+            FileUse::OnlyFile => "by itself",
         }
     }
 }
@@ -247,12 +247,12 @@ impl OperationRow {
     }
 }
 
-use FileUse::{Alone, Changes, Copies, Follows, Reads, TakesAlong};
-use Support::{As, No, Partly, Yes};
+use FileUse::{Changes, Copies, CopiesUnchanged, OnlyFile, Reads, UpdatesIfChanged};
+use Support::{No, Partly, WithNote, Yes};
 
 /// A shard is opened alone, except the first part of a split GGUF file, which opens all parts.
 const SHARD_ALONE: Support =
-    As("that file alone; the first part of a split GGUF file opens all parts");
+    WithNote("that file alone; the first part of a split GGUF file opens all parts");
 const UNPACK: &str = "unpack the archive, and pass the path of the unpacked file";
 const UNPACK_PACKAGE: &str =
     "unpack the package with `holdall unpack`, change the file, and pack it again";
@@ -303,7 +303,7 @@ const VIEWED: [Support; 9] = {
 const ANY_LAYOUT: Option<[Support; 6]> = Some([Yes; 6]);
 /// Operations that write files of the same format again.
 const EDITED: Option<[Support; 6]> = {
-    let sparse = As("not in PyTorch files, which are written without sparse tensors");
+    let sparse = WithNote("not in PyTorch files, which are written without sparse tensors");
     Some([Yes, Yes, sparse, Yes, Yes, Yes])
 };
 /// Operations on records and blobs.
@@ -311,7 +311,7 @@ const RECORDS: Option<[Support; 6]> = {
     let other = No(&WHICH_DATASET, "name a dataset of records or a blob");
     Some([other, other, other, other, Yes, Yes])
 };
-const EXTRACTED: Support = As("with `--dense`; or one component as it is stored");
+const EXTRACTED: Support = WithNote("with `--dense`; or one component as it is stored");
 const WHERE_KNOWN: Support =
     Partly("into formats that have the layout; with `--dense` into any", &[&CANNOT_HOLD]);
 const RECORD_FORMATS: Support = Partly("into zTensor 1.2 and Metatensor", &[&CANNOT_HOLD]);
@@ -333,15 +333,15 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             Yes,
             Yes,
-            As("the command; libraries take bytes"),
+            WithNote("the command; libraries take bytes"),
         ],
         layouts: Some([
             Yes,
-            As("row by row"),
-            As("as it is, or dense"),
-            As("as it is, or as `f32`"),
-            As("as records"),
-            As("as runs of bytes"),
+            WithNote("row by row"),
+            WithNote("as it is, or dense"),
+            WithNote("as it is, or as `f32`"),
+            WithNote("as records"),
+            WithNote("as runs of bytes"),
         ]),
         ..reads(Operation::Load, "load")
     },
@@ -350,10 +350,10 @@ pub static OPERATIONS: &[OperationRow] = &[
         layouts: Some([
             Yes,
             Yes,
-            As("including the zeros"),
-            As("of the dequantized values"),
-            As("none: not numbers"),
-            As("none: not numbers"),
+            WithNote("including the zeros"),
+            WithNote("of the dequantized values"),
+            WithNote("none: not numbers"),
+            WithNote("none: not numbers"),
         ]),
         ..reads(Operation::Stats, "stats")
     },
@@ -361,11 +361,11 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            As("row by row; with `--component` as it is stored"),
+            WithNote("row by row; with `--component` as it is stored"),
             EXTRACTED,
             EXTRACTED,
-            As("records of a fixed size; otherwise one component"),
-            As("one component"),
+            WithNote("records of a fixed size; otherwise one component"),
+            WithNote("one component"),
         ]),
         ..reads(Operation::Extract, "extract")
     },
@@ -373,7 +373,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            As("row by row"),
+            WithNote("row by row"),
             WHERE_KNOWN,
             WHERE_KNOWN,
             RECORD_FORMATS,
@@ -393,40 +393,40 @@ pub static OPERATIONS: &[OperationRow] = &[
         operation: Operation::Scan,
         name: "scan",
         places: [
-            As("that file"),
-            As("every file in it"),
-            As("the index file itself; name the folder for its shards"),
-            As("that file"),
+            WithNote("that file"),
+            WithNote("every file in it"),
+            WithNote("the index file itself; name the folder for its shards"),
+            WithNote("that file"),
             Yes,
             Yes,
-            As("that file"),
-            As("that file"),
+            WithNote("that file"),
+            WithNote("that file"),
             Yes,
         ],
         layouts: ANY_LAYOUT,
-        files: [Alone; 4],
+        files: [OnlyFile; 4],
     },
     OperationRow {
         operation: Operation::Edit,
         name: "edit",
         places: IN_PLACE,
         layouts: EDITED,
-        files: [Changes, Changes, Follows, Changes],
+        files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Compact,
         name: "edit compact",
         places: IN_PLACE,
         layouts: EDITED,
-        files: [Changes, Changes, Follows, Changes],
+        files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Pack,
         name: "pack",
         places: [
-            As("with the files that it refers to"),
-            As("every file in it"),
-            As("with its shards"),
+            WithNote("with the files that it refers to"),
+            WithNote("every file in it"),
+            WithNote("with its shards"),
             SHARD_ALONE,
             Yes,
             Yes,
@@ -435,21 +435,21 @@ pub static OPERATIONS: &[OperationRow] = &[
             No(&PLACE, SAVE),
         ],
         layouts: ANY_LAYOUT,
-        files: [TakesAlong; 4],
+        files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::Serve,
         name: "serve",
         places: LOCAL,
         layouts: ANY_LAYOUT,
-        files: [TakesAlong; 4],
+        files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::View,
         name: "view",
         places: VIEWED,
         layouts: ANY_LAYOUT,
-        files: [TakesAlong; 4],
+        files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::Build,
@@ -466,7 +466,7 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
         ],
         layouts: None,
-        files: [Alone; 4],
+        files: [OnlyFile; 4],
     },
 ];
 

@@ -33,7 +33,7 @@ const MOST_TOLD: usize = 1000;
 #[non_exhaustive]
 pub struct SalvageReport {
     /// The error of opening the file as it is, if it does not open.
-    pub refused: Option<Error>,
+    pub open_error: Option<Error>,
     /// Length of the damaged file in bytes.
     pub source_len: u64,
     /// Bytes of the file that were read as the file: fewer than `source_len` if an older end was found.
@@ -56,8 +56,8 @@ pub struct SalvageReport {
 
 impl SalvageReport {
     /// Returns `true` if everything that the file once had was taken, as far as can be determined.
-    pub fn is_whole(&self) -> bool {
-        self.refused.is_none() && self.left_out_count == 0
+    pub fn is_complete(&self) -> bool {
+        self.open_error.is_none() && self.left_out_count == 0
     }
 }
 
@@ -138,7 +138,7 @@ fn take(
     let left_out_count = (wrong.tensors.len() + lost.len()) as u64;
     let left_out = lost.into_iter().chain(wrong.errors).take(MOST_TOLD).collect();
     Ok(SalvageReport {
-        refused,
+        open_error: refused,
         source_len,
         read_len: read_len.min(source_len),
         tensors: report.tensors,
@@ -213,10 +213,10 @@ fn package(
     options: &OpenOptions,
     refused: Error,
 ) -> Result<SalvageReport> {
-    let mended = holdall_carton::mend(path, target, &write, options)?;
+    let mended = holdall_carton::repair(path, target, &write, options)?;
     let left_out_count = mended.lost.len() as u64;
     Ok(SalvageReport {
-        refused: Some(refused),
+        open_error: Some(refused),
         source_len: mended.source_len,
         read_len: mended.read_len,
         tensors: 0,

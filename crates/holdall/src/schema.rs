@@ -6,9 +6,9 @@ pub use holdall_schema::record::{Null, Unknown};
 pub use holdall_schema::{
     Accessor, AdditionalMembers, Align, Array, Base, Bump, Chain, Change, ChangeKind, Checker,
     Column, Content, ConversionInput, Convert, Converters, Dim, Document, Elements, Encoder, Entry,
-    Enum, Extent, Filled, Heap, HeapDefaults, InferOptions, Inference, KIND_ATTRIBUTE, Kind,
-    LayoutItem, Len, Member, MemberStep, Migrator, Node, NodeId, Object, Outline, OutlineRow, Path,
-    PlaceWidth, Presence, PresenceBit, Property, ReadScalar, Reading, RecordLayout, Resolution,
+    Enum, Extent, Filled, Heap, HeapDefaults, IndexWidth, InferOptions, Inference, KIND_ATTRIBUTE,
+    Kind, LayoutItem, Len, Member, MemberStep, Migrator, Node, NodeId, Object, Outline, OutlineRow,
+    Path, Presence, PresenceBit, Property, ReadScalar, Reading, RecordLayout, Resolution,
     ResolveOptions, Root, RowPresence, SCHEMA_ATTRIBUTE, Scalar, Schema, SchemaLimits, Segment,
     Side, StepKind, Struct, Symbols, TensorDType, TensorType, Type, TypeId, Typed, Union,
     VALUES_ATTRIBUTE, Values, Variant, Verdict, Vocabulary, Width, by_value, changes_json,

@@ -400,7 +400,7 @@ impl ByteSource for Traced {
         self.of.read(ranges)
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::DISK
     }
 

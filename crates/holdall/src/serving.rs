@@ -65,7 +65,7 @@ impl Protocols {
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     listen: SocketAddr,
-    over: Protocols,
+    protocols: Protocols,
     #[cfg(feature = "quic")]
     identity: Option<Arc<Identity>>,
     #[cfg(feature = "quic")]
@@ -79,7 +79,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            over: Protocols::default(),
+            protocols: Protocols::default(),
             #[cfg(feature = "quic")]
             identity: None,
             #[cfg(feature = "quic")]
@@ -105,8 +105,8 @@ impl ServeOptions {
     }
 
     /// Serves over these protocols.
-    pub fn with_over(mut self, over: Protocols) -> ServeOptions {
-        self.over = over;
+    pub fn with_protocols(mut self, over: Protocols) -> ServeOptions {
+        self.protocols = over;
         self
     }
 
@@ -159,7 +159,7 @@ impl ServeOptions {
 pub struct Serving {
     address: SocketAddr,
     /// The SHA-256 of the certificate if it is self-signed.
-    pin: Option<String>,
+    certificate_sha256: Option<String>,
     #[cfg(feature = "quic")]
     quic: Option<Server>,
     http: Option<HttpServer>,
@@ -178,7 +178,7 @@ impl Serving {
     /// `net/listen`, `net/identity`; errors of reading the files that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         #[cfg(feature = "quic")]
-        let hashes = match options.has_hashes && options.over.has_quic() {
+        let hashes = match options.has_hashes && options.protocols.has_quic() {
             true => Some(hashes(&**service.shelf())?),
             false => None,
         };
@@ -186,7 +186,7 @@ impl Serving {
         let hashes = None;
         #[cfg(feature = "quic")]
         let options = &match options.identity {
-            None if options.over.is_secure() => {
+            None if options.protocols.is_secure() => {
                 options.clone().with_identity(Identity::generate()?)
             }
             _ => options.clone(),
@@ -205,7 +205,7 @@ impl Serving {
     fn at(service: &Service, options: &ServeOptions) -> Result<Serving> {
         let (mut address, plain) = (options.listen, options.plain(service));
         let mut http = None;
-        if options.over.has_http() {
+        if options.protocols.has_http() {
             let mut how = HttpOptions::default();
             how.cors = options.cors.clone();
             how.plain = plain;
@@ -218,13 +218,13 @@ impl Serving {
         #[cfg(feature = "quic")]
         let mut quic = None;
         #[cfg(feature = "quic")]
-        if let Some(identity) = options.identity.as_ref().filter(|_| options.over.has_quic()) {
+        if let Some(identity) = options.identity.as_ref().filter(|_| options.protocols.has_quic()) {
             let server = Server::start(service.clone(), address, identity)?;
             address = server.address()?;
             quic = Some(server);
         }
         #[cfg(feature = "quic")]
-        let identity = options.identity.as_ref().filter(|_| options.over.is_secure());
+        let identity = options.identity.as_ref().filter(|_| options.protocols.is_secure());
         #[cfg(feature = "quic")]
         let pin = identity.and_then(|identity| identity.pin());
         #[cfg(not(feature = "quic"))]
@@ -238,7 +238,7 @@ impl Serving {
         };
         Ok(Serving {
             address,
-            pin,
+            certificate_sha256: pin,
             #[cfg(feature = "quic")]
             quic,
             http,
@@ -259,8 +259,8 @@ impl Serving {
     }
 
     /// Returns the SHA-256 of the certificate in hex, if it is self-signed.
-    pub fn pin(&self) -> Option<&str> {
-        self.pin.as_deref()
+    pub fn certificate_sha256(&self) -> Option<&str> {
+        self.certificate_sha256.as_deref()
     }
 
     /// Returns the BLAKE3 hashes of all files in hex, by name, if `ServeOptions::with_hashes` was set.
@@ -274,7 +274,7 @@ impl Serving {
         self.quic.as_ref()?;
         let hash = self.hashes.as_ref().and_then(|all| all.get(name)).map(String::as_str);
         let mut url = format!("holdall://{}/{}", self.address, encoded(name));
-        let parts = [("sha256", self.pin()), ("blake3", hash)];
+        let parts = [("sha256", self.certificate_sha256()), ("blake3", hash)];
         let parts = parts.into_iter().filter_map(|(key, value)| Some((key, value?)));
         for (mark, (key, value)) in ['#', '&'].into_iter().zip(parts) {
             url.push_str(&format!("{mark}{key}={value}"));

@@ -129,7 +129,7 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
 /// Returns `true` if a tensor is remote and small enough to be held in memory.
 fn is_far(tensor: &Tensor) -> bool {
     let len = tensor.component(&Role::Data).and_then(|c| c.decoded_len);
-    tensor.file().sources().terms().is_remote() && len.is_some_and(|len| len <= HELD)
+    tensor.file().sources().read_hints().is_remote() && len.is_some_and(|len| len <= HELD)
 }
 
 /// Returns the stored values and the number of implied zeros; if several values have the same position, and

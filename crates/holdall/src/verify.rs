@@ -207,7 +207,7 @@ pub struct Unverified {
 pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     #[cfg(feature = "carton")]
     if options.select.is_all()
-        && let Some(package) = crate::carton::Package::of_file(file)?
+        && let Some(package) = crate::carton::Package::from_file(file)?
     {
         return whole_package(file, &package, options);
     }

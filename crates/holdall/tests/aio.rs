@@ -26,7 +26,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 /// A source whose reads complete after a pseudorandom number of polls, so in any order.
 struct ScriptedSource {
     bytes: Bytes,
-    terms: ReadHints,
+    hints: ReadHints,
     /// Number of started reads, of pending reads, and the maximum of pending ones.
     begun: AtomicUsize,
     under_way: AtomicUsize,
@@ -37,10 +37,10 @@ struct ScriptedSource {
 
 impl ScriptedSource {
     fn new(bytes: impl Into<Bytes>) -> ScriptedSource {
-        let mut terms = ReadHints::REMOTE;
-        (terms.piece, terms.gap, terms.at_once) = (4096, 16, 8);
+        let mut hints = ReadHints::REMOTE;
+        (hints.piece, hints.gap, hints.at_once) = (4096, 16, 8);
         let (begun, under_way, most) = Default::default();
-        ScriptedSource { bytes: bytes.into(), terms, begun, under_way, most, stops: usize::MAX }
+        ScriptedSource { bytes: bytes.into(), hints, begun, under_way, most, stops: usize::MAX }
     }
 }
 
@@ -89,8 +89,8 @@ impl ByteSource for ScriptedSource {
         })
     }
 
-    fn terms(&self) -> ReadHints {
-        self.terms
+    fn read_hints(&self) -> ReadHints {
+        self.hints
     }
 }
 
@@ -107,7 +107,7 @@ impl holdall::ByteSource for Threads {
         Ok(ranges.iter().map(part).collect())
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         self.1
     }
 }
@@ -121,10 +121,10 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let options = OpenOptions::new().with_check(check);
     let mut source = ScriptedSource::new(bytes.clone());
     // A few hundred pieces of a file are enough.
-    source.terms.piece = source.terms.piece.max(bytes.len() as u64 / 512);
+    source.hints.piece = source.hints.piece.max(bytes.len() as u64 / 512);
     let source = Arc::new(source);
-    let terms = source.terms;
-    let blocking: Arc<dyn holdall::ByteSource> = Arc::new(Threads(bytes, terms));
+    let hints = source.hints;
+    let blocking: Arc<dyn holdall::ByteSource> = Arc::new(Threads(bytes, hints));
     let waited = describe(aio::open_source(source, "made", &options).await);
     let (file, whole) = match (waited, describe(options.open_source(blocking, "made"))) {
         (Ok(file), Ok(whole)) => (file, whole),
@@ -377,8 +377,8 @@ impl ByteSource for Noted {
         self.0.read(ranges)
     }
 
-    fn terms(&self) -> ReadHints {
-        self.0.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.0.read_hints()
     }
 }
 

@@ -126,7 +126,7 @@ fn links_resolve_for_everyone() {
         assert_eq!(report.tensors, 2, "{linked:?}");
         // A package that is first opened as a file, such as one in an archive, can be fetched in the same
         // way.
-        let of_file = Package::of_file(&with.open(&shrunk).unwrap()).unwrap().unwrap();
+        let of_file = Package::from_file(&with.open(&shrunk).unwrap()).unwrap().unwrap();
         assert_eq!(of_file.verify(&strict).unwrap().verdict(), Verdict::Sound, "{linked:?}");
         // A reader that cannot fetch gets an error for missing files.
         let file = holdall::open(&shrunk).unwrap();

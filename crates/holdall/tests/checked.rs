@@ -81,7 +81,7 @@ fn readings(sound: &File) -> Vec<(&'static str, Reading<'_>)> {
         }
     };
     all.push(own("convert", convert(|c| c)));
-    all.push(own("convert --encoding", convert(Convert::with_encoding)));
+    all.push(own("convert --encoding", convert(Convert::reencode)));
     all.push(own("convert --dense", convert(Convert::with_dense)));
     all.push(own("convert --sparse csr", convert(|c| c.with_dense().with_form(TensorForm::Csr))));
     all.push(own("convert --sparse coo", convert(|c| c.with_dense().with_form(TensorForm::Coo))));

@@ -80,19 +80,15 @@ fn dense_tensors_go_everywhere_and_back() {
                 assert_eq!((e.code(), e.kind()), ("write/not-in-format", ErrorKind::Misuse));
                 continue;
             }
-            convert(&source, &there, &Convert::new(write).with_encoding()).unwrap();
+            convert(&source, &there, &Convert::new(write).reencode()).unwrap();
             let middle = holdall::open(&there).unwrap();
             same(&source, &middle);
             let back = dir.path().join("back.zt");
-            convert(&middle, &back, &Convert::new(target("ztensor", None)).with_encoding())
-                .unwrap();
+            convert(&middle, &back, &Convert::new(target("ztensor", None)).reencode()).unwrap();
             same(&source, &holdall::open(&back).unwrap());
-            let (_, streamed) = convert_to(
-                &middle,
-                Vec::new(),
-                &Convert::new(target("ztensor", None)).with_encoding(),
-            )
-            .unwrap();
+            let (_, streamed) =
+                convert_to(&middle, Vec::new(), &Convert::new(target("ztensor", None)).reencode())
+                    .unwrap();
             assert!(streamed == std::fs::read(&back).unwrap());
         }
     }
@@ -103,7 +99,7 @@ fn compressed_components_are_passed_on_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let source = holdall::open(dense_file(dir.path())).unwrap();
     let (a, b) = (dir.path().join("a.zt"), dir.path().join("b.zt"));
-    let zstd = Convert::new(target("ztensor", None).with_zstd(7)).with_encoding();
+    let zstd = Convert::new(target("ztensor", None).with_zstd(7)).reencode();
     convert(&source, &a, &zstd).unwrap();
     let a = holdall::open(&a).unwrap();
     convert(&a, &b, &Convert::new(target("ztensor", Some("1.0")))).unwrap();
@@ -165,11 +161,10 @@ fn sparse_tensors_go_through_every_generation() {
                 write = write.with_zstd(3);
             }
             let there = dir.path().join("there.zt");
-            convert(&source, &there, &Convert::new(write).with_encoding()).unwrap();
+            convert(&source, &there, &Convert::new(write).reencode()).unwrap();
             let middle = holdall::open(&there).unwrap();
             let back = dir.path().join("back.zt");
-            convert(&middle, &back, &Convert::new(target("ztensor", None)).with_encoding())
-                .unwrap();
+            convert(&middle, &back, &Convert::new(target("ztensor", None)).reencode()).unwrap();
             let back = holdall::open(&back).unwrap();
             for name in ["csr", "coo"] {
                 let tensor = middle.tensor(name).unwrap();
@@ -455,7 +450,7 @@ fn damage_in_the_source_leaves_the_old_target() {
             write = write.with_zstd(3);
         }
         let good = dir.path().join("good.zt");
-        convert(&source, &good, &Convert::new(write).with_encoding()).unwrap();
+        convert(&source, &good, &Convert::new(write).reencode()).unwrap();
         let stored = holdall::open(&good).unwrap().tensor("layer.3.bf16").unwrap();
         let stored = stored.component(&Role::Data).unwrap().stored;
         let mut bytes = std::fs::read(&good).unwrap();
@@ -486,14 +481,14 @@ fn progress_ends_at_its_total() {
     }
     writer.finish().unwrap();
     let zstd = dir.path().join("zstd.zt");
-    let compress = Convert::new(target("ztensor", None).with_zstd(3)).with_encoding();
+    let compress = Convert::new(target("ztensor", None).with_zstd(3)).reencode();
     convert(&holdall::open(&plain).unwrap(), &zstd, &compress).unwrap();
     let (to_zt, to_st) = (target("ztensor", None), target("safetensors", None));
     for (from, options) in [
         (&plain, Convert::new(to_zt.clone())),
-        (&plain, Convert::new(to_zt.clone().with_zstd(3)).with_encoding()),
+        (&plain, Convert::new(to_zt.clone().with_zstd(3)).reencode()),
         (&zstd, Convert::new(to_zt.clone())),
-        (&zstd, Convert::new(to_zt).with_encoding()),
+        (&zstd, Convert::new(to_zt).reencode()),
         (&zstd, Convert::new(to_st)),
     ] {
         let count = Arc::new(Count::default());

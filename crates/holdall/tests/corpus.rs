@@ -391,8 +391,8 @@ fn rules_about_limits_name_them() {
             let limit = LIMITS.iter().find(|limit| limit.name == *name);
             assert!(limit.is_some(), "{}: there is no limit `{name}`", rule.code);
         }
-        let says = |name: &str| rule.says.contains(&format!("`Limits::{name}`"));
-        if rule.kind == ErrorKind::Limit && rule.says.contains("`Limits::") {
+        let says = |name: &str| rule.sentence.contains(&format!("`Limits::{name}`"));
+        if rule.kind == ErrorKind::Limit && rule.sentence.contains("`Limits::") {
             assert!(raised.iter().any(|name| says(name)), "{}: {raised:?}", rule.code);
         }
     }

@@ -195,7 +195,7 @@ fn large_and_compressed_tensors_go_piece_by_piece() {
         assert_eq!(bytes(&out, "small"), halves[..2000]);
         assert_eq!(out.tensor("none").unwrap().dtype(), Some(DType::F16));
         // Re-encoded: compressed if requested.
-        let options = Convert::new(target("ztensor").with_zstd(1)).with_encoding();
+        let options = Convert::new(target("ztensor").with_zstd(1)).reencode();
         let (_, again) = cast(&file, options.with_dtype(FloatType::F16)).unwrap();
         assert_eq!(bytes(&again, "big"), halves);
     }

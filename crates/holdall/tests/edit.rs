@@ -467,7 +467,7 @@ fn what_was_removed_in_place_is_zeros() {
                 let n = tensor.shape()[0];
                 assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(n), "{removed:?}");
             }
-            assert!(report.dead > 1 << 19, "{removed:?}: {}", report.dead);
+            assert!(report.unused_len > 1 << 19, "{removed:?}: {}", report.unused_len);
             // As if the edit had been killed before this step: the next edit makes up for it.
             let data = file.index().data_range();
             let used: Vec<_> =
@@ -485,7 +485,7 @@ fn what_was_removed_in_place_is_zeros() {
             assert!(edit.commit().unwrap().in_place);
             assert_eq!(between(&path), 0, "{version:?} {removed:?}");
             let report = compact(&path, WriteOptions::new()).unwrap();
-            assert_eq!(report.dead, 0, "{version:?} {removed:?}");
+            assert_eq!(report.unused_len, 0, "{version:?} {removed:?}");
         }
     }
 }

@@ -137,9 +137,11 @@ fn columns_are_the_same_however_they_are_gathered() {
         assert_eq!(ends.len(), (places.len() + 1) * 8);
         assert!(bytes.starts_with("record 5999".as_bytes()));
         let flag = "flag".parse().unwrap();
-        let there = records.gather_there(&flag, &RowSelection::Range(0..16), &work).unwrap();
+        let there = records.gather_presence(&flag, &RowSelection::Range(0..16), &work).unwrap();
         assert_eq!(there.unwrap()[..], [0b0001_0001; 2]);
-        assert!(records.gather_there(&text, &RowSelection::Range(0..9), &work).unwrap().is_none());
+        assert!(
+            records.gather_presence(&text, &RowSelection::Range(0..9), &work).unwrap().is_none()
+        );
         let outside = RowSelection::At(&[COUNT]);
         let e = records.gather(&[text], &outside, &work).unwrap_err();
         assert_eq!(e.code(), "records/index");

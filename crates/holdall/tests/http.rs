@@ -467,11 +467,11 @@ fn a_server_that_stays_down_is_asked_four_times() {
 #[test]
 fn silence_and_trickles_end() {
     let hasty = |stall| {
-        let mut patience = Timeouts::default();
-        patience.stall = stall;
-        patience.tries = 1;
-        patience.slowest = 1 << 20;
-        policy().with_patience(patience)
+        let mut timeouts = Timeouts::default();
+        timeouts.stall = stall;
+        timeouts.tries = 1;
+        timeouts.slowest = 1 << 20;
+        policy().with_timeouts(timeouts)
     };
     let bytes = noise(524288);
     let all = bytes.clone();

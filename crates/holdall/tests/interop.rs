@@ -392,7 +392,7 @@ fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) 
                 // Level 19 is slow; long tensors test nothing more with it.
                 let exclude: &[&str] = if level == Some(19) { &["long.*"] } else { &[] };
                 let options = Convert::new(options)
-                    .with_encoding()
+                    .reencode()
                     .with_select(Select::new(&[] as &[&str], exclude).unwrap());
                 convert(&source, &path, &options).unwrap();
                 let mut expected = expected.clone();

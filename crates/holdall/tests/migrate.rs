@@ -98,7 +98,7 @@ fn models_get_defaults_are_cast_widened_reshaped_renamed_and_dropped() {
         let view = migration().view(&old).unwrap();
         check_model(&view);
         let packed = folder.path().join("packed.zt");
-        let options = Convert::new(replacing().with_zstd(3)).with_encoding();
+        let options = Convert::new(replacing().with_zstd(3)).reencode();
         convert(&old, &packed, &options).unwrap();
         check_model(&migration().view(&OpenOptions::new().open(&packed).unwrap()).unwrap());
         assert_eq!(
@@ -347,7 +347,7 @@ fn records_are_migrated_and_read_under_a_new_schema_alike() {
             let far = OpenOptions::new().with_io(holdall::Io::Read).open(old.name()).unwrap();
             check_records(&of_records(sizes).view(&far).unwrap(), sizes);
             let packed = folder.path().join("packed.zt");
-            let options = Convert::new(replacing().with_zstd(3)).with_encoding();
+            let options = Convert::new(replacing().with_zstd(3)).reencode();
             convert(&old, &packed, &options).unwrap();
             let packed = OpenOptions::new().open(&packed).unwrap();
             check_records(&of_records(sizes).view(&packed).unwrap(), sizes);

@@ -86,7 +86,7 @@ fn members_are_read_where_they_lie() {
             assert_eq!(record.get(&half).unwrap(), Some(0.5));
             assert_eq!(record.get(&third).unwrap(), Some(2));
             assert_eq!(record.get(&flag).unwrap(), json["flag"].as_bool());
-            assert_eq!(record.is_there(flag.accessor()).unwrap(), i % 4 == 0);
+            assert_eq!(record.is_present(flag.accessor()).unwrap(), i % 4 == 0);
             assert_eq!(record.enum_value(&label).unwrap(), json["label"].as_str());
             assert_eq!(record.string(&text).unwrap().as_deref(), json["text"].as_str());
             let found = record.json(&meta).unwrap().unwrap();
@@ -172,7 +172,7 @@ fn a_column_is_a_member_of_all_records() {
         assert!(boxes.into_iter().all(|b| b == -1));
 
         let flag = records.column::<bool>("flag").unwrap();
-        assert!(!flag.is_always_there() && x.is_always_there());
+        assert!(!flag.is_always_present() && x.is_always_present());
         assert!(flag.presence().unwrap().into_iter().eq((0..COUNT).map(|i| i % 4 == 0)));
         assert!(flag.to_vec().unwrap().into_iter().eq((0..COUNT).map(|i| i % 8 == 0)));
         let radius = records.column::<f64>("shape.circle.r").unwrap().to_vec().unwrap();

@@ -70,7 +70,7 @@ fn a_file_cut_short_at_any_byte_of_its_data() {
             let report = take(&from, &to).unwrap();
             let kept: Vec<u32> = (0..8).filter(|at| ends[*at as usize] <= len as u64).collect();
             has(&to, &kept);
-            assert!(report.refused.is_some() && !report.is_whole());
+            assert!(report.open_error.is_some() && !report.is_complete());
             assert_eq!(report.tensors, kept.len() as u64);
             assert_eq!(report.left_out_count, 8 - kept.len() as u64);
             assert!(report.left_out.iter().all(|e| e.code() == "index/cut-short"));
@@ -85,7 +85,7 @@ fn a_file_cut_short_at_any_byte_of_its_data() {
         // Bytes added at the end do not hide the error either.
         let from = dir.damaged(&[&whole[..], &[7; 100]].concat());
         let to = dir.path(&format!("longer.{format}.zt"));
-        assert!(take(&from, &to).unwrap().refused.is_some());
+        assert!(take(&from, &to).unwrap().open_error.is_some());
         has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
     }
 }
@@ -102,7 +102,7 @@ fn tensors_whose_digest_is_wrong_are_left_out() {
     let (from, to) = (dir.damaged(&bytes), dir.path("out.zt"));
     let report = take(&from, &to).unwrap();
     has(&to, &[0, 1, 3, 4, 6, 7]);
-    assert!(report.refused.is_none() && !report.is_whole());
+    assert!(report.open_error.is_none() && !report.is_complete());
     let found: Vec<_> = report.left_out.iter().map(|e| (e.code(), e.tensor())).collect();
     assert_eq!(found, [("file/digest", Some("t2")), ("file/digest", Some("t5"))]);
     assert_eq!(std::fs::read(&from).unwrap(), bytes, "the damaged file stays as it is");
@@ -138,7 +138,7 @@ fn an_older_end_of_a_file_whose_end_was_lost() {
         has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(report.read_len, older.len() as u64);
         assert_eq!(report.source_len, bytes.len() as u64);
-        assert!(!report.is_whole());
+        assert!(!report.is_complete());
     }
 }
 
@@ -157,7 +157,7 @@ fn a_manifest_whose_place_was_lost() {
                     (dir.damaged(bytes), dir.path(&format!("{version}-{cut}-{what}.zt")));
                 let report = take(&from, &to).unwrap();
                 has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
-                assert!(!report.is_whole());
+                assert!(!report.is_complete());
                 assert!(holdall::open(&to).unwrap().version().starts_with(version));
             }
         }
@@ -177,7 +177,7 @@ fn a_sound_file_comes_out_whole() {
         // Without an extension the format is that of the file.
         let to = dir.path(&format!("{format} whole"));
         let report = take(&from, &to).unwrap();
-        assert!(report.is_whole(), "{format}");
+        assert!(report.is_complete(), "{format}");
         has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
         let (a, b) = (holdall::open(&from).unwrap(), holdall::open(&to).unwrap());
         assert_eq!(a.format(), b.format());
@@ -227,7 +227,7 @@ fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
     edit.add(spec, vec![f32s(&[8.0; 64]).into()]).unwrap();
     edit.commit().unwrap();
     let to = dir.path("out.zt");
-    assert!(take(&path, &to).unwrap().is_whole());
+    assert!(take(&path, &to).unwrap().is_complete());
     has(&to, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
@@ -288,7 +288,7 @@ mod zips {
             assert_eq!(report.files, files, "{:?}", lost(&report));
             // The bytes after the last entry are lost, and contained nothing else.
             assert!(report.left_out.iter().all(|e| e.code() == "zip/local-header"), "{report:?}");
-            assert!(report.refused.is_some() && !report.is_whole());
+            assert!(report.open_error.is_some() && !report.is_complete());
             let package = Package::open(&to).unwrap();
             let verified = package.verify(&holdall::carton::PackageVerifyOptions::new()).unwrap();
             assert_eq!(verified.finding_count, 0, "{verified:?}");
@@ -309,7 +309,7 @@ mod zips {
                 let (from, to) = (dir.damaged(&zip[..cut]), dir.path(&format!("{cut}.carton")));
                 let report = take(&from, &to).unwrap();
                 assert_eq!(report.files, number as u64, "{name}");
-                assert!(report.left_out_count > 0 && !report.is_whole());
+                assert!(report.left_out_count > 0 && !report.is_complete());
                 assert!(report.left_out.iter().all(|e| e.source_name().is_some()), "{report:?}");
             }
         }

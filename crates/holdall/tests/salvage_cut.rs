@@ -31,7 +31,7 @@ fn cut_everywhere(path: &Path, from: f64, step: usize) -> usize {
             assert!((len as f64) < from * whole.len() as f64, "{len} of {}: {e}", whole.len());
             continue;
         }
-        assert!(!report.unwrap().is_whole());
+        assert!(!report.unwrap().is_complete());
         taken += 1;
         let found = holdall::open(&out).unwrap();
         for t in found.tensors() {
@@ -200,7 +200,7 @@ fn models_of_which_files_are_missing_or_the_index_is_of_others() {
         index(map);
         let report = take(dir.path(), &out).unwrap();
         assert_eq!((report.tensors, report.left_out_count), (3, 0));
-        assert!(report.refused.is_some());
+        assert!(report.open_error.is_some());
     }
     // One shard is damaged.
     std::fs::write(path("model-00002-of-00002.safetensors"), [7; 100]).unwrap();
@@ -260,7 +260,7 @@ fn a_part_alone_says_what_is_missing() {
             // A shard of safetensors does not state that it is one.
             for from in [lone, renamed].iter().take(if extension == "gguf" { 2 } else { 1 }) {
                 let report = take(from, &out).unwrap();
-                assert_eq!((report.is_whole(), report.left_out_count > 0), (false, true));
+                assert_eq!((report.is_complete(), report.left_out_count > 0), (false, true));
                 let text = report.left_out.iter().map(|e| e.to_string()).collect::<String>();
                 let (first, other) = (at == 0, if at == 0 { 2 } else { 1 });
                 // All parts other than the first are named as missing, or the part is named.

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::server::{Reply, Server};
-use holdall::carton::links::{LinkFetcher, Shrink, Store, hex, missing, whole};
+use holdall::carton::links::{LinkFetcher, Shrink, Store, embed_links, hex, missing};
 use holdall::carton::{Description, FileContent, FileLocation, Links, Package, Packer, Packing};
 use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use holdall::{Error, OpenOptions};
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Returns the tests' policy: http, loopback, and no waiting.
 fn policy() -> Policy {
-    let mut patience = Timeouts::default();
-    patience.pause = Duration::from_millis(1);
-    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
+    let mut timeouts = Timeouts::default();
+    timeouts.pause = Duration::from_millis(1);
+    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_timeouts(timeouts)
 }
 
 /// Packs two large files, one of them twice, and small ones.
@@ -96,12 +96,12 @@ fn a_package_is_shrunk_saved_fetched_and_made_whole() {
     // Everything is cached now.
     drop(server);
     let offline = LinkFetcher::offline(Store::new(at("cache")));
-    let report = whole(&small, &offline, at("c.carton"), false).unwrap();
+    let report = embed_links(&small, &offline, at("c.carton"), false).unwrap();
     assert_eq!((Some(report.hash), report.linked), (package.hash(), 0));
     let again = std::fs::read(at("c.carton")).unwrap();
     assert!(again == std::fs::read(at("a.carton")).unwrap(), "not the same bytes again");
     let empty = LinkFetcher::offline(Store::new(at("other")));
-    let e = whole(&small, &empty, at("d.carton"), false).unwrap_err();
+    let e = embed_links(&small, &empty, at("d.carton"), false).unwrap_err();
     assert_eq!(e.code(), "links/offline");
     assert!(!at("d.carton").exists());
 }
@@ -185,7 +185,7 @@ fn wrong_content_leaves_no_package_behind() {
     shrink.packer().write(dir.path().join("b.carton"), false).unwrap();
     let small = Package::open(dir.path().join("b.carton")).unwrap();
     let fetcher = LinkFetcher::new(Store::new(dir.path().join("cache")), &policy());
-    let e = whole(&small, &fetcher, dir.path().join("c.carton"), false).unwrap_err();
+    let e = embed_links(&small, &fetcher, dir.path().join("c.carton"), false).unwrap_err();
     assert_eq!(e.code(), "links/digest");
     assert!(!dir.path().join("c.carton").exists());
 }
@@ -214,7 +214,7 @@ fn what_is_compressed_stays_so() {
         assert_eq!(small.read("misc/texts.txt").unwrap(), texts);
         assert!(name("small").metadata().unwrap().len() < texts.len() as u64 / 10);
         let fetcher = LinkFetcher::new(Store::new(at("cache")), &policy());
-        let report = whole(&small, &fetcher, name("whole"), false).unwrap();
+        let report = embed_links(&small, &fetcher, name("whole"), false).unwrap();
         assert_eq!(Some(report.hash), package.hash());
         assert_eq!(contents(&Package::open(name("whole")).unwrap()), contents(&package));
     }

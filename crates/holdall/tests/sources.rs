@@ -50,9 +50,9 @@ fn behaves(source: &dyn ByteSource, bytes: &[u8]) {
     assert!(kept == bytes[..kept.len()]);
 
     // The hints are consistent, and stay the same.
-    let terms = source.terms();
-    assert!(terms.piece > 0 && terms.at_once > 0 && terms.gap < terms.piece);
-    assert_eq!(source.terms(), terms);
+    let hints = source.read_hints();
+    assert!(hints.piece > 0 && hints.at_once > 0 && hints.gap < hints.piece);
+    assert_eq!(source.read_hints(), hints);
 
     // Many threads at once.
     std::thread::scope(|scope| {
@@ -219,10 +219,10 @@ impl ByteSource for Small {
         self.0.read(ranges)
     }
 
-    fn terms(&self) -> ReadHints {
-        let mut terms = ReadHints::REMOTE;
-        terms.piece = 4 << 10;
-        terms
+    fn read_hints(&self) -> ReadHints {
+        let mut hints = ReadHints::REMOTE;
+        hints.piece = 4 << 10;
+        hints
     }
 }
 
@@ -270,5 +270,5 @@ fn an_index_refuses_a_source_that_it_does_not_span() {
     builder.tensor("u", &[4], Layout::Dense).unwrap();
     builder.component(component(Extent::new(other, 2..6))).unwrap();
     builder.finish().unwrap();
-    assert_eq!(ReadHints::REMOTE, Least(vec![], AtomicUsize::new(0)).terms());
+    assert_eq!(ReadHints::REMOTE, Least(vec![], AtomicUsize::new(0)).read_hints());
 }

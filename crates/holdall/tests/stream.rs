@@ -267,8 +267,8 @@ fn who_is_not_known_is_told_so() {
     assert_eq!(e.code(), "http/private-host");
     // No server is listening.
     let mut policy = served::policy();
-    policy.patience.tries = 1;
-    policy.patience.connect = Duration::from_millis(200);
+    policy.timeouts.tries = 1;
+    policy.timeouts.connect = Duration::from_millis(200);
     let nobody = format!("holdall://127.0.0.1:9/x#sha256={pin}");
     let e = OpenOptions::new().with_policy(policy).open(nobody).unwrap_err();
     assert_eq!(e.code(), "net/failed");
@@ -514,8 +514,8 @@ fn a_server_that_sends_nothing_is_given_up() {
         ServerLimits::default(),
     );
     let mut policy = served::policy();
-    policy.patience.stall = Duration::from_millis(300);
-    policy.patience.tries = 2;
+    policy.timeouts.stall = Duration::from_millis(300);
+    policy.timeouts.tries = 2;
     let file = OpenOptions::new().with_policy(policy).open(served.url("x")).unwrap();
     let began = Instant::now();
     assert_eq!(bytes_of(&file, 0).unwrap_err().code(), "net/failed");

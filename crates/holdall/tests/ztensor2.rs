@@ -133,7 +133,7 @@ fn compressed_parts_are_seekable() {
     writer.finish().unwrap();
     let old = holdall::open(place("old.zt")).unwrap();
     let plain = Convert::new(writing());
-    let zstd = Convert::new(writing().with_zstd(3)).with_encoding();
+    let zstd = Convert::new(writing().with_zstd(3)).reencode();
     for options in [plain, zstd] {
         let file = written(&old, &place("new.zt"), &options);
         for tensor in file.tensors() {
@@ -159,7 +159,7 @@ fn compressed_parts_are_seekable() {
         assert_eq!(*back.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
     }
     // SHA-256 is of the decoded bytes, too: it is checked for raw parts.
-    let sha = Convert::new(writing().with_digest(Some(Algorithm::Sha256))).with_encoding();
+    let sha = Convert::new(writing().with_digest(Some(Algorithm::Sha256))).reencode();
     let file = written(&old, &place("sha.zt"), &sha);
     let found = file.tensor("long").unwrap().component(&Role::Data).unwrap();
     assert_eq!(found.digest.unwrap().to_string(), format!("sha256:{}", hex(&long)));
@@ -428,7 +428,7 @@ fn compressed_parts_of_any_length_go_into_other_files() {
     for format in ["ztensor", "ztensor2", "safetensors"] {
         for keeps in [false, true] {
             let options = Convert::new(write(format));
-            convert(&file, &out, &if keeps { options.with_encoding() } else { options }).unwrap();
+            convert(&file, &out, &if keeps { options.reencode() } else { options }).unwrap();
             let found = holdall::diff(&file, &holdall::open(&out).unwrap(), &Default::default());
             assert!(found.unwrap().values_agree(), "{format}");
         }
@@ -586,7 +586,7 @@ fn models_are_written_in_shards() {
     let dir = tempfile::tempdir().unwrap();
     let source =
         holdall::open(described::folder("ztensor2").join("ztensor-2.1.2_groups.zt")).unwrap();
-    let plain = Convert::new(writing().with_zstd(3)).with_encoding();
+    let plain = Convert::new(writing().with_zstd(3)).reencode();
     drop(written(&source, &dir.path().join("whole.zt"), &plain));
     let mut edit = Edit::open(dir.path().join("whole.zt")).unwrap();
     edit.set_attribute("name", Value::Text("of all".into()));

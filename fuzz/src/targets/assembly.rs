@@ -30,9 +30,9 @@ pub fn run(data: &[u8]) {
                 let table = c.seek_table(&bytes[extent.start as usize..extent.end as usize]);
                 want = want.with_table(table.ok().flatten().map(Arc::new));
             }
-            let mut terms = [ReadHints::MEMORY, ReadHints::REMOTE][roll(2)];
-            terms.piece = [16, 1000, 1 << 20][roll(3)];
-            let cut = FetchSizing { align: [1, 64][roll(2)], ..FetchSizing::from(terms) };
+            let mut hints = [ReadHints::MEMORY, ReadHints::REMOTE][roll(2)];
+            hints.piece = [16, 1000, 1 << 20][roll(3)];
+            let cut = FetchSizing { align: [1, 64][roll(2)], ..FetchSizing::from(hints) };
             let plan = Plan::new(vec![want.clone()], cut);
             let one = in_order(&bytes, &want, &limits);
             let other = in_any_order(&bytes, plan, &limits, &mut roll);

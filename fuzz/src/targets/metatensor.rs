@@ -70,7 +70,7 @@ fn columns(records: &Records, is_sound: bool) {
         let kind =
             records.tensor().attributes().get(KIND_ATTRIBUTE).and_then(|kind| kind.as_text());
         let kind = serde_json::from_str(kind.expect("it has one")).expect("it is JSON");
-        let (folder, limits) = (std::env::temp_dir(), limits::tight().of_schemas());
+        let (folder, limits) = (std::env::temp_dir(), limits::tight().schema_limits());
         let set = DatasetWriter::new("set", &kind, &folder, &limits, &Work::default());
         let mut set = set.expect("the schema is sound");
         assert_eq!(set.batch(&batch).expect("they are records"), some.end);

@@ -6,7 +6,7 @@ use crate::take::Take;
 use holdall::Error;
 use holdall_net::protocol::Piece;
 use holdall_net::protocol::{
-    Client, ClientFrame, FileId, Frames, INDEX_MAX, PendingRequest, PendingResponse, Prover,
+    Client, ClientFrame, FileId, FrameDecoder, INDEX_MAX, PendingRequest, PendingResponse, Prover,
     RANGES_MAX, Root, Server, ServerAction, ServerFrame, ServerMessage, Step, Tree, proven_len,
     total,
 };
@@ -52,7 +52,7 @@ fn frames(mut said: &[u8]) {
         let more = [ServerFrame::most_of_control(kind), ServerFrame::most_of_answer(kind)];
         both.into_iter().chain(more).flatten().max()
     };
-    let mut frames = Frames::default();
+    let mut frames = FrameDecoder::default();
     while let Ok(Some((kind, text))) = frames.take(&mut said, any) {
         if let Ok(frame) = ClientFrame::decode(kind, &text) {
             assert_eq!(frame.encode()[5..], text);

@@ -12,7 +12,7 @@ const LEN: u64 = 4096;
 /// Panics if the property does not hold.
 pub fn run(data: &[u8]) {
     let (window, limits) = (Window::whole(Bytes::copy_from_slice(data)), limits::tight());
-    let Some(beside) = FORMAT.beside else { panic!("a checkpoint has files next to it") };
+    let Some(beside) = FORMAT.external_files else { panic!("a checkpoint has files next to it") };
     let Ok(names) = (beside.names)(&window, &limits) else { return };
     let files: Vec<(String, u64)> = names.into_iter().take(8).map(|name| (name, LEN)).collect();
     match (beside.decode)(&window, &limits, &files) {

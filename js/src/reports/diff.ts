@@ -1,5 +1,5 @@
 import { Core } from '../core.js'
-import { HoldallError, broken, type Told } from '../errors.js'
+import { HoldallError, broken, type ErrorDetails } from '../errors.js'
 import type { TensorFile } from '../file.js'
 import { joined, type ReadOptions } from '../source.js'
 import { componentRuns, runs, type RunOptions } from '../runs.js'
@@ -281,7 +281,7 @@ class Comparison {
   }
 }
 
-const errorOf = (told: Told | null): HoldallError | null =>
+const errorOf = (told: ErrorDetails | null): HoldallError | null =>
   told === null ? null : new HoldallError(told, null)
 
 /** Regroups elements that arrive in pieces into steps of equal size. */

@@ -1,5 +1,5 @@
 import { Core, encode } from '../core.js'
-import { HoldallError, broken, type Told } from '../errors.js'
+import { HoldallError, broken, type ErrorDetails } from '../errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
 import type { Source } from '../source.js'
 
@@ -53,7 +53,7 @@ export interface ScanReport {
 /** An error in the form of the core, with the file that it is about. */
 interface Placed {
   source: string | null
-  error: Told
+  error: ErrorDetails
 }
 
 /** A report in the form of the core. */

@@ -41,7 +41,7 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 }
 
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
-    let limits_of_schemas = limits.of_schemas();
+    let limits_of_schemas = limits.schema_limits();
     let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
     let runs = BlobLayout::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);

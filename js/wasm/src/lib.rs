@@ -234,7 +234,7 @@ pub extern "C" fn table_read(at: u32, component: u32) -> u32 {
 pub extern "C" fn plan(mode: u32, piece: u64, gap: u64, at_once: u32) -> u32 {
     call(|state| {
         let wants = state.take();
-        read::plan(state, &wants, mode, read::terms(piece, gap, at_once))
+        read::plan(state, &wants, mode, read::hints(piece, gap, at_once))
     })
 }
 

@@ -48,10 +48,10 @@ struct Read {
 }
 
 /// Returns the costs of reads.
-pub(crate) fn terms(piece: u64, gap: u64, at_once: u32) -> ReadHints {
-    let mut terms = if at_once > 1 { ReadHints::REMOTE } else { ReadHints::DISK };
-    (terms.piece, terms.gap, terms.at_once) = (piece, gap, at_once as usize);
-    terms
+pub(crate) fn hints(piece: u64, gap: u64, at_once: u32) -> ReadHints {
+    let mut hints = if at_once > 1 { ReadHints::REMOTE } else { ReadHints::DISK };
+    (hints.piece, hints.gap, hints.at_once) = (piece, gap, at_once as usize);
+    hints
 }
 
 /// Plans a read of the requests in `input`. The answer has the number of the read, the numbers of
@@ -62,7 +62,7 @@ pub(crate) fn plan(
     state: &mut State,
     input: &[u8],
     mode: u32,
-    terms: ReadHints,
+    hints: ReadHints,
 ) -> Result<Answer, Error> {
     let file = state.file()?;
     let (mut wants, mut of) = (Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ pub(crate) fn plan(
         wants.push(want.with_table(file.known_table(at, number)));
         of.push((bools, Some(info)));
     }
-    let mut cut = FetchSizing::from(terms);
+    let mut cut = FetchSizing::from(hints);
     cut.align = ALIGN;
     let plan = Plan::new(wants, cut);
     let mut out = le([0, plan.fetches().len() as u64, plan.parts().len() as u64]);

@@ -18,7 +18,7 @@ struct Records {
 
 impl Records {
     fn of(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
-        let of_schemas = limits.of_schemas();
+        let of_schemas = limits.schema_limits();
         let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
         let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
         // If the length is only known after decoding, the received records are counted.

@@ -12,7 +12,8 @@ pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
         2 => Reading::File,
         _ => Reading::ByContent,
     };
-    Document::parse(text, "the schema", reading, &SchemaLimits::default()).map_err(Error::unplaced)
+    Document::parse(text, "the schema", reading, &SchemaLimits::default())
+        .map_err(Error::without_location)
 }
 
 /// Returns every path of a schema.

@@ -19,20 +19,20 @@ pub(crate) fn accepts() -> Vec<Made> {
             all.push(written(path, file, &convert));
         };
         add("raw", &plain, Convert::new(of()));
-        add("zstd", &plain, Convert::new(of().with_zstd(3)).with_encoding());
+        add("zstd", &plain, Convert::new(of().with_zstd(3)).reencode());
         let sha = of().with_zstd(19).with_digest(Some(Algorithm::Sha256));
-        add("zstd_sha256", &plain, Convert::new(sha).with_encoding());
+        add("zstd_sha256", &plain, Convert::new(sha).reencode());
         let bare = of().with_digest(None).with_encode(encode(version).with_align(512));
         add("aligned", &plain, Convert::new(bare).with_sharing(Sharing::Copy));
         add("empty", &open(Zt::new(Version::V1_2).finish()), Convert::new(of()));
         // More than 4 MiB: separate frames and a seek table.
-        let long = Convert::new(of().with_zstd(3)).with_encoding();
+        let long = Convert::new(of().with_zstd(3)).reencode();
         add("frames", &open(long_tensor()), long);
     }
     let of = || options("ztensor", "1.2");
     let path = |name: &str| format!("accept/ztensor/made-1.2-written_{name}.zt");
     all.push(written(path("everything"), &everything, &Convert::new(of())));
-    let zstd = Convert::new(of().with_zstd(3)).with_encoding();
+    let zstd = Convert::new(of().with_zstd(3)).reencode();
     all.push(written(path("everything_zstd"), &everything, &zstd));
     let dedupe = Convert::new(of()).with_sharing(Sharing::Dedupe);
     all.push(written(path("dedupe"), &plain, &dedupe));

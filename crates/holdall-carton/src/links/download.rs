@@ -40,7 +40,7 @@ impl Download<'_> {
     /// # Errors
     /// The error of the last attempt.
     pub(super) fn run(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<()> {
-        retrying(&self.client.policy().patience, || self.attempt(part, told))
+        retrying(&self.client.policy().timeouts, || self.attempt(part, told))
     }
 
     fn attempt(

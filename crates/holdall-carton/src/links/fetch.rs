@@ -112,7 +112,7 @@ impl LinkFetcher {
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // An invalid address is the package's fault, not the caller's.
-            let parsed = Url::parse(url).map_err(|e| e.under(&NOT_AN_ADDRESS));
+            let parsed = Url::parse(url).map_err(|e| e.with_rule(&NOT_AN_ADDRESS));
             let done = parsed.and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, at_most, sha256: &sha256, url: &url };

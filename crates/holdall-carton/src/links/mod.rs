@@ -21,6 +21,6 @@ pub use super::hex;
 #[cfg(feature = "http")]
 pub use fetch::LinkFetcher;
 #[cfg(feature = "http")]
-pub use shrink::{LinkedFile, Shrink, fetch, missing, whole};
+pub use shrink::{LinkedFile, Shrink, embed_links, fetch, missing};
 #[cfg(feature = "http")]
 pub use store::{CACHE, Store};

@@ -231,7 +231,7 @@ pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
 ///
 /// # Errors
 /// The same as [`fetch`] and [`Packer::write`].
-pub fn whole(
+pub fn embed_links(
     package: &Package,
     fetcher: &LinkFetcher,
     to: impl AsRef<Path>,

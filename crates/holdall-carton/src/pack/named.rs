@@ -79,7 +79,8 @@ pub(super) fn check_all(
     for (path, part) in files {
         let Some(from) = part.path() else { continue };
         let name = path.rsplit('/').next().unwrap_or(path);
-        let names_others = folders::format_by(name).is_some_and(|format| format.beside.is_some());
+        let names_others =
+            folders::format_by(name).is_some_and(|format| format.external_files.is_some());
         if !names_others && model != Some(from) {
             continue;
         }
@@ -96,7 +97,7 @@ pub(super) fn check_all(
 
 /// Returns `true` if an error is about files that another refers to.
 fn is_about_files(e: &Error) -> bool {
-    let besides = || FORMATS.iter().filter_map(|format| format.beside);
+    let besides = || FORMATS.iter().filter_map(|format| format.external_files);
     e.code().starts_with("shards/")
         || besides().any(|of| of.away.code == e.code() || of.outside.code == e.code())
 }

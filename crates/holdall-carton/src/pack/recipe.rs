@@ -293,7 +293,7 @@ fn check_version(version: &str, limits: &Limits) -> Result<()> {
     );
     Description::parse(text.as_bytes(), limits).map(drop).map_err(|e| {
         let hint = "write it as Cargo writes requirements: `=1.12.1`, `>=2, <3`";
-        let e = e.under(&RUNNER).with_hint(hint);
+        let e = e.with_rule(&RUNNER).with_hint(hint);
         e.within(format!("the framework's version `{}`", version.shown()))
     })
 }

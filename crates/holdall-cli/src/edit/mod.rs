@@ -353,9 +353,9 @@ fn tell(
         }
     };
     let mut text = format!("{}: {done}; {how}", printable(&name));
-    if report.dead > 0 {
-        text.push_str(&format!("; {} unused", Size(report.dead)));
-        if report.dead > report.len / 10 {
+    if report.unused_len > 0 {
+        text.push_str(&format!("; {} unused", Size(report.unused_len)));
+        if report.unused_len > report.len / 10 {
             text.push_str(" (`compact` frees it)");
         }
     }

@@ -238,7 +238,7 @@ fn coo(tensor: &Tensor) -> Result<String> {
 fn of_package(tensor: &Tensor) -> Result<String> {
     use holdall::carton::{Package, TensorKind, TensorValue};
     let Some(what) = tensor.other_value() else { return Ok(UNKNOWN.to_owned()) };
-    let Some(package) = Package::of_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
+    let Some(package) = Package::from_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
     let row = package.tensors().iter().find(|row| row.name == tensor.name());
     if let Some(TensorKind::Nested { inner }) = row.map(|row| &row.kind) {
         let lines = numbered(inner.len() as u64, |at| {

@@ -51,7 +51,7 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
     links::fetch(&package, &fetcher)?;
     let report = match out {
         Some(out) => {
-            let report = links::whole(&package, &fetcher, out.path(), args.force)?;
+            let report = links::embed_links(&package, &fetcher, out.path(), args.force)?;
             out.publish()?;
             Some(report)
         }

@@ -112,14 +112,14 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     Ok(if failed == 0 { Status::Fine } else { Status::Bad })
 }
 
-fn report_trial(session: &Session, trial: &check::Trial) -> Result<(), Failure> {
+fn report_trial(session: &Session, trial: &check::CheckResult) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     match &trial.error {
         None if session.global.quiet => {}
-        None => writeln!(out, "{}  {}", paint.on("ok", Style::Good), trial.says)?,
+        None => writeln!(out, "{}  {}", paint.on("ok", Style::Good), trial.requirement)?,
         Some(e) => {
-            writeln!(out, "{}  {}", paint.on("failed", Style::Bad), trial.says)?;
+            writeln!(out, "{}  {}", paint.on("failed", Style::Bad), trial.requirement)?;
             writeln!(out, "  {}", printable(&e.to_string()))?;
             if let Some(hint) = advice(e) {
                 writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(&hint))?;

@@ -11,7 +11,7 @@ use crate::session::Session;
 use clap::Args;
 use holdall::fields;
 use holdall::plain::Plain;
-use holdall_run::self_test::{Override, self_tests};
+use holdall_run::self_test::{ToleranceOverride, self_tests};
 use holdall_run::{OutputReport, TestReport};
 use std::io::Write as _;
 
@@ -51,8 +51,11 @@ fn tolerance(text: &str) -> Result<f64, String> {
 /// Runs all self-tests.
 pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure> {
     let package = args.running.open(session)?;
-    let change =
-        Override { rtol: args.rtol, atol: args.atol, equal_nan: args.equal_nan.then_some(true) };
+    let change = ToleranceOverride {
+        rtol: args.rtol,
+        atol: args.atol,
+        equal_nan: args.equal_nan.then_some(true),
+    };
     if package.description().self_tests.is_empty() {
         session.warn(format_args!("{}: there are no self-tests", escape(package.name())));
     }

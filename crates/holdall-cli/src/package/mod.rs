@@ -44,7 +44,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
 /// Returns the package that an open file is. Remote packages and packages in archives are recognised by their content
 /// only.
 pub(crate) fn of_file(file: &File) -> Result<Option<Package>, Failure> {
-    Ok(Package::of_file(file)?)
+    Ok(Package::from_file(file)?)
 }
 
 /// Opens the package at `path`, or from standard input if it is `-`. It is an error if it is not a package.

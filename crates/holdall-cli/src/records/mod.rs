@@ -226,7 +226,7 @@ fn under(
     schema: &Path,
 ) -> Result<File, Failure> {
     let schema = read::schema(session, schema, Reading::ByContent)?;
-    let mut migration = Migration::new(schema).with_limits(session.global.limits().of_schemas());
+    let mut migration = Migration::new(schema).with_limits(session.global.limits().schema_limits());
     if let Some(path) = args.path.as_deref().filter(|path| file.index().get(path).is_some()) {
         migration = migration.with_dataset(path);
     }

@@ -80,7 +80,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure
 }
 
 fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckReport, Failure> {
-    let limits = session.global.limits().of_schemas();
+    let limits = session.global.limits().schema_limits();
     if let Err(e) = records::check_schema(&schema, &limits) {
         return Ok(unsound(e));
     }

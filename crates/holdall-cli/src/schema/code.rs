@@ -62,7 +62,7 @@ impl From<Language> for Lang {
 
 /// Generates the code.
 pub(crate) fn run(session: &Session, args: &CodeArgs) -> Result<Status, Failure> {
-    let limits = session.global.limits().of_schemas();
+    let limits = session.global.limits().schema_limits();
     let schema = read::schema(session, &args.file, Reading::ByContent)?;
     let records = schema.records(args.path.as_deref(), &limits)?;
     let lang = Lang::from(args.lang);

@@ -46,7 +46,7 @@ pub(crate) struct DiffArgs {
 /// Compares two schemas.
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.old, &args.new])?;
-    let limits = session.global.limits().of_schemas();
+    let limits = session.global.limits().schema_limits();
     let given = |file: &PathBuf| read::given(session, file, Reading::ByContent);
     let (old, new) = (given(&args.old)?, given(&args.new)?);
     let SchemaDiff { old, new, changes, .. } =

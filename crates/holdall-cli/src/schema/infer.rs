@@ -74,7 +74,7 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
                 options = options.with_width(Width::Tight);
             }
             let rows = given::open(session, &args.file, args.form, session.work("reading"))?;
-            let limits = session.global.limits().of_schemas();
+            let limits = session.global.limits().schema_limits();
             let names = rows.names().unwrap_or_default().to_vec();
             let (name, delimiter) = (rows.name().to_owned(), rows.delimiter());
             let schema = records::infer(rows, args.first, &options, &limits)?;

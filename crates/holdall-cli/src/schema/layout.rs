@@ -66,7 +66,7 @@ pub(crate) fn run(session: &Session, args: &LayoutArgs) -> Result<Status, Failur
         Some(path) => Some(path.parse()?),
         None => None,
     };
-    let limits = session.global.limits().of_schemas();
+    let limits = session.global.limits().schema_limits();
     let symbols: Symbols = args.symbols.iter().map(|(k, n)| (k.as_str().into(), *n)).collect();
     let reading = match args.reading {
         None => Reading::ByContent,

@@ -89,7 +89,7 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     }
     let file = input::open(session, &args.file)?;
     let schema = read::schema(session, &args.schema, Reading::ByContent)?;
-    let mut migration = Migration::new(schema).with_limits(session.global.limits().of_schemas());
+    let mut migration = Migration::new(schema).with_limits(session.global.limits().schema_limits());
     if let Some(path) = &args.path {
         migration = migration.with_dataset(path);
     }

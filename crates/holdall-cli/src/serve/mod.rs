@@ -142,8 +142,8 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     options = match args.only {
         None => options,
         #[cfg(feature = "quic")]
-        Some(Only::Quic) => options.with_over(Protocols::Quic),
-        Some(Only::Http) => options.with_over(Protocols::Http),
+        Some(Only::Quic) => options.with_protocols(Protocols::Quic),
+        Some(Only::Http) => options.with_protocols(Protocols::Http),
     };
     options = match args.plain_http {
         None => options,
@@ -177,7 +177,7 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
             quic: serving.url("").is_some(),
             http: serving.http_url("").is_some(),
             https: serving.https_url("").is_some(),
-            sha256: serving.pin(),
+            sha256: serving.certificate_sha256(),
             metrics: serving.metrics().map(|at| at.to_string()),
             files: Plain::list(names),
             blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),

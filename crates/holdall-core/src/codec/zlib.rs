@@ -50,7 +50,7 @@ impl StreamDecoder for Stream {
 
 /// Converts an error of Deflate to one of chunks, unless Deflate is not built in.
 fn as_chunk(e: crate::error::Error) -> crate::error::Error {
-    if e.code() == deflate::BROKEN.code { e.under(&BROKEN) } else { e }
+    if e.code() == deflate::BROKEN.code { e.with_rule(&BROKEN) } else { e }
 }
 
 #[cfg(not(feature = "deflate"))]
@@ -87,7 +87,7 @@ fn inflate(stored: &[u8], len: usize, most: usize) -> Result<Vec<u8>> {
         if out.len() == out.capacity() {
             out.reserve(SLACK);
         } else if (stream.total_in(), out.len()) == before {
-            return Err(deflate::cut_short().under(&BROKEN));
+            return Err(deflate::cut_short().with_rule(&BROKEN));
         }
     }
 }

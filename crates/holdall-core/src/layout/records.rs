@@ -122,7 +122,7 @@ impl Dataset {
 /// Returns limits for records whose components have `len` bytes. Entries that share bytes may expand to far more values
 /// than the file has bytes, and each byte becomes a value.
 pub fn limits_of(limits: &Limits, len: u64) -> SchemaLimits {
-    let of_schemas = limits.of_schemas();
+    let of_schemas = limits.schema_limits();
     let most = len.saturating_mul(limits.expansion).max(SMALL);
     let decoded_len = of_schemas.decoded_len.min(most);
     of_schemas.with_decoded_len(decoded_len)

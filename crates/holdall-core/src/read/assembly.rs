@@ -61,7 +61,7 @@ impl Assembly {
     /// # Errors
     /// Returns an error of kind `Limit` if a component decodes to more bytes than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
-        Assembly::placing(plan, limits, Want::in_context)
+        Assembly::with_context(plan, limits, Want::in_context)
     }
 
     /// Creates an assembly like [`Assembly::new`]. `place` adds a want's location to an error; callers that know the
@@ -69,7 +69,7 @@ impl Assembly {
     ///
     /// # Errors
     /// Returns the errors of [`Assembly::new`].
-    pub fn placing(
+    pub fn with_context(
         plan: Plan,
         limits: &Limits,
         place: impl Fn(&Want, Error) -> Error + Send + Sync + 'static,

@@ -8,7 +8,7 @@ pub struct MergedRead {
     /// The bytes of the source to read, half-open.
     pub range: Range<u64>,
     /// The indices of the covered ranges, in the order of their starts.
-    pub of: Vec<usize>,
+    pub ranges: Vec<usize>,
 }
 
 /// Merges ranges whose gaps are at most `gap` bytes into reads of at most `most` bytes, sorted by offset. No range is
@@ -24,11 +24,11 @@ pub fn join(ranges: &[Range<u64>], gap: u64, most: u64) -> Vec<MergedRead> {
             let near = start <= last.range.end.saturating_add(gap);
             if end <= last.range.end || (near && joined - last.range.start <= most) {
                 last.range.end = joined;
-                last.of.push(i);
+                last.ranges.push(i);
                 continue;
             }
         }
-        out.push(MergedRead { range: start..end, of: vec![i] });
+        out.push(MergedRead { range: start..end, ranges: vec![i] });
     }
     out
 }

@@ -22,22 +22,22 @@ mod assembly;
 mod chunked;
 mod decoder;
 mod extent;
+mod hints;
 mod join;
 mod part;
 mod plan;
 mod sums;
-mod terms;
 mod want;
 
 pub use assembly::{Assembly, DecodedPart};
 pub use chunked::{Chunk, Chunked, EdgeChunks, Grid};
 pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
 pub use extent::Extent;
+pub use hints::{Access, ReadHints};
 pub use join::{MergedRead, join};
 pub use part::PartDecoder;
 pub use plan::{Fetch, FetchPart, FetchSizing, Plan, Purpose};
 pub use sums::{Digests, Sums, check_digest};
-pub use terms::{Access, ReadHints};
 pub use want::{Want, distinct};
 
 use crate::model::block::{BLOCK_TYPES, BlockType};

@@ -61,7 +61,7 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy)]
 pub struct FetchSizing {
     /// The hints of the source.
-    pub terms: ReadHints,
+    pub hints: ReadHints,
     /// The alignment of fetches of plain bytes, in bytes from the start of the source.
     pub align: u64,
     /// Compressed components without a known seek table that decode to at most this many bytes are decoded at once;
@@ -70,8 +70,8 @@ pub struct FetchSizing {
 }
 
 impl From<ReadHints> for FetchSizing {
-    fn from(terms: ReadHints) -> FetchSizing {
-        FetchSizing { terms, align: 1, whole: AT_ONCE }
+    fn from(hints: ReadHints) -> FetchSizing {
+        FetchSizing { hints, align: 1, whole: AT_ONCE }
     }
 }
 
@@ -146,17 +146,17 @@ impl Plan {
 
     /// Returns how many fetches, starting at index `first`, should be sent as one request, if the order of groups does
     /// not matter. This is one, except that short fetches from a remote source are combined up to a piece.
-    pub fn together(&self, first: usize, terms: &ReadHints) -> usize {
+    pub fn batch_len(&self, first: usize, hints: &ReadHints) -> usize {
         let rest = self.fetches.get(first..).unwrap_or_default();
         let mut len = 0u64;
         let is_more = |fetch: &&Fetch| {
             let Extent { source, .. } = fetch.extent;
             len = len.saturating_add(fetch.extent.len());
-            len <= terms.piece && source == rest[0].extent.source && self.in_order(fetch).is_none()
+            len <= hints.piece && source == rest[0].extent.source && self.in_order(fetch).is_none()
         };
         let is_apart = |extent: Extent| extent.is_stated() || extent.chunked().is_some();
         match rest.first() {
-            Some(fetch) if terms.is_remote() && !is_apart(fetch.extent) => {
+            Some(fetch) if hints.is_remote() && !is_apart(fetch.extent) => {
                 rest.iter().take_while(is_more).count().max(1)
             }
             _ => rest.len().min(1),
@@ -250,7 +250,7 @@ impl Plan {
 
 /// Returns the fetches that contain all runs, which are sorted, and the group of each fetch.
 fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
-    let ReadHints { piece, gap, .. } = cut.terms;
+    let ReadHints { piece, gap, .. } = cut.hints;
     let piece = piece.max(1).next_multiple_of(cut.align.max(1));
     let (mut fetches, mut groups) = (Vec::new(), Vec::new());
     let mut close = |group: u32, extent: Extent| {
@@ -319,7 +319,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
         let part = FetchPart { want: number, purpose, stored, decoded };
         out.push(Run { group: want.group, source: c.stored.source, is_plain, part });
     };
-    let piece = cut.terms.piece.max(1);
+    let piece = cut.hints.piece.max(1);
     let wanted = match &want.range {
         // A compressed component of unknown length has no known end.
         None => 0..c.decoded_len.unwrap_or(u64::MAX),
@@ -355,7 +355,7 @@ fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     let is_short = match c.encoding {
         Encoding::Raw => len <= piece,
         // Components that may have frames are compared with their seek table when they are decoded in order.
-        _ if cut.terms.is_remote() => len <= piece && c.table_extent().is_none(),
+        _ if cut.hints.is_remote() => len <= piece && c.table_extent().is_none(),
         _ => true,
     };
     // Digests of decoded bytes are computed when decoding in order.

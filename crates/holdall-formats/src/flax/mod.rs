@@ -48,7 +48,7 @@ pub static FORMAT: Format = Format {
     extensions: &["msgpack"],
     index_location: IndexLocation::Start,
     attributes_are_values: true,
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     framework: Some("flax"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

@@ -35,7 +35,7 @@ pub(super) fn decode_header(
     let text = header.text_of(&header.schema).as_bytes();
     let json = parse_at(text, header.schema.start, limits.depth)?;
     let json = normal(json).map_err(|e| e.at(header.schema.clone()))?;
-    let schema = Schema::compile(&json, &limits.of_schemas());
+    let schema = Schema::compile(&json, &limits.schema_limits());
     let schema = schema.map_err(|e| e.at(header.schema.clone()))?;
     let file = File { header, json, source_len, limits };
     if schema.symbols().is_empty() {

@@ -112,7 +112,7 @@ impl Encoder {
         };
         let blame = |e: Error| match rule {
             None => e,
-            Some(rule) => e.under(rule),
+            Some(rule) => e.with_rule(rule),
         };
         let index = decode_header(text, range, self.slots.end(), &limits).map_err(blame)?;
         let mut slots = self.slots.iter();

@@ -35,7 +35,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
 pub(super) fn limits_of_schemas() -> SchemaLimits {
     let mut limits = Limits::default();
     limits.schema_nodes = u64::MAX;
-    limits.of_schemas()
+    limits.schema_limits()
 }
 
 /// Returns the element type of a dense tensor, if the format supports it.

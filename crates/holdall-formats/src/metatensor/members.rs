@@ -151,7 +151,7 @@ impl<'s> Walk<'s> {
         }
         let checker = match self.checker.take() {
             Some(checker) => checker,
-            None => Checker::new(self.schema, self.json, &self.source.limits.of_schemas())?,
+            None => Checker::new(self.schema, self.json, &self.source.limits.schema_limits())?,
         };
         let checker = self.checker.insert(checker);
         checker.plain(node, value, &VALUE)?;

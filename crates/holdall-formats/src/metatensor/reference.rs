@@ -182,7 +182,7 @@ impl Fields {
 /// Turns the error of a field with the wrong type into an error of the reference.
 pub(super) fn typed<T>(found: Result<T>) -> Result<T> {
     found.map_err(|e| match e.code() {
-        "json/type" | "json/integer" => e.under(&REFERENCE),
+        "json/type" | "json/integer" => e.with_rule(&REFERENCE),
         _ => e,
     })
 }

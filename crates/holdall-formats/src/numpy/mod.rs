@@ -61,7 +61,7 @@ pub static NPZ: Format = Format {
     name: "NumPy",
     extensions: &["npz"],
     encode: writer(encode::encoder),
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     rules: RULES,
     ..Format::read_by(detect::is_zip_of_arrays, decode::arrays)
 };

@@ -66,14 +66,14 @@ pub static FORMAT: Format = Format {
     extensions: &["onnx"],
     index_location: IndexLocation::Start,
     has_graph: true,
-    beside: Some(ExternalFiles {
+    external_files: Some(ExternalFiles {
         away: &EXTERNAL,
         outside: &LOCATION,
         names: decode::locations,
         path: |_, location| location.to_owned(),
         decode: decode::decode_with,
     }),
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

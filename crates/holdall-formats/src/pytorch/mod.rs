@@ -73,7 +73,7 @@ pub static FORMAT: Format = Format {
     encode: writer(encode::encoder),
     is_model_file: is_known_name,
     attributes_are_values: true,
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     framework: Some("pt"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

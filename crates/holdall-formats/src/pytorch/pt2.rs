@@ -92,7 +92,7 @@ struct Meta {
 
 impl Config<'_> {
     fn read(&mut self, text: &[u8], depth: usize) -> Result<()> {
-        let wrong = |e: holdall_core::error::Error| e.under(&EXPORT);
+        let wrong = |e: holdall_core::error::Error| e.with_rule(&EXPORT);
         let mut reader = Reader::new(text, 0, depth).map_err(wrong)?;
         let (mut key, mut name) = (String::new(), String::new());
         reader.begin_object().map_err(wrong)?;

@@ -226,7 +226,7 @@ impl Map {
     pub fn read(text: &[u8], name: &str) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
         let twice = |tensor: &str| wrong("`weight_map` names a tensor twice").in_tensor(tensor);
-        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
+        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.with_rule(&SHARD_INDEX))?;
         let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
         let mut numbers: HashMap<String, usize> = HashMap::default();
         // The file of the tensor before, which is usually the same.
@@ -288,7 +288,7 @@ impl Map {
             reader.end()?;
             Ok(has_map)
         };
-        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
+        if !read().map_err(|e| e.with_rule(&SHARD_INDEX))? {
             return Err(wrong("missing `weight_map`"));
         }
         if map.tensors.is_empty() && map.groups.is_empty() {

@@ -108,7 +108,8 @@ pub fn has_more(index: &Index) -> bool {
 
 /// Returns `true` if tensors have their bytes in external files, and these are not available.
 pub fn is_away(index: &Index) -> bool {
-    let Some(beside) = crate::by_name(index.format()).and_then(|format| format.beside) else {
+    let Some(beside) = crate::by_name(index.format()).and_then(|format| format.external_files)
+    else {
         return false;
     };
     index.faults().any(|e| e.code() == beside.away.code)

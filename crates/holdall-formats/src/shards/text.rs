@@ -53,7 +53,7 @@ impl IndexText {
         let map = Map::read(text, name)?;
         let of_groups = map.is_of_groups();
         let (mut entries, mut map_range, mut totals) = (Vec::new(), 0..0, [None, None]);
-        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
+        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.with_rule(&SHARD_INDEX))?;
         let mut read = || -> Result<()> {
             let (mut key, mut inner, mut value) = (String::new(), String::new(), String::new());
             reader.begin_object()?;
@@ -102,7 +102,7 @@ impl IndexText {
             }
             reader.end()
         };
-        read().map_err(|e| e.under(&SHARD_INDEX))?;
+        read().map_err(|e| e.with_rule(&SHARD_INDEX))?;
         let text = String::from_utf8_lossy(text).into_owned();
         Ok(IndexText { text, map, entries, map_range, totals, of_groups })
     }

@@ -352,7 +352,7 @@ impl<'a> Joined<'a> {
         let chunks = numbers.into_iter().zip(places).map(chunk).collect();
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
-            .map_err(|e| e.under(&SLICES))?;
+            .map_err(|e| e.with_rule(&SLICES))?;
         let stored = self.builder.chunked(array)?;
         self.component(entry, stored, None)
     }

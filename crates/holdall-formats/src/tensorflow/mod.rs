@@ -43,7 +43,7 @@ pub static FORMAT: Format = Format {
     name: "TensorFlow checkpoint",
     extensions: &["index"],
     reads: &["1"],
-    beside: Some(ExternalFiles {
+    external_files: Some(ExternalFiles {
         away: &DATA,
         outside: &LINK,
         names: decode::names,
@@ -51,7 +51,7 @@ pub static FORMAT: Format = Format {
         decode: decode::decode_with,
     }),
     is_model_file: has_data,
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     framework: Some("tf"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

@@ -44,7 +44,7 @@ pub static FORMAT: Format = Format {
     extensions: &["tflite"],
     index_location: IndexLocation::Start,
     reads: &["3"],
-    stands_beside_weights: true,
+    often_duplicates_weights: true,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

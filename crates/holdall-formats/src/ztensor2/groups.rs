@@ -340,7 +340,7 @@ fn words(
     };
     let zeros = find("zeros");
     let scheme =
-        Scheme::new(shape, said, data.dtype, data.len).map_err(|e| e.under(&OTHER_LAYOUT))?;
+        Scheme::new(shape, said, data.dtype, data.len).map_err(|e| e.with_rule(&OTHER_LAYOUT))?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
         return Err(other(
             "that are packed down rows or in AWQ's order, or whose zero points are offset",

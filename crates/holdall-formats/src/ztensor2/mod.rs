@@ -69,7 +69,7 @@ pub static FORMAT: Format = Format {
     encode: writer(encode::encoder),
     aligns: true,
     shards: Some(Shards::Root),
-    beside: Some(ExternalFiles {
+    external_files: Some(ExternalFiles {
         away: &SHARD,
         outside: &SHARD_NAME,
         names: decode::shards,

@@ -83,8 +83,8 @@ impl crate::ByteSource for Bridge {
         }
     }
 
-    fn terms(&self) -> ReadHints {
-        self.source.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.source.read_hints()
     }
 }
 

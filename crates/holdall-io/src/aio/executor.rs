@@ -44,14 +44,14 @@ pub(super) async fn load(
     options: &LoadOptions,
 ) -> Result<Vec<Bytes>> {
     let blocking = &file.0.file;
-    let terms = blocking.sources().terms();
+    let hints = blocking.sources().read_hints();
     let (mut wants, places) = distinct(wants);
-    if !terms.is_remote() {
+    if !hints.is_remote() {
         find_tables(file, &mut wants).await?;
     }
     let is_unchecked = options.check.unwrap_or(blocking.check()) == Check::Off;
     let checksums = if is_unchecked { Checksums::Ignore } else { Checksums::Compare };
-    let cut = FetchSizing { terms, align: 1, whole: u64::MAX };
+    let cut = FetchSizing { hints, align: 1, whole: u64::MAX };
     let all = carry_out(file, wants, cut, checksums, &options.work).await?;
     Ok(places.into_iter().map(|at| all[at].clone()).collect())
 }
@@ -87,7 +87,7 @@ pub(super) async fn ranges(
     let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
     let wants = asked.iter().filter(is_filled).map(want).collect();
     // In order, so that nothing after the last requested byte is decoded.
-    let cut = FetchSizing { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
+    let cut = FetchSizing { hints: file.0.file.sources().read_hints(), align: 1, whole: 0 };
     let all = carry_out(file, wants, cut, Checksums::Compare, &Work::default()).await?;
     let mut received = all.iter();
     let mut part = |range: &Range<u64>| {
@@ -132,19 +132,19 @@ async fn carry_out(
     work: &Work,
 ) -> Result<Vec<Bytes>> {
     let count = wants.len();
-    let at_once = cut.terms.at_once.max(LEAST);
+    let at_once = cut.hints.at_once.max(LEAST);
     let permits = Arc::new(Semaphore::new(at_once));
     let mut lanes = JoinSet::new();
     for (numbers, wants) in divided(wants, work.threads()) {
         let mut cut = cut;
         if wants.iter().any(is_chunked) {
             // Reading a whole array at once decodes each chunk only once, and its memory is needed anyway.
-            cut.terms.piece = AS_ONE;
+            cut.hints.piece = AS_ONE;
         }
         let plan = Plan::new(wants, cut);
         work.begin(plan.len());
         let (file, permits, work) = (file.clone(), Arc::clone(&permits), work.clone());
-        let lane = Lane { file, permits, at_once, terms: cut.terms, work };
+        let lane = Lane { file, permits, at_once, hints: cut.hints, work };
         lanes.spawn(async move { Ok((numbers, lane.run(plan, checksums).await?)) });
     }
     let mut out = vec![Bytes::new(); count];
@@ -193,7 +193,7 @@ struct Lane {
     file: File,
     permits: Arc<Semaphore>,
     at_once: usize,
-    terms: ReadHints,
+    hints: ReadHints,
     work: Work,
 }
 
@@ -228,7 +228,7 @@ impl Lane {
         loop {
             while reads.len() + held.len() < self.at_once && !to_come.is_empty() {
                 let (plan, first) = (filling.assembly.plan(), to_come.start);
-                to_come.start += plan.together(first, &self.terms).max(1);
+                to_come.start += plan.batch_len(first, &self.hints).max(1);
                 let now = first..to_come.start.min(to_come.end);
                 let extents: Vec<Extent> = plan.fetches()[now].iter().map(|f| f.extent).collect();
                 let (file, permits) = (self.file.clone(), Arc::clone(&self.permits));
@@ -268,7 +268,7 @@ impl Lane {
         let slot = |want: &Want| (want.wanted().start, len(want), Slot::Empty);
         let slots = plan.wants().iter().map(slot).collect();
         let ranges = plan.wants().iter().all(|want| want.range.is_some());
-        let assembly = Assembly::placing(plan, &limits, place)?.with_checksums(checksums);
+        let assembly = Assembly::with_context(plan, &limits, place)?.with_checksums(checksums);
         Ok(Filling { assembly, slots, ranges })
     }
 }

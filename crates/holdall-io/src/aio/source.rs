@@ -30,7 +30,7 @@ pub trait ByteSource: Send + Sync {
     }
 
     /// Returns the cost of a read and the best length of one. By default [`ReadHints::REMOTE`].
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::REMOTE
     }
 }
@@ -55,8 +55,8 @@ impl ByteSource for Blocking {
         Box::pin(apart(move || source.read(&ranges)))
     }
 
-    fn terms(&self) -> ReadHints {
-        self.0.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.0.read_hints()
     }
 }
 

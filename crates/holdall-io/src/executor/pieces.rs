@@ -91,7 +91,7 @@ impl Pieces {
         digest: Option<Algorithm>,
     ) -> Result<Pieces> {
         // Over a network the frames arrive one after the other anyway.
-        let table = match sources.terms().is_remote() {
+        let table = match sources.read_hints().is_remote() {
             true => None,
             // A CRC-32 of the decoded bytes must be computed in order.
             false if component.decoded_crc().is_some() => None,
@@ -201,14 +201,14 @@ impl Pieces {
         if let Some(bytes) = self.waiting.pop_front() {
             return Ok(bytes);
         }
-        let terms = self.sources.terms();
-        let step = match (self.component.encoding, terms.access) {
-            _ if terms.is_remote() => terms.piece,
+        let hints = self.sources.read_hints();
+        let step = match (self.component.encoding, hints.access) {
+            _ if hints.is_remote() => hints.piece,
             (Encoding::Raw, _) => PIECE_LEN as u64,
             _ => FETCH_LEN,
         };
         let mut extents = Vec::new();
-        for _ in 0..terms.in_order() {
+        for _ in 0..hints.in_order() {
             let next = self.component.stored.part(self.fetched..self.fetched.saturating_add(step));
             if !next.is_empty() {
                 self.fetched += next.len();
@@ -218,7 +218,7 @@ impl Pieces {
         if extents.is_empty() {
             return Ok(Bytes::new());
         }
-        if terms.access == Access::Borrowed
+        if hints.access == Access::Borrowed
             && let Some(local) = self.sources.at(self.component.stored.source).local()
             && self.component.encoding != Encoding::Raw
         {

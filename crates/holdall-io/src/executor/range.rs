@@ -172,7 +172,7 @@ fn framed(
     let want = |(range, _): (Range<u64>, u64)| {
         Want::new(0, c.clone()).with_range(range).with_table(Some(Arc::clone(table)))
     };
-    let plan = Plan::new(stretches.into_iter().map(want).collect(), sources.terms());
+    let plan = Plan::new(stretches.into_iter().map(want).collect(), sources.read_hints());
     let memory = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
     let out = Mutex::new(all.iter().map(memory).collect::<Result<Vec<_>>>()?);
     let silent = Work::default();
@@ -220,12 +220,12 @@ pub fn frames_range(
         let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
         let want =
             Want::new(0, c.clone()).with_range(range.clone()).with_table(Some(table.clone()));
-        let mut terms = sources.terms();
-        if !terms.is_remote() {
+        let mut hints = sources.read_hints();
+        if !hints.is_remote() {
             // One fetch for each frame, so that no core waits for another.
-            terms.piece = FRAME_LEN;
+            hints.piece = FRAME_LEN;
         }
-        let plan = Plan::new(vec![want], terms);
+        let plan = Plan::new(vec![want], hints);
         let mut rest = out.as_mut();
         let outs = plan.fetches().iter().map(|fetch| {
             let parts = plan.parts_of(fetch).iter().map(|part| {
@@ -411,9 +411,9 @@ pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
 /// # Errors
 /// Io if the seek tables of a local file cannot be read.
 pub fn plan(sources: &Sources, mut wants: Vec<Want>) -> Result<Plan> {
-    let terms = sources.terms();
-    if !terms.is_remote() {
+    let hints = sources.read_hints();
+    if !hints.is_remote() {
         find_tables(sources, &mut wants)?;
     }
-    Ok(Plan::new(wants, terms))
+    Ok(Plan::new(wants, hints))
 }

@@ -170,7 +170,7 @@ impl<'a> Executor<'a> {
         visit: &(impl Fn(DecodedBytes<'_>) -> Result<()> + Sync),
         after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
     ) -> Result<()> {
-        let remote = self.sources.terms().at_once;
+        let remote = self.sources.read_hints().at_once;
         let threads = match self.direct {
             true => self.threads * DIRECT_DEPTH,
             false => self.threads.max(remote),
@@ -205,7 +205,7 @@ impl<'a> Executor<'a> {
         mut outs: &'o mut [FetchTarget<'m>],
         by_group: bool,
     ) -> Vec<Job<'p, 'o, 'm>> {
-        let terms = self.sources.terms();
+        let hints = self.sources.read_hints();
         let all = plan.fetches();
         let mut jobs = Vec::with_capacity(all.len());
         let mut at = 0;
@@ -214,7 +214,7 @@ impl<'a> Executor<'a> {
             let count = match of {
                 Some(_) => all[at..].iter().take_while(|f| plan.in_order(f) == of).count(),
                 None => {
-                    let some = &all[at..at + plan.together(at, &terms)];
+                    let some = &all[at..at + plan.batch_len(at, &hints)];
                     let is_same = |f: &&Fetch| !by_group || plan.group(f) == plan.group(first);
                     some.iter().take_while(is_same).count()
                 }
@@ -371,7 +371,7 @@ impl<'a> Executor<'a> {
         }
         let is_summed = parts.iter().any(|p| plan.want(p).digests.in_shares());
         let whole = parts.iter().any(|p| plan.want(p).digests.is_sequential());
-        if !is_summed || whole || self.sources.terms().is_remote() {
+        if !is_summed || whole || self.sources.read_hints().is_remote() {
             source.read_into(start, out)?;
             self.sum(sums, plan, parts, start, out);
             return Ok(());
@@ -419,7 +419,7 @@ impl<'a> Executor<'a> {
         };
         let (number, want) = (part.want, plan.want(part));
         let mut decoder = want.decoder(self.limits).map_err(|e| want.in_context(e))?;
-        let terms = self.sources.terms();
+        let hints = self.sources.read_hints();
         let mut visits = Stream { want, number, at: 0, failed: false, visit };
         match out {
             // Plain bytes are read directly to their destination.
@@ -437,9 +437,9 @@ impl<'a> Executor<'a> {
                     Some(FetchTarget::Parts(outs)) => outs.into_iter().next(),
                     _ => None,
                 };
-                for batch in fetches.chunks(terms.in_order()) {
+                for batch in fetches.chunks(hints.in_order()) {
                     if let [one] = batch
-                        && terms.access == Access::Borrowed
+                        && hints.access == Access::Borrowed
                         && let Some(local) = self.sources.at(one.extent.source).local()
                     {
                         local.populate(one.extent.range());
@@ -475,7 +475,7 @@ impl<'a> Executor<'a> {
         work: impl FnOnce(&[u8]) -> T,
     ) -> Result<T> {
         let source = self.sources.at(extent.source);
-        if source.terms().access == Access::Borrowed {
+        if source.read_hints().access == Access::Borrowed {
             if let Some(local) = source.local() {
                 local.populate(extent.range());
             }

@@ -53,9 +53,9 @@ impl Sources {
     }
 
     /// Returns the read hints for all sources together: those of the most remote one.
-    pub fn terms(&self) -> ReadHints {
-        let terms = self.all.iter().map(|source| source.terms());
-        terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(ReadHints::MEMORY)
+    pub fn read_hints(&self) -> ReadHints {
+        let hints = self.all.iter().map(|source| source.read_hints());
+        hints.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(ReadHints::MEMORY)
     }
 
     /// Reads the bytes of an extent.

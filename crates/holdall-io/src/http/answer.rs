@@ -236,7 +236,7 @@ pub struct Body {
     is_past: bool,
     /// Whether the connection can be reused for another request.
     lasts: bool,
-    patience: Timeouts,
+    timeouts: Timeouts,
     begun: Instant,
     received: u64,
 }
@@ -249,7 +249,7 @@ impl Body {
         body: ureq::Body,
         door: Option<Door>,
         lasts: bool,
-        patience: Timeouts,
+        timeouts: Timeouts,
     ) -> Body {
         let (door, len) = match body.content_length() {
             Some(len) => (door, len),
@@ -257,7 +257,7 @@ impl Body {
         };
         let from = body.into_with_config().limit(u64::MAX).reader();
         let (is_past, begun) = (false, Instant::now());
-        Body { from, door, len, is_past, lasts, patience, begun, received: 0 }
+        Body { from, door, len, is_past, lasts, timeouts, begun, received: 0 }
     }
 
     /// Returns the number of bytes received so far.
@@ -267,7 +267,7 @@ impl Body {
 
     /// Reads the next bytes of the body, and returns how many; 0 at the end.
     pub fn next(&mut self, out: &mut [u8]) -> Result<usize, FailedTry> {
-        let stall = self.patience.stall.as_secs_f64();
+        let stall = self.timeouts.stall.as_secs_f64();
         let late = |e: io::Error| broken(e, format!("no data received for {stall} s"));
         let n = self.read(out).map_err(|e| match ureq::Error::from(e) {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::TimedOut => late(e),
@@ -277,9 +277,9 @@ impl Body {
         })?;
         self.received += n as u64;
         let took = self.begun.elapsed();
-        if n > 0 && took > self.patience.stall {
+        if n > 0 && took > self.timeouts.stall {
             let expected =
-                (took - self.patience.stall).as_secs_f64() * self.patience.slowest as f64;
+                (took - self.timeouts.stall).as_secs_f64() * self.timeouts.slowest as f64;
             if (self.received as f64) < expected {
                 let secs = took.as_secs();
                 let e = SLOW.broken(format!("the server sent {} bytes in {secs} s", self.received));
@@ -299,7 +299,7 @@ impl Body {
             return self.from.read(out);
         }
         self.is_past = true;
-        let n = door.read(&mut out[..most], self.patience.stall)?;
+        let n = door.read(&mut out[..most], self.timeouts.stall)?;
         if n == left
             && let Some(door) = self.door.take()
             && self.lasts

@@ -259,13 +259,13 @@ impl Client {
             url: out.url,
             status: parts.status.as_u16(),
             headers: parts.headers,
-            body: Body::new(body, door, lasts, self.policy.patience),
+            body: Body::new(body, door, lasts, self.policy.timeouts),
             service,
         })
     }
 
     fn failed(&self, url: &Url, e: ureq::Error) -> FailedTry {
-        let patience = &self.policy.patience;
+        let timeouts = &self.policy.timeouts;
         let host = url.host();
         let waited = |what: &str, secs: f64| {
             let e = FAILED.broken(format!("{host} {what} within {secs} s"));
@@ -283,12 +283,12 @@ impl Client {
                 FAILED.broken(format!("the host {host} is not found")).into()
             }
             ureq::Error::Timeout(Timeout::Resolve) => {
-                waited("is not found", patience.connect.as_secs_f64())
+                waited("is not found", timeouts.connect.as_secs_f64())
             }
             ureq::Error::Timeout(Timeout::Connect) => {
-                waited("does not accept a connection", patience.connect.as_secs_f64())
+                waited("does not accept a connection", timeouts.connect.as_secs_f64())
             }
-            ureq::Error::Timeout(_) => waited("does not respond", patience.stall.as_secs_f64()),
+            ureq::Error::Timeout(_) => waited("does not respond", timeouts.stall.as_secs_f64()),
             ureq::Error::Io(e) => broken(e, format!("request to {host}")),
             e => failure(e),
         }
@@ -297,7 +297,7 @@ impl Client {
 
 /// Creates the library's agent for `policy`, which makes connections and keeps idle ones.
 fn agent(policy: &Policy) -> Agent {
-    let patience = &policy.patience;
+    let timeouts = &policy.timeouts;
     let config = Config::builder()
         .http_status_as_error(false)
         // This module follows redirects itself, and checks each against the policy.
@@ -306,11 +306,11 @@ fn agent(policy: &Policy) -> Agent {
         .proxy(None)
         .user_agent(concat!("holdall/", env!("CARGO_PKG_VERSION")))
         .accept_encoding(AutoHeaderValue::None)
-        .timeout_resolve(Some(patience.connect))
-        .timeout_connect(Some(patience.connect))
-        .timeout_recv_response(Some(patience.stall))
-        .timeout_per_read(Some(patience.stall))
-        .timeout_per_write(Some(patience.stall))
+        .timeout_resolve(Some(timeouts.connect))
+        .timeout_connect(Some(timeouts.connect))
+        .timeout_recv_response(Some(timeouts.stall))
+        .timeout_per_read(Some(timeouts.stall))
+        .timeout_per_write(Some(timeouts.stall))
         .max_idle_connections(IDLE)
         .max_idle_connections_per_host(IDLE)
         .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())

@@ -67,7 +67,7 @@ pub struct Policy {
     pub(crate) schemes: Schemes,
     pub(crate) redirects: u32,
     /// The timeouts.
-    pub patience: Timeouts,
+    pub timeouts: Timeouts,
     /// Certificates of the authorities to trust (DER). If empty, those of Mozilla's list.
     pub(crate) authorities: Vec<Vec<u8>>,
 }
@@ -78,7 +78,7 @@ impl Default for Policy {
             hosts: Hosts::default(),
             schemes: Schemes::default(),
             redirects: 8,
-            patience: Timeouts::default(),
+            timeouts: Timeouts::default(),
             authorities: Vec::new(),
         }
     }
@@ -109,8 +109,8 @@ impl Policy {
     }
 
     /// Sets the timeouts.
-    pub fn with_patience(mut self, patience: Timeouts) -> Policy {
-        self.patience = patience;
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Policy {
+        self.timeouts = timeouts;
         self
     }
 
@@ -154,7 +154,7 @@ impl Policy {
         let to = from.join(location).map_err(|e| {
             let (from, to) = (from.to_string(), super::url::shown(location));
             let (from, to) = (from.shown(), to.shown());
-            e.under(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
+            e.with_rule(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
         })?;
         if from.is_secure() && !to.is_secure() {
             return Err(DOWNGRADE.broken(format!(

@@ -35,12 +35,12 @@ impl FailedTry {
     }
 }
 
-/// Calls `attempt` until it succeeds, fails permanently, or has been called `patience.tries` times.
+/// Calls `attempt` until it succeeds, fails permanently, or has been called `timeouts.tries` times.
 ///
 /// # Errors
 /// The last failure, with the number of tries if there were several.
 pub fn retrying<T>(
-    patience: &Timeouts,
+    timeouts: &Timeouts,
     mut attempt: impl FnMut() -> Result<T, FailedTry>,
 ) -> Result<T> {
     let mut tried = 0;
@@ -51,10 +51,10 @@ pub fn retrying<T>(
             Err(failed) => failed,
         };
         let Retry::Later(wanted) = failed.again else { return Err(failed.error) };
-        if tried >= patience.tries.max(1) {
+        if tried >= timeouts.tries.max(1) {
             return Err(after(failed.error, tried));
         }
-        std::thread::sleep(pause(patience, tried, wanted));
+        std::thread::sleep(pause(timeouts, tried, wanted));
     }
 }
 
@@ -68,9 +68,9 @@ fn after(error: Error, tried: u32) -> Error {
 
 /// Returns the pause after `tried` tries: doubled each time, and randomly longer by up to a quarter, so that many
 /// clients do not retry at the same time.
-fn pause(patience: &Timeouts, tried: u32, wanted: Option<Duration>) -> Duration {
-    let doubled = patience.pause.saturating_mul(1 << (tried - 1).min(16));
-    let pause = wanted.unwrap_or(doubled).min(patience.longest_pause);
+fn pause(timeouts: &Timeouts, tried: u32, wanted: Option<Duration>) -> Duration {
+    let doubled = timeouts.pause.saturating_mul(1 << (tried - 1).min(16));
+    let pause = wanted.unwrap_or(doubled).min(timeouts.longest_pause);
     // The keys of hash maps are the only source of randomness in the standard library.
     let uneven = RandomState::new().build_hasher().finish() % 256;
     pause + pause.mul_f64(uneven as f64 / 1024.0)
@@ -81,28 +81,28 @@ mod tests {
     use super::*;
     use crate::http::rules::{FAILED, STATUS};
 
-    fn patience(tries: u32) -> Timeouts {
+    fn timeouts(tries: u32) -> Timeouts {
         Timeouts { tries, pause: Duration::ZERO, ..Timeouts::default() }
     }
 
     #[test]
     fn what_may_pass_is_tried_again_and_nothing_else() {
         let mut calls = 0;
-        let done = retrying(&patience(3), || {
+        let done = retrying(&timeouts(3), || {
             calls += 1;
             if calls < 3 { Err(FailedTry::passing(FAILED.broken("cut off"))) } else { Ok(calls) }
         });
         assert_eq!(done.unwrap(), 3);
 
         let mut calls = 0;
-        let e = retrying::<()>(&patience(3), || {
+        let e = retrying::<()>(&timeouts(3), || {
             calls += 1;
             Err(FailedTry::passing(FAILED.broken("cut off")))
         });
         assert_eq!((calls, e.unwrap_err().message()), (3, "after 3 tries: cut off"));
 
         let mut calls = 0;
-        let e = retrying::<()>(&patience(3), || {
+        let e = retrying::<()>(&timeouts(3), || {
             calls += 1;
             Err(STATUS.broken("no").into())
         });

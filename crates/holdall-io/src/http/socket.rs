@@ -68,9 +68,9 @@ impl Door {
 
     /// Receives available bytes into `out`, at least one unless the connection has ended. The library must not be used
     /// to read the body afterwards.
-    pub(super) fn read(&self, out: &mut [u8], patience: Duration) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(patience))?;
-        receive(&self.stream, out, patience)
+    pub(super) fn read(&self, out: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(timeout))?;
+        receive(&self.stream, out, timeout)
     }
 
     /// Returns the connection to the idle ones, after the response was read completely.
@@ -114,11 +114,11 @@ fn is_quiet(stream: &TcpStream) -> bool {
 }
 
 /// Reads once, and continues after a signal.
-fn receive(mut stream: &TcpStream, out: &mut [u8], patience: Duration) -> io::Result<usize> {
+fn receive(mut stream: &TcpStream, out: &mut [u8], timeout: Duration) -> io::Result<usize> {
     let begun = Instant::now();
     loop {
         match stream.read(out) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted && begun.elapsed() < patience => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted && begun.elapsed() < timeout => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted || is_passing(&e) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }

@@ -184,7 +184,7 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
 /// component is encoded or its source is not mapped.
 pub(crate) fn borrowed(file: &File, c: &Component) -> Option<Result<Bytes>> {
     let is_plain = Want::new(0, c.clone()).is_plain();
-    let is_mapped = || file.sources().at(c.stored.source).terms().access == Access::Borrowed;
+    let is_mapped = || file.sources().at(c.stored.source).read_hints().access == Access::Borrowed;
     (is_plain && is_mapped()).then(|| file.sources().read(c.stored))
 }
 
@@ -464,21 +464,21 @@ pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -
 
 /// Plans the fetches for the wants whose indices are in `order`. Wants of one group fill one contiguous memory.
 fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Result<Plan> {
-    let mut terms = file.sources().terms();
-    if terms.is_remote() {
+    let mut hints = file.sources().read_hints();
+    if hints.is_remote() {
         // For a remote source each request costs a round trip, so small neighbours share one.
         let decoded = wants.iter_mut().filter(|want| !want.is_plain());
         decoded.for_each(|want| want.group = u32::MAX);
     } else {
         find_tables(file.sources(), &mut wants)?;
     }
-    terms.gap = terms.gap.max(MERGE_GAP);
+    hints.gap = hints.gap.max(MERGE_GAP);
     // A fetch longer than the gap always has bytes of a component, so the memory that it fills is known.
-    terms.piece = terms.piece.max(terms.gap.saturating_add(1));
+    hints.piece = hints.piece.max(hints.gap.saturating_add(1));
     Ok(Plan::for_subset(
         wants,
         order.iter().copied(),
-        FetchSizing { terms, align, whole: u64::MAX },
+        FetchSizing { hints, align, whole: u64::MAX },
     ))
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct FoundFile {
 impl FoundFile {
     /// Creates the result for a source. Its bytes are mapped if they can be borrowed.
     pub(crate) fn new(source: Arc<dyn ByteSource>, name: String) -> FoundFile {
-        let io = match source.terms().access {
+        let io = match source.read_hints().access {
             Access::Borrowed => Io::Map,
             _ => Io::Read,
         };

@@ -39,7 +39,7 @@ impl OpenOptions {
         let name = file.name().to_owned();
         let Some(source) = file.all_sources().first().cloned() else { return Ok(file) };
         let opened =
-            PackageReader::of_zip(source.clone(), &site.location, file.io(), name.clone(), self);
+            PackageReader::from_zip(source.clone(), &site.location, file.io(), name.clone(), self);
         // Without its description, a package is still a file of tensors.
         let Ok(package) = opened else { return Ok(file) };
         let texts = package.fetched_texts()?;
@@ -131,7 +131,7 @@ impl LinkedSource {
             let source = fetched.map_err(|e| match e.kind() {
                 ErrorKind::Integrity => e,
                 _ if e.code() == CANCELLED.code => e,
-                _ => e.under(&NOT_HERE),
+                _ => e.with_rule(&NOT_HERE),
             })?;
             let (found, len) = (source.len(), self.len);
             if found != len {

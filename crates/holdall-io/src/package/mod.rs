@@ -422,7 +422,7 @@ impl PackageReader {
 
     /// Checks that an uncompressed file may be read into memory.
     fn check_len(&self, stored: &Stored) -> Result<()> {
-        match stored.source.terms().access {
+        match stored.source.read_hints().access {
             Access::Borrowed => Ok(()),
             _ => check_decoded_len(
                 stored.len,

@@ -53,7 +53,7 @@ impl PackageReader {
         }
         let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-        PackageReader::of_zip(source, location, io, name, options)
+        PackageReader::from_zip(source, location, io, name, options)
     }
 
     /// Opens a package inside an archive, from its bytes. `location` is its location.
@@ -67,7 +67,7 @@ impl PackageReader {
         options: &OpenOptions,
     ) -> Result<PackageReader> {
         let FoundFile { io, .. } = FoundFile::new(source.clone(), String::new());
-        PackageReader::of_zip(source, location, io, name.to_owned(), options)
+        PackageReader::from_zip(source, location, io, name.to_owned(), options)
     }
 
     /// Opens the zip that `source` reads. `name` is its name in errors.
@@ -80,14 +80,14 @@ impl PackageReader {
         options: &OpenOptions,
     ) -> Result<PackageReader> {
         let name = name.into();
-        PackageReader::of_zip(source, &Location::Bytes(name.clone()), Io::Read, name, options)
+        PackageReader::from_zip(source, &Location::Bytes(name.clone()), Io::Read, name, options)
     }
 
     /// Opens an already open file as a package. Returns `None` if the file has another format.
     ///
     /// # Errors
     /// As [`PackageReader::open`].
-    pub fn of_file(file: &File) -> Result<Option<PackageReader>> {
+    pub fn from_file(file: &File) -> Result<Option<PackageReader>> {
         if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
         }
@@ -99,7 +99,7 @@ impl PackageReader {
             [main, ..] => main.location.clone(),
             [] => Location::Bytes(name.clone()),
         };
-        PackageReader::of_zip(source, &location, file.io(), name, &options).map(Some)
+        PackageReader::from_zip(source, &location, file.io(), name, &options).map(Some)
     }
 
     /// Opens a folder without a `carton.toml`, with this description instead. The folder is an unpacked package, or has
@@ -118,7 +118,7 @@ impl PackageReader {
         opened.map_err(|e| e.in_source(path.display()))
     }
 
-    pub(super) fn of_zip(
+    pub(super) fn from_zip(
         source: Arc<dyn ByteSource>,
         location: &Location,
         io: Io,

@@ -282,8 +282,8 @@ impl ByteSource for Unnamed {
         self.0.read_into(offset, out)
     }
 
-    fn terms(&self) -> ReadHints {
-        self.0.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.0.read_hints()
     }
 }
 

@@ -185,11 +185,11 @@ impl ByteSource for ChunkedSource {
         self.fill(&mut [Target { offset, out }])
     }
 
-    fn terms(&self) -> ReadHints {
-        let terms = self.of.iter().map(|source| source.terms());
-        let mut terms = terms.max_by_key(|terms| terms.at_once).unwrap_or(ReadHints::MEMORY);
-        terms.access = Access::Copied;
-        terms
+    fn read_hints(&self) -> ReadHints {
+        let hints = self.of.iter().map(|source| source.read_hints());
+        let mut hints = hints.max_by_key(|hints| hints.at_once).unwrap_or(ReadHints::MEMORY);
+        hints.access = Access::Copied;
+        hints
     }
 }
 

@@ -212,7 +212,7 @@ impl ByteSource for FileSource {
         Ok(())
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::DISK
     }
 

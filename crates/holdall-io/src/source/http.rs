@@ -125,7 +125,7 @@ impl HttpSource {
             let ask = || head(&client, &asked, wanted);
             let head =
                 (wanted > 0).then(|| std::thread::Builder::new().spawn_scoped(scope, ask).ok());
-            let opened = retrying(&client.policy().patience, || first(&client, &asked, begin));
+            let opened = retrying(&client.policy().timeouts, || first(&client, &asked, begin));
             (opened, head.flatten().and_then(|head| head.join().ok()?))
         });
         let first = opened.map_err(|e| e.in_source(&name))?;
@@ -190,7 +190,7 @@ impl HttpSource {
         let mut buffer = Buffer::new((range.end - range.start) as usize)?;
         self.fill(range.start, buffer.as_mut())?;
         let bytes = buffer.freeze();
-        let parts = read.of.iter().map(|&wanted| {
+        let parts = read.ranges.iter().map(|&wanted| {
             let whole = cut(range.start, &bytes, &ranges[wanted]).unwrap_or_default();
             // A small part is copied, so that it does not keep a large buffer alive.
             let shared = whole.len() >= bytes.len() / 2;
@@ -207,7 +207,7 @@ impl HttpSource {
     fn fill(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let range = start..start.saturating_add(out.len() as u64);
         let mut done = 0;
-        let filled = retrying(&self.client.policy().patience, || self.part(start, out, &mut done));
+        let filled = retrying(&self.client.policy().timeouts, || self.part(start, out, &mut done));
         filled.map_err(|e| e.at(range).in_source(&self.name))
     }
 
@@ -318,10 +318,10 @@ impl ByteSource for HttpSource {
         Ok(out.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn terms(&self) -> ReadHints {
-        let mut terms = ReadHints::REMOTE;
-        terms.at_once = AT_ONCE;
-        terms
+    fn read_hints(&self) -> ReadHints {
+        let mut hints = ReadHints::REMOTE;
+        hints.at_once = AT_ONCE;
+        hints
     }
 
     fn prefetched(&self) -> Vec<(u64, Bytes)> {

@@ -42,8 +42,8 @@ impl ByteSource for JoinedSource {
         ranges.iter().map(|range| self.read_one(range.clone())).collect()
     }
 
-    fn terms(&self) -> ReadHints {
-        self.first.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.first.read_hints()
     }
 
     fn warnings(&self) -> Vec<Warning> {

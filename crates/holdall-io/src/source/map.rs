@@ -139,7 +139,7 @@ impl ByteSource for MapSource {
         self.file.read_into(offset, out)
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::MEMORY
     }
 

@@ -25,7 +25,7 @@ impl ByteSource for MemorySource {
         ranges.iter().map(|r| slice(&self.0, r)).collect()
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::MEMORY
     }
 }

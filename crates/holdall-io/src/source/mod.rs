@@ -93,7 +93,7 @@ pub trait ByteSource: Send + Sync {
 
     /// Returns the cost of a read and the best length of one. By default [`ReadHints::REMOTE`], because nothing is
     /// known about the source.
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::REMOTE
     }
 

@@ -38,13 +38,13 @@ impl QuicSource {
         let address = Address::parse(address)?;
         let (host, port, hosts) = (address.host.clone(), address.port, policy.hosts);
         let addresses = Box::new(move || address::resolve(&host, port, hosts));
-        let patience = QuicTimeouts {
-            connect: policy.patience.connect,
-            stall: policy.patience.stall,
-            tries: policy.patience.tries,
-            pause: policy.patience.pause,
+        let timeouts = QuicTimeouts {
+            connect: policy.timeouts.connect,
+            stall: policy.timeouts.stall,
+            tries: policy.timeouts.tries,
+            pause: policy.timeouts.pause,
         };
-        let remote = Remote::open(address, addresses, policy.authorities.clone(), patience)?;
+        let remote = Remote::open(address, addresses, policy.authorities.clone(), timeouts)?;
         Ok(QuicSource { remote: Arc::new(remote), urgency: Arc::default() })
     }
 
@@ -82,7 +82,7 @@ impl QuicSource {
             requests.push((now, own));
             (ranges, out) = (later, others);
         }
-        let at_once = self.terms().at_once;
+        let at_once = self.read_hints().at_once;
         workers::for_each(
             at_once,
             requests,
@@ -108,7 +108,7 @@ impl ByteSource for QuicSource {
         let at_hand: Vec<Option<Bytes>> = ranges.iter().map(|range| self.at_hand(range)).collect();
         let missing = missing(ranges, &at_hand);
         let gap = if self.remote.is_proven() { GROUP } else { GAP };
-        let reads = join(&missing, gap, self.terms().piece);
+        let reads = join(&missing, gap, self.read_hints().piece);
         let new = |read: &MergedRead| Buffer::new((read.range.end - read.range.start) as usize);
         let mut buffers = reads.iter().map(new).collect::<Result<Vec<_>>>()?;
         let mut out: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
@@ -116,7 +116,7 @@ impl ByteSource for QuicSource {
         self.fill(&joined, &mut out)?;
         let mut all = at_hand;
         for (read, bytes) in reads.iter().zip(buffers.into_iter().map(Buffer::freeze)) {
-            for &wanted in &read.of {
+            for &wanted in &read.ranges {
                 all[wanted] = cut(read.range.start, &bytes, &missing[wanted]);
             }
         }
@@ -133,7 +133,7 @@ impl ByteSource for QuicSource {
         Ok(())
     }
 
-    fn terms(&self) -> ReadHints {
+    fn read_hints(&self) -> ReadHints {
         ReadHints::REMOTE
     }
 
@@ -147,7 +147,7 @@ impl ByteSource for QuicSource {
     }
 
     fn set_priority(&self, priority: i32) {
-        self.remote.urge(&self.urgency, priority);
+        self.remote.set_priority(&self.urgency, priority);
     }
 }
 

@@ -51,8 +51,8 @@ impl ByteSource for SliceSource {
         self.whole.read_into(range.start, out)
     }
 
-    fn terms(&self) -> ReadHints {
-        self.whole.terms()
+    fn read_hints(&self) -> ReadHints {
+        self.whole.read_hints()
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -119,7 +119,7 @@ pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8
 /// Sends a request for credentials, and returns the body of the response.
 pub(super) fn fetch_credentials(client: &Client, request: &HttpRequest<'_>) -> Result<Vec<u8>> {
     let host = request.url.host().to_owned();
-    retrying(&client.policy().patience, || {
+    retrying(&client.policy().timeouts, || {
         let mut answer = client.send(request)?;
         match answer.status {
             200 => Ok(answer.text(1 << 20)),
@@ -136,9 +136,9 @@ pub(super) fn fetch_credentials(client: &Client, request: &HttpRequest<'_>) -> R
 pub(super) fn machine() -> Client {
     let mut policy =
         Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_redirects(0);
-    policy.patience.connect = Duration::from_secs(1);
-    policy.patience.stall = Duration::from_secs(5);
-    policy.patience.tries = 2;
+    policy.timeouts.connect = Duration::from_secs(1);
+    policy.timeouts.stall = Duration::from_secs(5);
+    policy.timeouts.tries = 2;
     Client::new(&policy)
 }
 

@@ -123,7 +123,7 @@ impl StagedFolder {
         let client = Client::new(&self.policy).with_service(store.clone());
         let url = store.url(&format!("{}{name}", self.address.key))?;
         let request = HttpRequest::new("DELETE", url, b"");
-        retrying(&self.policy.patience, || {
+        retrying(&self.policy.timeouts, || {
             let mut answer = client.send(&request)?;
             match answer.status {
                 200..=299 | 404 => Ok(()),

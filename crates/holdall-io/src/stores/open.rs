@@ -160,7 +160,7 @@ impl Stores {
         let mut next = None;
         loop {
             let url = store.page(prefix, next.as_deref())?;
-            let page = retrying(&policy.patience, || page(&client, &*store, &url))?;
+            let page = retrying(&policy.timeouts, || page(&client, &*store, &url))?;
             let is_enough = take(page.objects)?;
             match page.next {
                 Some(more) if !is_enough && next.as_ref() != Some(&more) => next = Some(more),

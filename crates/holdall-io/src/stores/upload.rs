@@ -90,7 +90,7 @@ fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<b
     let request = HttpRequest::new("GET", store.url(&address.key)?, b"")
         .with("accept-encoding", "identity")
         .with("range", "bytes=0-0");
-    retrying(&policy.patience, || {
+    retrying(&policy.timeouts, || {
         let mut answer = client.send(&request)?;
         match answer.status {
             // 416: an empty object has no first byte.
@@ -143,7 +143,7 @@ impl Upload {
 
     /// Sends a request, and returns the response if it is a success.
     pub(super) fn send(&self, request: &HttpRequest<'_>) -> Result<Answer> {
-        retrying(&self.client.policy().patience, || {
+        retrying(&self.client.policy().timeouts, || {
             let mut answer = self.client.send(request)?;
             match answer.status {
                 // 308: an upload session expects more parts.

@@ -1,7 +1,7 @@
 //! The client's side of the protocol.
 
 use super::frame::{
-    ClientFrame, FileId, Frames, INDEX_MAX, PATH_MAX, Refusal, ServerFrame, VERSION,
+    ClientFrame, FileId, FrameDecoder, INDEX_MAX, PATH_MAX, Refusal, ServerFrame, VERSION,
 };
 use super::intake::{Intake, Piece};
 use super::total;
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// The client's side of a control stream: opens files, and decodes what the server sends.
 #[derive(Debug)]
 pub struct Client {
-    frames: Frames,
+    frames: FrameDecoder,
     is_welcome: bool,
     /// The number of the next file to open.
     next: u32,
@@ -76,7 +76,7 @@ impl Client {
     /// Creates a client, and returns it with the first bytes to send on its control stream.
     pub fn new(token: &str) -> (Client, Vec<u8>) {
         let client = Client {
-            frames: Frames::default(),
+            frames: FrameDecoder::default(),
             is_welcome: false,
             next: 0,
             waiting: BTreeMap::new(),
@@ -225,7 +225,7 @@ impl Coming {
 #[derive(Debug)]
 pub struct PendingResponse {
     intake: Intake,
-    frames: Frames,
+    frames: FrameDecoder,
     /// Whether the current stream has announced its bytes.
     is_answered: bool,
 }
@@ -243,7 +243,7 @@ impl PendingResponse {
     }
 
     fn with_intake(intake: Intake) -> PendingResponse {
-        PendingResponse { intake, frames: Frames::default(), is_answered: false }
+        PendingResponse { intake, frames: FrameDecoder::default(), is_answered: false }
     }
 
     /// Returns the frame that requests the missing ranges on a new stream; `None` if nothing is missing.
@@ -251,7 +251,7 @@ impl PendingResponse {
         if self.is_whole() {
             return None;
         }
-        self.frames = Frames::default();
+        self.frames = FrameDecoder::default();
         self.is_answered = false;
         self.intake.again();
         let ranges = self.missing();
@@ -331,7 +331,7 @@ fn too_many() -> Error {
 pub(crate) fn ended(number: u64, text: &str) -> Error {
     match super::RefusalReason::from_number(number) {
         Some(why) if text.is_empty() => why.rule().broken("the server ended the response"),
-        Some(why) => Refusal { why, text: text.to_owned() }.error(),
+        Some(why) => Refusal { reason: why, text: text.to_owned() }.error(),
         None => FAILED.broken(format!("the server ended the connection with number {number}")),
     }
 }

@@ -121,7 +121,7 @@ pub enum ServerFrame {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, as a number.
-    pub why: RefusalReason,
+    pub reason: RefusalReason,
     /// The reason, in words.
     pub text: String,
 }
@@ -191,7 +191,7 @@ impl RefusalReason {
 impl Refusal {
     /// Returns the refusal as an error for the client.
     pub fn error(&self) -> Error {
-        self.why.rule().broken(format!("the server responded: {}", self.text.shown()))
+        self.reason.rule().broken(format!("the server responded: {}", self.text.shown()))
     }
 }
 
@@ -200,19 +200,20 @@ impl From<&Error> for Refusal {
     fn from(e: &Error) -> Refusal {
         let of = |why: &RefusalReason| e.code() == why.rule().code;
         match RefusalReason::ALL.iter().find(|why| of(why)) {
-            Some(why) => Refusal { why: *why, text: e.found().to_owned() },
-            None => {
-                Refusal { why: RefusalReason::Failed, text: "the file cannot be read".to_owned() }
-            }
+            Some(why) => Refusal { reason: *why, text: e.found().to_owned() },
+            None => Refusal {
+                reason: RefusalReason::Failed,
+                text: "the file cannot be read".to_owned(),
+            },
         }
     }
 }
 
 /// A decoder of frames, from bytes that arrive in pieces. Holds the bytes of an incomplete frame.
 #[derive(Debug, Default)]
-pub struct Frames(Vec<u8>);
+pub struct FrameDecoder(Vec<u8>);
 
-impl Frames {
+impl FrameDecoder {
     /// Returns the kind and the content of the next frame, and removes its bytes from the start of `input`. Returns
     /// `None` if the frame is incomplete: then all of `input` was consumed, and the rest is expected in a later call.
     /// `most` returns the maximum content length of a kind, in bytes, or `None` for kinds that are not expected.
@@ -395,7 +396,7 @@ impl ServerFrame {
             }
             ServerFrame::Refused { file, refusal } => {
                 let text = &refusal.text[..refusal.text.floor_char_boundary(REASON_MAX)];
-                let why = refusal.why.number().to_le_bytes();
+                let why = refusal.reason.number().to_le_bytes();
                 framed(REFUSED, &[&file.to_le_bytes(), &why, text.as_bytes()])
             }
             ServerFrame::Answer { len } => framed(ANSWER_KIND, &[&len.to_le_bytes()]),
@@ -426,7 +427,7 @@ impl ServerFrame {
                     let Some(why) = RefusalReason::from_number(number) else {
                         return Err(FRAME.broken(format!("unknown reason {number}")));
                     };
-                    Refusal { why, text: said.text(REASON_MAX)? }
+                    Refusal { reason: why, text: said.text(REASON_MAX)? }
                 },
             },
             ANSWER_KIND => ServerFrame::Answer { len: said.u64()? },
@@ -520,7 +521,7 @@ mod tests {
 
     fn frames() -> (Vec<ClientFrame>, Vec<ServerFrame>) {
         let id = FileId([7; 32]);
-        let refusal = Refusal { why: RefusalReason::Busy, text: "later".into() };
+        let refusal = Refusal { reason: RefusalReason::Busy, text: "later".into() };
         (
             vec![
                 ClientFrame::Hello { version: 1, token: "t".into() },
@@ -547,7 +548,7 @@ mod tests {
         let (asked, told) = frames();
         let bytes: Vec<u8> = asked.iter().flat_map(ClientFrame::encode).collect();
         for cut in 1..bytes.len() {
-            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            let (mut frames, mut found) = (FrameDecoder::default(), Vec::new());
             for mut part in bytes.chunks(cut) {
                 while let Some((kind, said)) =
                     frames.take(&mut part, ClientFrame::most_of_control).unwrap()
@@ -560,7 +561,7 @@ mod tests {
         }
         for frame in told {
             let bytes = frame.encode();
-            let (mut rest, mut frames) = (&bytes[..], Frames::default());
+            let (mut rest, mut frames) = (&bytes[..], FrameDecoder::default());
             let (kind, said) =
                 frames.take(&mut rest, ServerFrame::most_of_control).unwrap().unwrap();
             assert_eq!(ServerFrame::decode(kind, &said).unwrap(), frame);
@@ -571,7 +572,7 @@ mod tests {
     fn invalid_frames_are_refused() {
         let take = |bytes: &[u8]| {
             let mut input = bytes;
-            Frames::default().take(&mut input, ClientFrame::most_of_control)
+            FrameDecoder::default().take(&mut input, ClientFrame::most_of_control)
         };
         assert_eq!(take(&[0xff]).unwrap_err().code(), "net/frame");
         assert_eq!(take(&[0x05]).unwrap_err().code(), "net/frame", "a request on a control stream");

@@ -17,8 +17,8 @@ mod tree;
 pub(crate) use client::ended;
 pub use client::{Client, PendingResponse, ServerMessage};
 pub use frame::{
-    ClientFrame, FileId, Frames, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal, RefusalReason,
-    ServerFrame, VERSION,
+    ClientFrame, FileId, FrameDecoder, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal,
+    RefusalReason, ServerFrame, VERSION,
 };
 pub use intake::Piece;
 pub use server::{PendingRequest, Request, ResponseStream, Server, ServerAction};

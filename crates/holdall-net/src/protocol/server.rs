@@ -1,7 +1,7 @@
 //! The server's side of the protocol.
 
 use super::frame::{
-    ClientFrame, FileId, Frames, RANGES_MAX, Refusal, RefusalReason, ServerFrame, VERSION,
+    ClientFrame, FileId, FrameDecoder, RANGES_MAX, Refusal, RefusalReason, ServerFrame, VERSION,
 };
 use super::total;
 use super::tree::{Step, Walk, proven_len};
@@ -17,7 +17,7 @@ pub struct Server {
     tokens: Tokens,
     files_max: usize,
     requests: u32,
-    frames: Frames,
+    frames: FrameDecoder,
     is_greeted: bool,
     files: BTreeMap<u32, Asked>,
 }
@@ -77,7 +77,7 @@ impl Server {
             tokens,
             files_max: bounds.files,
             requests: u32::try_from(bounds.requests).unwrap_or(u32::MAX),
-            frames: Frames::default(),
+            frames: FrameDecoder::default(),
             is_greeted: false,
             files: BTreeMap::new(),
         }
@@ -176,7 +176,7 @@ impl Server {
     /// # Errors
     /// The refusal, if the request is invalid.
     pub fn admit(&self, request: &Request) -> Result<ResponseStream, Refusal> {
-        let wrong = |text: String| Refusal { why: RefusalReason::Request, text };
+        let wrong = |text: String| Refusal { reason: RefusalReason::Request, text };
         let Some(Asked::Open { len, is_proven }) = self.files.get(&request.file) else {
             return Err(wrong(format!("file {} is not open", request.file)));
         };
@@ -201,13 +201,13 @@ impl Server {
 }
 
 fn refused(file: u32, why: RefusalReason, text: String) -> Vec<u8> {
-    ServerFrame::Refused { file, refusal: Refusal { why, text } }.encode()
+    ServerFrame::Refused { file, refusal: Refusal { reason: why, text } }.encode()
 }
 
 /// A request that is being received.
 #[derive(Debug, Default)]
 pub struct PendingRequest {
-    frames: Frames,
+    frames: FrameDecoder,
     request: Option<Request>,
 }
 

@@ -4,8 +4,8 @@
 //! belong to any runtime.
 
 mod address;
+mod connection;
 mod identity;
-mod line;
 mod pieces;
 mod precedence;
 mod remote;

@@ -1,6 +1,6 @@
 //! Reused buffers for the pieces of responses: new memory would have to be mapped and cleared first.
 
-use super::line::lock;
+use super::connection::lock;
 use crate::protocol::Step;
 use crate::service::PIECE;
 use crate::shelf::ServedFile;

@@ -3,7 +3,7 @@
 //! QUIC sends the most urgent of the bytes it was given, but all responses share one send window: if less urgent
 //! responses added their bytes, too, they would soon fill it. So a response waits while more urgent ones make progress.
 
-use super::line::lock;
+use super::connection::lock;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

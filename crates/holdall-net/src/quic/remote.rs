@@ -1,6 +1,6 @@
 //! A file on a server.
 
-use super::line::{ConnectionKey, Link, Opened, QuicServer, Wanted, lock};
+use super::connection::{ConnectionKey, Link, Opened, QuicServer, Wanted, lock};
 use super::{Address, Trust};
 use crate::protocol::{Client, FileId, PendingResponse, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
@@ -53,7 +53,7 @@ pub struct Remote {
     address: Address,
     addresses: AddressResolver,
     trust: Trust,
-    patience: QuicTimeouts,
+    timeouts: QuicTimeouts,
     id: FileId,
     len: u64,
     index: Vec<(u64, Bytes)>,
@@ -177,7 +177,7 @@ impl Remote {
         address: Address,
         addresses: AddressResolver,
         authorities: Vec<Vec<u8>>,
-        patience: QuicTimeouts,
+        timeouts: QuicTimeouts,
     ) -> Result<Remote> {
         let trust = match address.pin {
             Some(pin) => Trust::Pin(pin),
@@ -187,7 +187,7 @@ impl Remote {
             address,
             addresses,
             trust,
-            patience,
+            timeouts,
             id: FileId([0; 32]),
             len: 0,
             index: Vec::new(),
@@ -286,7 +286,7 @@ impl Remote {
     }
 
     /// Changes a priority, also of the fetches that are running.
-    pub fn urge(&self, urgency: &Priority, priority: i32) {
+    pub fn set_priority(&self, urgency: &Priority, priority: i32) {
         urgency.now.store(priority, Ordering::Relaxed);
         let streams = lock(&urgency.streams).clone();
         for (link, stream) in streams {
@@ -356,7 +356,7 @@ impl Remote {
             to,
             trust: self.trust.clone(),
             token: self.address.token.clone(),
-            patience: self.patience,
+            timeouts: self.timeouts,
         };
         let places = (self.addresses)()?.into_iter().map(|to| QuicServer::connect_to(whom(to)));
         let mut places = places.collect::<Result<Vec<_>>>()?;
@@ -384,12 +384,12 @@ impl Remote {
                 Err(failed) => failed,
             };
             tried += 1;
-            if !is_passing || tried >= self.patience.tries {
+            if !is_passing || tried >= self.timeouts.tries {
                 return Err(error);
             }
             if tried > 1 {
                 let times = 1u32 << (tried - 2).min(10);
-                std::thread::sleep(self.patience.pause.saturating_mul(times));
+                std::thread::sleep(self.timeouts.pause.saturating_mul(times));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The QUIC server.
 
-use super::line::lock;
+use super::connection::lock;
 use super::pieces::Pieces;
 use super::precedence::{Precedence, Turn};
 use super::{Identity, endpoint, number, transport};
@@ -241,7 +241,7 @@ impl Peer {
                 Err(e) => {
                     let refusal = Refusal::from(&e);
                     self.log("", 0, RequestOutcome::Refused(e.code()));
-                    return self.connection.close(number(refusal.why), refusal.text.as_bytes());
+                    return self.connection.close(number(refusal.reason), refusal.text.as_bytes());
                 }
             };
             for order in orders {
@@ -317,7 +317,7 @@ impl Peer {
                     // The client expects bytes here, so closing the connection is the only way to report an error.
                     let refusal = Refusal::from(&e);
                     self.log(&open.name, sent, RequestOutcome::Refused(e.code()));
-                    self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
+                    self.connection.close(super::number(refusal.reason), refusal.text.as_bytes());
                     return None;
                 }
             };
@@ -384,7 +384,7 @@ impl Peer {
     async fn answer(&self, request: &Request, place: &Turn<'_>, send: &mut SendStream) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
             true => Err(Refusal {
-                why: RefusalReason::Ending,
+                reason: RefusalReason::Ending,
                 text: "the server is shutting down".to_owned(),
             }),
             false => lock(&self.session).admit(request),
@@ -393,11 +393,13 @@ impl Peer {
         let (mut answering, open) = match (admitted, open) {
             (Ok(answering), Some(open)) => (answering, open),
             (admitted, open) => {
-                let gone =
-                    Refusal { why: RefusalReason::Request, text: "the file is closed".to_owned() };
+                let gone = Refusal {
+                    reason: RefusalReason::Request,
+                    text: "the file is closed".to_owned(),
+                };
                 let refusal = admitted.err().unwrap_or(gone);
                 let name = open.as_ref().map_or("", |open| &*open.name);
-                self.log(name, 0, RequestOutcome::Refused(refusal.why.rule().code));
+                self.log(name, 0, RequestOutcome::Refused(refusal.reason.rule().code));
                 let frame = Session::refuse(request, refusal);
                 if self.taken(send.write_all(&frame)).await.is_some() {
                     let _ = send.finish();
@@ -441,7 +443,7 @@ impl Peer {
             let mut bytes = match spelling.spell(steps).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
-                    let _ = send.reset(number(Refusal::from(&e).why));
+                    let _ = send.reset(number(Refusal::from(&e).reason));
                     return (sent, RequestOutcome::Refused(e.code()));
                 }
             };

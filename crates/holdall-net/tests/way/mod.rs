@@ -51,8 +51,8 @@ pub(crate) fn open(identity: &Identity, name: &str, at: SocketAddr) -> Remote {
     let address = Address::parse(&format!("holdall://{at}/{name}#sha256={pin}")).unwrap();
     let secs = Duration::from_secs;
     let (connect, stall, pause) = (secs(5), secs(5), Duration::from_millis(10));
-    let patience = QuicTimeouts { connect, stall, tries: 4, pause };
-    Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap()
+    let timeouts = QuicTimeouts { connect, stall, tries: 4, pause };
+    Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), timeouts).unwrap()
 }
 
 /// Reads a range and compares its content.

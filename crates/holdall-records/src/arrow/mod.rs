@@ -65,7 +65,7 @@ impl Records {
         let (mut columns, mut fields) = (Vec::new(), types::Fields::new(self.schema()));
         let mut add = |path: Path, name: &str| -> Result<()> {
             let part = self.accessor(&path.to_string())?;
-            fields.add(part.ty(), name, !part.is_always_there()).map_err(at)?;
+            fields.add(part.ty(), name, !part.is_always_present()).map_err(at)?;
             columns.push(path);
             Ok(())
         };

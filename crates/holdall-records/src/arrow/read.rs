@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, FieldRef};
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_schema::record::rules::{BOOL_BYTE, TOO_LARGE};
-use holdall_schema::{Content, PlaceWidth};
+use holdall_schema::{Content, IndexWidth};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,9 +36,9 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
             let values: StringArray = e.values.iter().map(|v| Some(&**v)).collect();
             let (data, values) = (data.freeze(), Arc::new(values));
             match e.width {
-                PlaceWidth::One => dictionary::<t::UInt8Type>(data, nulls, values)?,
-                PlaceWidth::Two => dictionary::<t::UInt16Type>(data, nulls, values)?,
-                PlaceWidth::Four => dictionary::<t::UInt32Type>(data, nulls, values)?,
+                IndexWidth::One => dictionary::<t::UInt8Type>(data, nulls, values)?,
+                IndexWidth::Two => dictionary::<t::UInt16Type>(data, nulls, values)?,
+                IndexWidth::Four => dictionary::<t::UInt32Type>(data, nulls, values)?,
             }
         }
         (Values::Runs(ends, bytes), DataType::LargeUtf8) => {

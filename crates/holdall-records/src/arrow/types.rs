@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_schema::rules::{OPEN_SHAPE, TOO_LARGE};
-use holdall_schema::{Kind, Len, PlaceWidth, Schema, TensorType, TypeId};
+use holdall_schema::{IndexWidth, Kind, Len, Schema, TensorType, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -51,9 +51,9 @@ impl<'s> Fields<'s> {
             Kind::Tensor(tensor) => return self.tensor(tensor, name, is_optional),
             Kind::Enum(e) => {
                 let keys = match e.width {
-                    PlaceWidth::One => DataType::UInt8,
-                    PlaceWidth::Two => DataType::UInt16,
-                    PlaceWidth::Four => DataType::UInt32,
+                    IndexWidth::One => DataType::UInt8,
+                    IndexWidth::Two => DataType::UInt16,
+                    IndexWidth::Four => DataType::UInt32,
                 };
                 DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8))
             }

@@ -1,7 +1,7 @@
 //! Writes the runs of a blob.
 
 use super::FinishedTensor;
-use super::begun::Promise;
+use super::pending::PendingWriter;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
 use crate::blob::BlobElement;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// A blob under construction: see [`Build::blob`](super::Build::blob).
 #[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct BlobWriter {
-    promise: Option<Promise>,
+    pending: Option<PendingWriter>,
     name: String,
     content: Content,
     limits: SchemaLimits,
@@ -33,7 +33,7 @@ impl BlobWriter {
     /// in memory are kept in unnamed temporary files in `folder`.
     pub fn new(name: &str, content: Content, folder: &Path, limits: &SchemaLimits) -> BlobWriter {
         BlobWriter {
-            promise: None,
+            pending: None,
             name: name.to_owned(),
             content,
             limits: limits.clone(),
@@ -51,14 +51,14 @@ impl BlobWriter {
     }
 
     /// Sets the obligation to add this blob to the file that it was begun for.
-    pub(super) fn promised(mut self, promise: Promise) -> BlobWriter {
-        self.promise = Some(promise);
+    pub(super) fn with_pending(mut self, pending: PendingWriter) -> BlobWriter {
+        self.pending = Some(pending);
         self
     }
 
     /// Discards the blob, so that the file can be finished without it.
     pub fn discard(self) {
-        self.promise.into_iter().for_each(Promise::keep);
+        self.pending.into_iter().for_each(PendingWriter::resolve);
     }
 
     /// Returns the blob's path in the file.
@@ -179,7 +179,7 @@ pub(super) fn kind(content: Content) -> Value {
 impl From<BlobWriter> for FinishedTensor {
     fn from(blob: BlobWriter) -> FinishedTensor {
         FinishedTensor {
-            promise: blob.promise,
+            pending: blob.pending,
             kind: kind(blob.content).to_string(),
             name: blob.name,
             layout: BLOB,

@@ -1,8 +1,8 @@
 //! Writes the records of a dataset.
 
 use super::FinishedTensor;
-use super::begun::Promise;
 use super::lines::{self, Lines};
+use super::pending::PendingWriter;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
 use crate::entries::{From, Mover};
@@ -23,7 +23,7 @@ use std::path::Path;
 /// After an error about a record, the dataset is in the same state as before that record.
 #[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct DatasetWriter {
-    promise: Option<Promise>,
+    pending: Option<PendingWriter>,
     name: String,
     pub(crate) kind: Value,
     /// The text of `kind` in its author's order, which the file will contain.
@@ -72,7 +72,7 @@ impl DatasetWriter {
                 .broken(format!("a record has {} bytes, which is not supported", extent.stride)));
         };
         Ok(DatasetWriter {
-            promise: None,
+            pending: None,
             name: name.to_owned(),
             kind_text: kind.to_string(),
             kind,
@@ -130,14 +130,14 @@ impl DatasetWriter {
     }
 
     /// Sets the obligation to add this dataset to the file that it was begun for.
-    pub(super) fn promised(mut self, promise: Promise) -> DatasetWriter {
-        self.promise = Some(promise);
+    pub(super) fn with_pending(mut self, pending: PendingWriter) -> DatasetWriter {
+        self.pending = Some(pending);
         self
     }
 
     /// Discards the dataset, so that the file can be finished without it.
     pub fn discard(self) {
-        self.promise.into_iter().for_each(Promise::keep);
+        self.pending.into_iter().for_each(PendingWriter::resolve);
     }
 
     /// Returns the dataset's path in the file.
@@ -281,7 +281,7 @@ impl std::convert::From<DatasetWriter> for FinishedTensor {
             components.push((HEAP, DType::U8, dataset.heap.spool));
         }
         FinishedTensor {
-            promise: dataset.promise,
+            pending: dataset.pending,
             kind: dataset.kind_text,
             name: dataset.name,
             layout: RECORDS,

@@ -10,7 +10,6 @@
 //! JSON lines are encoded in batches on several threads, each batch with its own heap, and joined in order; the
 //! entries of a batch are then shifted by the start of its heap.
 
-mod begun;
 mod blob;
 #[cfg(feature = "arrow")]
 mod columns;
@@ -18,6 +17,7 @@ mod dataset;
 mod lines;
 mod merge;
 mod migrate;
+mod pending;
 mod spool;
 mod window;
 
@@ -26,7 +26,6 @@ pub use dataset::DatasetWriter;
 
 use super::rules::{NODE, WHICH_CONTENT};
 use super::{BLOB, RECORDS};
-use begun::{Begun, Promise};
 use holdall_core::ledger::{Record, TieRule};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
@@ -42,6 +41,7 @@ use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
     Segment, normal, record_kind, record_text,
 };
+use pending::{PendingWriter, PendingWriters};
 use serde_json::Value;
 pub(crate) use spool::Spool;
 use std::io::Read;
@@ -78,7 +78,7 @@ pub struct Build {
     sink: FileSink,
     encoder: Box<dyn Encode>,
     items: Vec<Item>,
-    begun: Begun,
+    pending: PendingWriters,
 }
 
 /// The schema of the file.
@@ -106,7 +106,7 @@ pub struct BuildReport {
 /// A dataset or a blob that is complete.
 #[must_use = "it is not part of the file until it is passed to `Build::add`"]
 pub struct FinishedTensor {
-    promise: Option<Promise>,
+    pending: Option<PendingWriter>,
     kind: String,
     name: String,
     layout: &'static str,
@@ -129,7 +129,7 @@ impl FinishedTensor {
     /// # Errors
     /// Returns an I/O error.
     pub fn into_readers(self) -> Result<Vec<impl Read + Send + Sync + 'static>> {
-        self.promise.into_iter().for_each(Promise::keep);
+        self.pending.into_iter().for_each(PendingWriter::resolve);
         self.components.into_iter().map(|(_, _, spool)| spool.reader(Work::default())).collect()
     }
 }
@@ -150,11 +150,11 @@ impl Build {
             folder: folder.unwrap_or_else(|| std::path::Path::new(".")).to_owned(),
             options: options.clone(),
             schema: None,
-            limits: Limits::default().of_schemas(),
+            limits: Limits::default().schema_limits(),
             sink,
             encoder,
             items: Vec::new(),
-            begun: Begun::default(),
+            pending: PendingWriters::default(),
         })
     }
 
@@ -220,7 +220,7 @@ impl Build {
         let kind = normal(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
         DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
-            .map(|dataset| dataset.promised(self.begun.promise(name)))
+            .map(|dataset| dataset.with_pending(self.pending.register(name)))
             .map_err(|e| e.in_tensor(name))
     }
 
@@ -271,7 +271,7 @@ impl Build {
     pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
         self.check_format(name, BLOB, &blob::kind(content))?;
         let blob = BlobWriter::new(name, content, &self.folder, &self.limits);
-        Ok(blob.promised(self.begun.promise(name)))
+        Ok(blob.with_pending(self.pending.register(name)))
     }
 
     /// Begins the blob `name`, with the content type that the file's schema has at this path, otherwise with `content`.
@@ -315,7 +315,7 @@ impl Build {
     ) -> Result<()> {
         let mut part = part.into();
         // Fulfils the obligation even if adding fails, because the error is returned to the caller anyway.
-        part.promise.take().into_iter().for_each(Promise::keep);
+        part.pending.take().into_iter().for_each(PendingWriter::resolve);
         let mut spec = part.spec();
         for (key, value) in attributes.iter() {
             if spec.attributes.get(key).is_none() {
@@ -416,7 +416,7 @@ impl Build {
         self,
         check: impl FnOnce(&Record, TieRule) -> Result<T>,
     ) -> Result<(BuildReport, T)> {
-        self.begun.check()?;
+        self.pending.check()?;
         let ties = Sharing::Keep.tie_rule(&*self.encoder);
         items::check_names(&self.items)?;
         let items = items::arrange(self.items, &*self.encoder, Sharing::Keep)?;

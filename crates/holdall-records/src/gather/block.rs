@@ -179,7 +179,7 @@ fn there_of<'s>(
     there: &'s mut Vec<u8>,
     is_wrong: &mut bool,
 ) -> Option<&'s [u8]> {
-    if part.is_always_there() {
+    if part.is_always_present() {
         return None;
     }
     resized(there, block.count);

@@ -16,7 +16,8 @@ impl Gatherer<'_> {
         len: usize,
         filled: &mut [Filled],
     ) -> Found<Gathered> {
-        let Filled { there, absent, values, runs } = std::mem::take(&mut filled[shape.slot]);
+        let Filled { presence: there, absent, values, runs } =
+            std::mem::take(&mut filled[shape.slot]);
         let values = match shape.of {
             ColumnKind::Bits => Values::Bits(values),
             ColumnKind::Numbers => Values::Numbers(values),

@@ -23,7 +23,7 @@ const TOGETHER: u64 = 16 << 20;
 /// The gathered values of a slot.
 #[derive(Default)]
 pub(super) struct Filled {
-    pub(super) there: Option<Bytes>,
+    pub(super) presence: Option<Bytes>,
     pub(super) absent: usize,
     /// Numbers, bits, views, or the ends of runs.
     pub(super) values: ColumnBytes,
@@ -51,7 +51,7 @@ impl Gatherer<'_> {
         self.take(count, 1)?;
         let mut out = Vec::with_capacity(slots.len());
         for slot in slots {
-            let bits = if slot.part.is_always_there() { 0 } else { count.div_ceil(8) };
+            let bits = if slot.part.is_always_present() { 0 } else { count.div_ceil(8) };
             let len = slot.job.len(count);
             self.take(len, 1)?;
             self.take(bits, 1)?;
@@ -112,7 +112,7 @@ impl Gatherer<'_> {
                 Job::Views(_) => self.lead(values.as_mut(), &seen, (bases[at], every), &work)?,
                 _ => ColumnBytes::default(),
             };
-            filled.push(Filled { there, absent, values: ColumnBytes::Own(values), runs });
+            filled.push(Filled { presence: there, absent, values: ColumnBytes::Own(values), runs });
         }
         Ok(filled)
     }
@@ -132,7 +132,7 @@ impl Gatherer<'_> {
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         self.take(total, 1)?;
         let records = self.records;
-        let mut data = match together(seen) {
+        let mut data = match consecutive(seen) {
             Some(range) if total > 0 => ColumnBytes::Shared(records.0.heap.shared(range)?),
             Some(_) => ColumnBytes::default(),
             None => ColumnBytes::Own(Buffer::new(total)?),
@@ -166,7 +166,7 @@ impl Gatherer<'_> {
             let runs = match runs {
                 Runs::There(runs) => runs,
                 Runs::Copied(runs) => {
-                    bring(records, slot, block, scratch, runs)?;
+                    copy_heap(records, slot, block, scratch, runs)?;
                     runs
                 }
             };
@@ -194,7 +194,7 @@ fn pieces<'p>(
     (there, values): &'p mut (Buffer, Buffer),
     every: usize,
 ) -> (Option<ChunksMut<'p, u8>>, ChunksMut<'p, u8>) {
-    let there = (!slot.part.is_always_there()).then(|| there.as_mut().chunks_mut(every / 8));
+    let there = (!slot.part.is_always_present()).then(|| there.as_mut().chunks_mut(every / 8));
     let (start, len) = match slot.job {
         Job::There => (0, 1),
         Job::Bits => (0, every / 8),
@@ -206,7 +206,7 @@ fn pieces<'p>(
 }
 
 /// Returns the range of the runs in the heap, if they are consecutive.
-fn together(seen: &[&Seen]) -> Option<Range<u64>> {
+fn consecutive(seen: &[&Seen]) -> Option<Range<u64>> {
     let mut all = None;
     for seen in seen.iter().filter(|seen| seen.len > 0) {
         let start = seen.start?;
@@ -220,7 +220,7 @@ fn together(seen: &[&Seen]) -> Option<Range<u64>> {
 }
 
 /// Copies the heap bytes that the entries of a block refer to.
-fn bring(
+fn copy_heap(
     records: &Records,
     slot: &Slot,
     block: Block<'_>,
@@ -254,7 +254,7 @@ fn bring(
         if some.is_empty() {
             return Ok(());
         }
-        heap.bring(some.clone()).map_err(|e| placed(e, records.tensor()))?;
+        heap.prefetch(some.clone()).map_err(|e| placed(e, records.tensor()))?;
         for range in some {
             put(&heap.get(range).map_err(|e| placed(e, records.tensor()))?);
         }

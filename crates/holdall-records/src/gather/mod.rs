@@ -181,20 +181,20 @@ impl Records {
     ///
     /// # Errors
     /// Returns the errors of [`Records::gather`], except those about the value of the member.
-    pub fn gather_there(
+    pub fn gather_presence(
         &self,
         path: &Path,
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Option<Bytes>> {
         let slot = Slot { part: self.accessor(&path.to_string())?, job: Job::There };
-        if slot.part.is_always_there() {
+        if slot.part.is_always_present() {
             return Ok(None);
         }
         let all = std::slice::from_ref(path);
         self.gather_or_explain(all, chosen, work, |gatherer, rows| {
             let filled = gatherer.fill(std::slice::from_ref(&slot), rows)?.pop();
-            Ok(filled.and_then(|filled| filled.there))
+            Ok(filled.and_then(|filled| filled.presence))
         })
     }
 

@@ -256,7 +256,7 @@ struct View {
     laid: Laid,
     /// Non-empty runs of bytes, sorted by offset.
     runs: Vec<(Range<u64>, From)>,
-    terms: ReadHints,
+    hints: ReadHints,
 }
 
 impl View {
@@ -268,9 +268,10 @@ impl View {
         }
         runs.retain(|(range, _)| !range.is_empty());
         runs.sort_by_key(|(range, _)| range.start);
-        let mut terms = file.all_sources().first().map_or(ReadHints::DISK, |source| source.terms());
-        terms.access = Access::Copied;
-        View { laid, runs, terms }
+        let mut hints =
+            file.all_sources().first().map_or(ReadHints::DISK, |source| source.read_hints());
+        hints.access = Access::Copied;
+        View { laid, runs, hints }
     }
 
     fn range(&self, range: &Range<u64>) -> Result<Bytes> {
@@ -312,7 +313,7 @@ impl ByteSource for View {
         ranges.iter().map(|range| self.range(range)).collect()
     }
 
-    fn terms(&self) -> ReadHints {
-        self.terms
+    fn read_hints(&self) -> ReadHints {
+        self.hints
     }
 }

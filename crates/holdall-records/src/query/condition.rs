@@ -161,7 +161,7 @@ impl Node {
             Node::Any(all) => Node::any_child(all, record, true),
             Node::All(all) => Ok(!Node::any_child(all, record, false)?),
             Node::Not(inner) => Ok(!inner.holds(record)?),
-            Node::One(part, Test::There) => record.is_there(part),
+            Node::One(part, Test::There) => record.is_present(part),
             Node::One(part, Test::Compare(compare, read)) => {
                 Ok(compare.holds(read.order(record, part)?))
             }

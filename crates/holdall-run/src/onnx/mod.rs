@@ -90,7 +90,7 @@ fn graph_file(folder: &Path) -> Result<PathBuf> {
 fn look_through(path: &Path) -> Result<()> {
     let checked = holdall::carton::mapped(path).and_then(|b| holdall::carton::onnx::check(&b));
     checked.map_err(|e| match e.kind() {
-        holdall::ErrorKind::Malformed => e.under(&ONNX_MODEL),
+        holdall::ErrorKind::Malformed => e.with_rule(&ONNX_MODEL),
         _ => e,
     })
 }

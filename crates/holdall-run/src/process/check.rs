@@ -10,7 +10,7 @@ use crate::rules::{FAILED, FRAME, HANDSHAKE, ORDER, SHARED, io};
 use crate::runner::{Load, NamedValues};
 use crate::runner_settings::{RunnerSettings, Span};
 use holdall::carton::compare;
-use holdall::carton::signature::Call;
+use holdall::carton::signature::CallChecker;
 use holdall::carton::{OptionValue, Package, SelfTest, TensorValue};
 use holdall::plain::{Plain, ToPlain};
 use holdall::{Error, Result, fields};
@@ -21,18 +21,18 @@ use std::path::Path;
 /// The result of one check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Trial {
+pub struct CheckResult {
     /// The check's name.
     pub name: &'static str,
     /// The required behaviour.
-    pub says: &'static str,
+    pub requirement: &'static str,
     /// How the program deviated from it; `None` if it passed.
     pub error: Option<Error>,
 }
 
-impl ToPlain for Trial {
+impl ToPlain for CheckResult {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => name, says, passed: self.error.is_none(), error)
+        fields!(self => name, requirement, passed: self.error.is_none(), error)
     }
 }
 
@@ -48,8 +48,8 @@ pub fn check(
     program: &Program,
     package: Option<&Package>,
     settings: &RunnerSettings,
-    each: &mut dyn FnMut(&Trial),
-) -> Result<Vec<Trial>> {
+    each: &mut dyn FnMut(&CheckResult),
+) -> Result<Vec<CheckResult>> {
     let mut tried = Tried { program, settings, each, all: Vec::new() };
     for (name, says, trial) in FRAMES {
         tried.add(name, says, trial);
@@ -100,8 +100,8 @@ const MODELS: [(&str, &str, OfModels); 5] = [
 struct Tried<'a> {
     program: &'a Program,
     settings: &'a RunnerSettings,
-    each: &'a mut dyn FnMut(&Trial),
-    all: Vec<Trial>,
+    each: &'a mut dyn FnMut(&CheckResult),
+    all: Vec<CheckResult>,
 }
 
 impl Tried<'_> {
@@ -111,7 +111,7 @@ impl Tried<'_> {
         says: &'static str,
         trial: impl FnOnce(&Tried<'_>) -> Result<()>,
     ) {
-        let trial = Trial { name, says, error: trial(self).err() };
+        let trial = CheckResult { name, requirement: says, error: trial(self).err() };
         (self.each)(&trial);
         self.all.push(trial);
     }
@@ -307,7 +307,8 @@ fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<
         return Err(crate::rules::NOTHING.broken("the model returned no outputs"));
     };
     let outputs = given.iter().map(|(name, value)| (name.as_str(), value));
-    if let Some(e) = Call::new().outputs(&package.description().outputs, outputs).into_iter().next()
+    if let Some(e) =
+        CallChecker::new().outputs(&package.description().outputs, outputs).into_iter().next()
     {
         return Err(e);
     }

@@ -162,5 +162,5 @@ fn unpack_one(
 
 /// A value that does not fit its shape makes the frame invalid.
 fn fits(value: Result<TensorValue>) -> Result<TensorValue> {
-    value.map_err(|e| e.under(&FRAME))
+    value.map_err(|e| e.with_rule(&FRAME))
 }

@@ -80,7 +80,7 @@ impl Runner for Python {
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
         let started = Process::start(command, settings);
         let (process, ready) = started.map_err(|e| match e.rule() {
-            rule if *rule == START => e.under(&INTERPRETER),
+            rule if *rule == START => e.with_rule(&INTERPRETER),
             _ => e,
         })?;
         if ready.kind == Kind::Fail {

@@ -7,7 +7,7 @@ pub use scalar::{ReadScalar, Typed, Values};
 
 use crate::error::{Result, Shown as _};
 use crate::extent::{get, in_memory};
-use crate::kinds::{Enum, Kind, Len, PlaceWidth, TypeId, Variant};
+use crate::kinds::{Enum, IndexWidth, Kind, Len, TypeId, Variant};
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::record::number::le;
@@ -38,7 +38,7 @@ enum Guard {
     /// A presence bit.
     Bit { byte: usize, mask: u8 },
     /// The tag of a union whose bytes are `at..end`. The bytes of its variants are `start..end`.
-    Tag { at: usize, width: PlaceWidth, tag: u32, variants: usize, start: usize, end: usize },
+    Tag { at: usize, width: IndexWidth, tag: u32, variants: usize, start: usize, end: usize },
 }
 
 /// The kind of the member, with what is needed to read it.
@@ -51,7 +51,7 @@ enum Leaf {
     Record,
     Elements(Extent),
     Fixed(Extent),
-    Union { width: PlaceWidth, variants: Arc<[Variant]> },
+    Union { width: IndexWidth, variants: Arc<[Variant]> },
     Whole,
 }
 
@@ -191,7 +191,7 @@ impl Accessor {
     }
 
     /// Returns `true` if every record has the member: its path contains no optional member and no variant.
-    pub fn is_always_there(&self) -> bool {
+    pub fn is_always_present(&self) -> bool {
         self.guards.is_empty()
     }
 
@@ -211,7 +211,7 @@ impl Accessor {
     /// # Errors
     /// Returns `record/union-tag` if a tag is invalid, `record/length` if there are fewer bytes than a record has.
     #[inline]
-    pub fn is_there(&self, record: &[u8]) -> Result<bool> {
+    pub fn is_present(&self, record: &[u8]) -> Result<bool> {
         for guard in &self.guards {
             match guard {
                 Guard::Bit { byte, mask } => match record.get(*byte) {
@@ -239,7 +239,7 @@ impl Accessor {
     /// consecutive, at their stride.
     ///
     /// # Errors
-    /// Returns the same errors as [`Accessor::is_there`].
+    /// Returns the same errors as [`Accessor::is_present`].
     pub fn are_there(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
         out.fill(1);
         let stride = in_memory(self.record.stride)?.max(1);
@@ -270,10 +270,10 @@ impl Accessor {
     /// bytes of an entry.
     ///
     /// # Errors
-    /// Returns the same errors as [`Accessor::is_there`].
+    /// Returns the same errors as [`Accessor::is_present`].
     #[inline]
     pub fn raw<'r>(&self, record: &'r [u8]) -> Result<Option<&'r [u8]>> {
-        if !self.guards.is_empty() && !self.is_there(record)? {
+        if !self.guards.is_empty() && !self.is_present(record)? {
             return Ok(None);
         }
         match record.get(self.start..self.end) {
@@ -285,7 +285,7 @@ impl Accessor {
     /// Returns the entry of a string, bytes, a JSON object or a variable array.
     ///
     /// # Errors
-    /// Returns `record/access` if the member has no entry, and the errors of [`Accessor::is_there`].
+    /// Returns `record/access` if the member has no entry, and the errors of [`Accessor::is_present`].
     #[inline]
     pub fn entry(&self, record: &[u8]) -> Result<Option<Entry>> {
         match self.leaf {
@@ -363,7 +363,7 @@ impl Accessor {
     /// Returns the value of an enum as its string.
     ///
     /// # Errors
-    /// Returns `record/enum-index`, `record/access`, and the errors of [`Accessor::is_there`].
+    /// Returns `record/enum-index`, `record/access`, and the errors of [`Accessor::is_present`].
     #[inline]
     pub fn enum_value(&self, record: &[u8]) -> Result<Option<&str>> {
         let Leaf::Enum(e) = &self.leaf else { return Err(self.not("an enum")) };
@@ -376,7 +376,7 @@ impl Accessor {
     /// Returns the key of the variant that a union contains.
     ///
     /// # Errors
-    /// Returns `record/union-tag`, `record/access`, and the errors of [`Accessor::is_there`].
+    /// Returns `record/union-tag`, `record/access`, and the errors of [`Accessor::is_present`].
     #[inline]
     pub fn variant(&self, record: &[u8]) -> Result<Option<&str>> {
         let Leaf::Union { width, variants } = &self.leaf else { return Err(self.not("a union")) };
@@ -393,7 +393,7 @@ impl Accessor {
     ///
     /// # Errors
     /// Returns `record/length` if `record` is too short.
-    pub fn make_there(&self, record: &mut [u8]) -> Result<()> {
+    pub fn make_present(&self, record: &mut [u8]) -> Result<()> {
         let len = record.len();
         let short = || {
             LENGTH.broken(format!("found {len} bytes for a record of {} bytes", self.record.size))
@@ -421,12 +421,12 @@ impl Accessor {
     /// Makes an optional member absent and sets its bytes to zero. Does nothing if it is already absent.
     ///
     /// # Errors
-    /// Returns `record/access` if the last segment is not an optional member, and the errors of [`Accessor::is_there`].
+    /// Returns `record/access` if the last segment is not an optional member, and the errors of [`Accessor::is_present`].
     pub fn clear(&self, record: &mut [u8]) -> Result<()> {
         let Some(Guard::Bit { byte, mask }) = self.own_bit() else {
             return Err(self.not("an optional member"));
         };
-        if !self.is_there(record)? {
+        if !self.is_present(record)? {
             return Ok(());
         }
         let (byte, mask) = (*byte, *mask);

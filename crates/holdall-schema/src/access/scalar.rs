@@ -92,7 +92,7 @@ impl<T: ReadScalar> Typed<T> {
     /// another variant.
     ///
     /// # Errors
-    /// Returns `record/bool-byte` for a boolean other than 0 or 1, and the errors of [`Accessor::is_there`].
+    /// Returns `record/bool-byte` for a boolean other than 0 or 1, and the errors of [`Accessor::is_present`].
     #[inline]
     pub fn read(&self, record: &[u8]) -> Result<Option<T>> {
         let a = &self.accessor;
@@ -108,7 +108,7 @@ impl<T: ReadScalar> Typed<T> {
     #[inline(never)]
     fn read_guarded(&self, record: &[u8]) -> Result<Option<T>> {
         let a = &self.accessor;
-        if !a.guards.is_empty() && !a.is_there(record)? {
+        if !a.guards.is_empty() && !a.is_present(record)? {
             return Ok(None);
         }
         match T::read(self.form, record, a.start) {
@@ -117,7 +117,7 @@ impl<T: ReadScalar> Typed<T> {
         }
     }
 
-    /// Writes the value into a record and makes the member present: see [`Accessor::make_there`].
+    /// Writes the value into a record and makes the member present: see [`Accessor::make_present`].
     ///
     /// # Errors
     /// Returns `record/range` if the kind cannot represent the value, `record/length` if `record` is too short. After
@@ -132,7 +132,7 @@ impl<T: ReadScalar> Typed<T> {
             return Err(a.short(record));
         }
         if !a.guards.is_empty() {
-            a.make_there(record)?;
+            a.make_present(record)?;
         }
         match record.get_mut(a.start..a.end) {
             Some(slot) => {

@@ -10,7 +10,7 @@ use super::name::Names;
 use super::{bytes, describe, join, no_mirror};
 use crate::dtype::TensorDType;
 use crate::error::Result;
-use crate::kinds::{Kind, Len, PlaceWidth, Scalar, Struct, TypeId};
+use crate::kinds::{IndexWidth, Kind, Len, Scalar, Struct, TypeId};
 use crate::path::Path;
 use crate::schema::Schema;
 use names::{constant_name, field_name, function_name};
@@ -193,14 +193,14 @@ impl<'s> Readers<'s> {
     }
 
     /// Generates a function for an enum index or a union tag, and a constant for each value.
-    fn write_enum(&mut self, at: &At, what: &str, width: PlaceWidth, note: &str, values: &[&str]) {
+    fn write_enum(&mut self, at: &At, what: &str, width: IndexWidth, note: &str, values: &[&str]) {
         let helper = match width {
-            PlaceWidth::One => Helper::Byte,
-            PlaceWidth::Two => Helper::Half,
-            PlaceWidth::Four => Helper::Word,
+            IndexWidth::One => Helper::Byte,
+            IndexWidth::Two => Helper::Half,
+            IndexWidth::Four => Helper::Word,
         };
         let value = self.load(helper);
-        self.reads_words_at(at, width == PlaceWidth::Four);
+        self.reads_words_at(at, width == IndexWidth::Four);
         self.function(at, what, note, "u32", &value);
         let base = self.name(&at.path, what).to_ascii_uppercase();
         for (place, text) in values.iter().enumerate().take(MOST_VALUES) {
@@ -467,7 +467,7 @@ impl Structs<'_> {
         let schema = self.schema;
         Ok(match &schema.ty(ty).kind {
             Kind::Scalar(scalar) => scalar_type(*scalar).map(str::to_owned),
-            Kind::Enum(e) => (e.width == PlaceWidth::Four).then(|| "u32".to_owned()),
+            Kind::Enum(e) => (e.width == IndexWidth::Four).then(|| "u32".to_owned()),
             Kind::Tensor(tensor) => {
                 let len = schema.dims(tensor)?.iter().fold(1, |n: u64, d| n.saturating_mul(*d));
                 let scalar = tensor.dtype.and_then(element).and_then(scalar_type);

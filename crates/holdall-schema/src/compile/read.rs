@@ -2,7 +2,7 @@
 
 use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Rule, Shown as _};
-use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType, is_kind};
+use crate::kinds::{Align, Content, Dim, Enum, IndexWidth, Len, TensorType, is_kind};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
 use holdall_collections::sort;
 use holdall_json::duplicate;
@@ -204,7 +204,7 @@ pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> 
         return Err(at.broken(&ENUM, format!("`{}` is listed twice", twice.shown())));
     }
     let sorted = sorted.iter().map(|(_, place)| *place).collect();
-    Ok(Enum { width: PlaceWidth::for_count(values.len()), values: values.into(), sorted })
+    Ok(Enum { width: IndexWidth::for_count(values.len()), values: values.into(), sorted })
 }
 
 /// A member of a struct with its schema.

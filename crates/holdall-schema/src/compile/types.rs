@@ -3,7 +3,7 @@
 use super::read::{self, Keywords, SchemaPath};
 use super::{Compiler, Found};
 use crate::error::{Result, Shown as _};
-use crate::kinds::{Array, Dim, Kind, Len, Member, PlaceWidth, Scalar, Struct, Union, Variant};
+use crate::kinds::{Array, Dim, IndexWidth, Kind, Len, Member, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
 use crate::rules::{CYCLE, INVALID, ITEMS, KIND, KIND_PLACE, OPEN_SHAPE, STRUCT, UNION};
 use holdall_collections::{sort, sort_by};
@@ -203,7 +203,7 @@ impl<'v> Compiler<'v> {
             variants.push(Variant { key: key.as_str().into(), ty });
         }
         sort_by(&mut variants, |a, b| a.key.cmp(&b.key));
-        let width = PlaceWidth::for_count(variants.len());
+        let width = IndexWidth::for_count(variants.len());
         Ok(Kind::Union(Union { discriminator: discriminator.into(), variants, width, start: 0 }))
     }
 

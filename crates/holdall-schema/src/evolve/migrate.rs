@@ -7,7 +7,7 @@ use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
 use super::rules::NO_CONVERTER;
 use crate::error::{Error, Result, Shown as _};
-use crate::kinds::PlaceWidth;
+use crate::kinds::IndexWidth;
 use crate::path::Segment;
 use crate::record::fail::{Fail, Outcome};
 use crate::record::number::le;
@@ -215,8 +215,8 @@ impl Work<'_> {
 
     fn union(
         &mut self,
-        from: PlaceWidth,
-        to: PlaceWidth,
+        from: IndexWidth,
+        to: IndexWidth,
         variants: &[VariantPlan],
         bytes: &[u8],
         out: &mut [u8],
@@ -301,7 +301,7 @@ fn set_bit(out: &mut [u8], bit: Option<u32>) {
     }
 }
 
-fn put_place(width: PlaceWidth, place: u32, out: &mut [u8]) {
+fn put_place(width: IndexWidth, place: u32, out: &mut [u8]) {
     let len = memory(u64::from(width.bytes()));
     for (slot, byte) in out.iter_mut().zip(place.to_le_bytes()).take(len) {
         *slot = byte;

@@ -1,6 +1,6 @@
 //! The plan of a resolution: what to do with each part of a record, with all decisions made in advance.
 
-use crate::kinds::{PlaceWidth, Scalar, TypeId};
+use crate::kinds::{IndexWidth, Scalar, TypeId};
 use crate::schema::Extent;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub(super) enum Plan {
     /// Convert a number to a wider kind.
     Widen(Scalar, Scalar),
     /// Convert the index of one list to that of another. `places` are the new indices, by the old index.
-    Enum { from: PlaceWidth, to: PlaceWidth, places: Arc<[u32]> },
+    Enum { from: IndexWidth, to: IndexWidth, places: Arc<[u32]> },
     /// Copy the heap data of the entry unchanged.
     Entry,
     /// Convert members, and copy runs of them.
     Struct(Vec<Step>),
     /// Convert the variant with the tag.
-    Union { from: PlaceWidth, to: PlaceWidth, variants: Vec<VariantPlan> },
+    Union { from: IndexWidth, to: IndexWidth, variants: Vec<VariantPlan> },
     /// Convert elements in the record itself.
     Fixed { items: Items },
     /// Convert elements in the record to elements in the heap.

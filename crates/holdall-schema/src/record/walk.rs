@@ -9,7 +9,7 @@ use super::rules::{
 };
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::get;
-use crate::kinds::{Array, Enum, Kind, Len, PlaceWidth, Scalar, Struct, TensorType, TypeId, Union};
+use crate::kinds::{Array, Enum, IndexWidth, Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
 use crate::rules::{OPEN_SHAPE, TOO_LARGE as TOO_MANY};
@@ -375,11 +375,11 @@ fn bad_bool(found: Option<u8>) -> Error {
 
 /// Reads an index of the given width from the start of `bytes`.
 #[inline]
-pub(crate) fn read_place(width: PlaceWidth, bytes: &[u8]) -> u32 {
+pub(crate) fn read_place(width: IndexWidth, bytes: &[u8]) -> u32 {
     match width {
-        PlaceWidth::One => u32::from(u8::from_le_bytes(le(bytes))),
-        PlaceWidth::Two => u32::from(u16::from_le_bytes(le(bytes))),
-        PlaceWidth::Four => u32::from_le_bytes(le(bytes)),
+        IndexWidth::One => u32::from(u8::from_le_bytes(le(bytes))),
+        IndexWidth::Two => u32::from(u16::from_le_bytes(le(bytes))),
+        IndexWidth::Four => u32::from_le_bytes(le(bytes)),
     }
 }
 

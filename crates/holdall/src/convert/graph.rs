@@ -144,7 +144,7 @@ pub(super) fn write(
     let to = FileSink::create(path, write.overwrite, write.durability)?;
     let (inside, beside) = into.split(items);
     Claim::sweep(path);
-    let old = if write.overwrite { external::beside(path) } else { Vec::new() };
+    let old = if write.overwrite { external::named_files(path) } else { Vec::new() };
     let mut external = External::default();
     let (mut data, mut claim) = (None, None);
     if !beside.is_empty() {
@@ -216,7 +216,7 @@ impl Claim {
             return;
         }
         // The process may have completed the model but not removed the note.
-        if is_ours(path, &location) && !external::beside(path).contains(&location) {
+        if is_ours(path, &location) && !external::named_files(path).contains(&location) {
             let _ = std::fs::remove_file(path.with_file_name(&location));
         }
         let _ = std::fs::remove_file(note);

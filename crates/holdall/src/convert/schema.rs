@@ -16,7 +16,7 @@ pub fn schema(file: &File) -> Result<Document> {
     if let Some(own) = crate::records::schema_of_file(file)? {
         return Ok(own);
     }
-    Document::new(infer_schema(file)?, file.name(), Reading::File, &file.limits().of_schemas())
+    Document::new(infer_schema(file)?, file.name(), Reading::File, &file.limits().schema_limits())
 }
 
 /// Returns the schema that the file would get as Metatensor if it had no schema of its own. Sparse and

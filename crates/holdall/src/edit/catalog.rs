@@ -154,7 +154,7 @@ fn rooted(
 #[cfg(feature = "ztensor2")]
 fn shard_path(path: &Path, shard: &str) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let beside = holdall_formats::by_name("ztensor2").and_then(|format| format.beside);
+    let beside = holdall_formats::by_name("ztensor2").and_then(|format| format.external_files);
     path.with_file_name(beside.map_or(String::new(), |beside| (beside.path)(name, shard)))
 }
 

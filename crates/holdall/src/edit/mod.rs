@@ -88,7 +88,7 @@ pub struct EditReport {
     /// Length of the model's files in bytes.
     pub len: u64,
     /// Bytes of the files that belong to nothing, without alignment padding; [`compact`] removes them.
-    pub dead: u64,
+    pub unused_len: u64,
     /// The files that were changed or written, for a model in several files.
     pub files: Vec<PathBuf>,
     /// Contents of the old model that were not to be changed but are missing now, because the format cannot
@@ -400,10 +400,18 @@ impl Edit {
         }
         let changed = parts.iter().filter(|part| part.changed).count();
         if changed == 0 && !catalog.has_new_attributes() {
-            let (len, dead) = (total_len(&file), dead_bytes(&file));
+            let (len, unused_len) = (total_len(&file), unused_len(&file));
             let (files, left_behind, warnings) = (Vec::new(), Vec::new(), Vec::new());
             let (in_place, written) = (true, 0);
-            return Ok(EditReport { in_place, written, len, dead, files, left_behind, warnings });
+            return Ok(EditReport {
+                in_place,
+                written,
+                len,
+                unused_len,
+                files,
+                left_behind,
+                warnings,
+            });
         }
         let known: HashSet<String> = file.names().map(str::to_owned).collect();
         drop(file);
@@ -522,13 +530,13 @@ fn report(
         (in_place, _) => (in_place.map(|of| of.written), options.open(path)?),
     };
     let is_in_place = written.is_some();
-    let (len, dead) = (total_len(&file), dead_bytes(&file));
+    let (len, unused_len) = (total_len(&file), unused_len(&file));
     let written = match written {
         Some(written) => written,
         None => files.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
     };
     let (in_place, warnings) = (is_in_place, Vec::new());
-    Ok((file, EditReport { in_place, written, len, dead, files, left_behind, warnings }))
+    Ok((file, EditReport { in_place, written, len, unused_len, files, left_behind, warnings }))
 }
 
 /// Returns the total length of all files that hold tensors.
@@ -538,7 +546,7 @@ fn total_len(file: &File) -> u64 {
 
 /// Returns the number of bytes in the data regions of a model's files that belong to no component and that
 /// [`compact`] removes: all except alignment padding.
-pub fn dead_bytes(file: &File) -> u64 {
+pub fn unused_len(file: &File) -> u64 {
     gaps::unused(file.index())
 }
 

@@ -168,7 +168,7 @@ impl ToPlain for ReformedTensor {
 impl ToPlain for SalvageReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
-            refused: self.refused.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
+            open_error: self.open_error.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
             unchecked, left_behind, target_len,
         )
     }
@@ -202,7 +202,7 @@ impl ToPlain for Import {
 impl ToPlain for EditReport {
     fn to_plain(&self) -> Plain<'_> {
         let files = self.files.iter().map(|path| path.display().to_string());
-        fields!(self => in_place, written, len, dead, files: Plain::list(files), left_behind, warnings)
+        fields!(self => in_place, written, len, unused_len, files: Plain::list(files), left_behind, warnings)
     }
 }
 

@@ -215,7 +215,7 @@ fn passes<'a>(
             Want::new(0, bytes).with_digests(algorithm).in_group(1)
         }));
         if !own.is_empty() {
-            let plan = Plan::new(own, file.sources().terms());
+            let plan = Plan::new(own, file.sources().read_hints());
             passes.push(Pass { plan, purposes: these, checksums });
         }
     }
@@ -354,7 +354,7 @@ impl Context<'_> {
                 self.found(at, |found| found.decode = refused);
             }
         }
-        if !self.file.sources().terms().is_remote() {
+        if !self.file.sources().read_hints().is_remote() {
             let components: Vec<&Component> = wants.iter().map(|w| &w.component).collect();
             let tables = tables_of(self.file.sources(), &components)?;
             let short = |f: &Frame| f.decoded.end - f.decoded.start <= MAX_FRAME;
@@ -438,7 +438,7 @@ impl Context<'_> {
             let mut bad = found.stored_bool;
             if unit.is_chunked() && !is_compressed(c) {
                 if let Some((_, e)) = &found.decode {
-                    fault(e.clone().unplaced())?;
+                    fault(e.clone().without_location())?;
                     continue;
                 }
                 counts.decoded += 1;
@@ -450,7 +450,7 @@ impl Context<'_> {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
                     // The error may name another tensor with the same bytes.
-                    fault(e.clone().unplaced())?;
+                    fault(e.clone().without_location())?;
                     continue;
                 }
                 if let (Some(own), Some(other)) = (c.decoded_len, decoded_len)

@@ -62,7 +62,9 @@ fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
 /// would cost a round trip.
 pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
     let code = holdall_formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
-    let Some(code) = code.filter(|_| !file.sources().terms().is_remote()) else { return Ok(None) };
+    let Some(code) = code.filter(|_| !file.sources().read_hints().is_remote()) else {
+        return Ok(None);
+    };
     let starts = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
     let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);

@@ -219,7 +219,7 @@ pub(crate) fn far(file: &File) -> File {
     from(file, ReadHints::REMOTE)
 }
 
-fn from(file: &File, terms: ReadHints) -> File {
+fn from(file: &File, hints: ReadHints) -> File {
     struct Copied(Bytes, ReadHints);
     impl ByteSource for Copied {
         fn len(&self) -> u64 {
@@ -230,13 +230,13 @@ fn from(file: &File, terms: ReadHints) -> File {
                 |r: &Range<u64>| Bytes::copy_from_slice(&self.0[r.start as usize..r.end as usize]);
             Ok(ranges.iter().map(one).collect())
         }
-        fn terms(&self) -> ReadHints {
+        fn read_hints(&self) -> ReadHints {
             self.1
         }
     }
     let bytes = file.all_sources()[0].read_range(0..file.all_sources()[0].len()).unwrap();
     let options = OpenOptions::new().with_limits(file.limits().clone());
-    options.open_source(Arc::new(Copied(bytes, terms)), file.name()).unwrap()
+    options.open_source(Arc::new(Copied(bytes, hints)), file.name()).unwrap()
 }
 
 /// Returns bytes that neither repeat nor compress well.

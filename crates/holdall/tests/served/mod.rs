@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// Returns the tests' policy: loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
-    let mut patience = Timeouts::default();
-    patience.pause = Duration::from_millis(1);
-    patience.connect = Duration::from_secs(5);
-    patience.stall = Duration::from_secs(1);
-    Policy::new().with_hosts(Hosts::Any).with_patience(patience)
+    let mut timeouts = Timeouts::default();
+    timeouts.pause = Duration::from_millis(1);
+    timeouts.connect = Duration::from_secs(5);
+    timeouts.stall = Duration::from_secs(1);
+    Policy::new().with_hosts(Hosts::Any).with_timeouts(timeouts)
 }
 
 pub(crate) fn options() -> OpenOptions {

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 /// Returns the tests' policy: http, loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
-    let mut patience = Timeouts::default();
-    patience.pause = Duration::from_millis(1);
-    patience.longest_pause = Duration::from_millis(5);
-    patience.stall = Duration::from_secs(5);
-    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
+    let mut timeouts = Timeouts::default();
+    timeouts.pause = Duration::from_millis(1);
+    timeouts.longest_pause = Duration::from_millis(5);
+    timeouts.stall = Duration::from_secs(5);
+    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_timeouts(timeouts)
 }
 
 /// A server that stops when this is dropped.

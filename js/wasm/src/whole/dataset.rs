@@ -68,7 +68,7 @@ impl Blob {
         let name = std::str::from_utf8(input).unwrap_or_default();
         let content = Content::from_name(name)
             .ok_or_else(|| CALL.broken(format!("a blob holds no `{}`", name.shown())))?;
-        let limits = limits.of_schemas();
+        let limits = limits.schema_limits();
         Ok(Blob { content, limits, count: 0, entries: Vec::new(), heap: Vec::new(), lens: [0; 2] })
     }
 
@@ -138,10 +138,10 @@ impl Dataset {
             return Err(CALL.broken("the path is longer than the input"));
         };
         let path = std::str::from_utf8(path).map_err(|_| CALL.broken("a path is a text"))?;
-        let limits = limits.of_schemas();
+        let limits = limits.schema_limits();
         let document = Document::parse(text, "the schema", Reading::ByContent, &limits)
             .and_then(|document| document.records(Some(path), &limits))
-            .map_err(Error::unplaced)?;
+            .map_err(Error::without_location)?;
         let Root::Record(ty) = document.schema.root() else {
             return Err(SIZE.broken("the schema is not that of a record"));
         };

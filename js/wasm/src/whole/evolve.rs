@@ -1,6 +1,6 @@
 //! Reading records of a file with another schema.
 
-use super::plan::told_of;
+use super::plan::parse_options;
 use crate::json::CALL;
 use crate::records::layout_of;
 use crate::{Answer, le};
@@ -33,11 +33,12 @@ pub(crate) fn records(
         (*part, rest) = split.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
     }
     let ([told_text, old, new, data], heap) = (parts, rest);
-    let (told, made) = (told_of(told_text)?, made_of(told_text, limits)?);
-    let old = Document::parse(old, "the file", Reading::Record, limits).map_err(Error::unplaced)?;
+    let (told, made) = (parse_options(told_text)?, made_of(told_text, limits)?);
+    let old = Document::parse(old, "the file", Reading::Record, limits)
+        .map_err(Error::without_location)?;
     let new = Document::parse(new, "the schema", Reading::ByContent, limits)
         .and_then(|new| new.records(told.path.as_deref(), limits))
-        .map_err(Error::unplaced)?;
+        .map_err(Error::without_location)?;
     let (Root::Record(from), Root::Record(to)) = (old.schema.root(), new.schema.root()) else {
         return Err(CALL.broken("a schema is not that of a record"));
     };

@@ -72,7 +72,7 @@ impl Migration {
         let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
         let options = options(told)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
-            .map_err(Error::unplaced)?;
+            .map_err(Error::without_location)?;
         let works = decide(index, &schema, &options, limits)?;
         let own = schema_of_file(index, limits)?;
         let text = match schema.schema.root() {
@@ -86,7 +86,7 @@ impl Migration {
         };
         let answer = Object::new()
             .with("schema", |out| text_or_null(text.as_deref(), out))
-            .with("works", |out| list(&works, out, |work, out| out.push_str(&work.told())));
+            .with("works", |out| list(&works, out, |work, out| out.push_str(&work.to_json())));
         let answer = Answer::text(answer.finish());
         Ok((Migration { works }, answer))
     }
@@ -134,7 +134,7 @@ impl Migration {
 }
 
 impl Work {
-    fn told(&self) -> String {
+    fn to_json(&self) -> String {
         let one = Object::new().text("name", &self.spec.name);
         let pairs = |all: &[(String, String)], out: &mut String| {
             list(all, out, |(new, old), out| {

@@ -363,7 +363,7 @@ pub extern "C" fn schema_header() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn records_evolve(told: usize, old: usize, new: usize, data: usize) -> u32 {
     call(|state| {
-        let limits = state.limits.of_schemas();
+        let limits = state.limits.schema_limits();
         evolve::records(&state.take(), [told, old, new, data], &limits)
     })
 }
@@ -378,7 +378,7 @@ pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn migrate_begin(len: usize) -> u32 {
     call(|state| {
-        let (input, limits) = (state.take(), state.limits.of_schemas());
+        let (input, limits) = (state.take(), state.limits.schema_limits());
         let (migration, answer) = Migration::begin(&input, len, state.file()?.index()?, &limits)?;
         state.whole.migration = Some(migration);
         Ok(answer)
@@ -414,7 +414,7 @@ pub extern "C" fn migrate_part(number: u32, data: u64, heap: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn value_schemas(len: usize) -> u32 {
     call(|state| {
-        let limits = state.limits.of_schemas();
+        let limits = state.limits.schema_limits();
         values::schemas(&state.take(), len, &limits)
     })
 }

@@ -249,7 +249,8 @@ impl Model {
             let shards: Vec<Shard> = names.zip(indices).map(|(n, i)| Shard::new(n, i)).collect();
             return Ok((joined(&shards, Vec::new(), &self.limits)?, parts));
         }
-        let beside = holdall_formats::by_name(index.format()).and_then(|format| format.beside);
+        let beside =
+            holdall_formats::by_name(index.format()).and_then(|format| format.external_files);
         let Some(beside) = beside.filter(|_| is_away(&index)) else {
             return Ok((index, vec![at]));
         };

@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The caller's changes: paths in the new schema with their old names, and with converters.
-pub(super) struct Told {
+pub(super) struct PlanOptions {
     pub(super) renames: BTreeMap<Path, Path>,
     pub(super) converters: BTreeMap<Path, String>,
     pub(super) drops: bool,
@@ -38,18 +38,18 @@ pub(super) struct Told {
 /// of `lens[0]` bytes in the input: `renames` and `converters`, pairs of strings, and `drop`.
 pub(crate) fn plan(input: &[u8], lens: [usize; 2], reading: u32) -> Result<Answer, Error> {
     let parts = input.split_at_checked(lens[0]);
-    let parts = parts.and_then(|(told, both)| Some((told, both.split_at_checked(lens[1])?)));
-    let Some((told, (old, new))) = parts else {
+    let parts = parts.and_then(|(options, both)| Some((options, both.split_at_checked(lens[1])?)));
+    let Some((options, (old, new))) = parts else {
         return Err(CALL.broken("a schema is longer than the input"));
     };
-    let told = told_of(told)?;
+    let options = parse_options(options)?;
     let (old, new) = (document(old, reading)?, document(new, reading)?);
     let mut steps = Vec::new();
     match (old.schema.root(), new.schema.root()) {
         (Root::Record(from), Root::Record(to)) => {
-            records((&old, from, &Path::root()), (&new, to, &Path::root()), &told, &mut steps)?;
+            records((&old, from, &Path::root()), (&new, to, &Path::root()), &options, &mut steps)?;
         }
-        (Root::References(_), Root::References(_)) => file(&old, &new, &told, &mut steps)?,
+        (Root::References(_), Root::References(_)) => file(&old, &new, &options, &mut steps)?,
         _ => return Err(NO_CONVERTER.broken("one schema is that of a record, the other of a file")),
     }
     let mut out = String::new();
@@ -72,8 +72,8 @@ pub(crate) fn plan(input: &[u8], lens: [usize; 2], reading: u32) -> Result<Answe
     Ok(Answer::text(out))
 }
 
-pub(super) fn told_of(told: &[u8]) -> Result<Told, Error> {
-    let json = parse(told, 64)?;
+pub(super) fn parse_options(options: &[u8]) -> Result<PlanOptions, Error> {
+    let json = parse(options, 64)?;
     let pairs = |name: &str| -> Vec<(String, String)> {
         let all = json.get(name).and_then(|pairs| pairs.as_array()).into_iter().flatten();
         let both = all.filter_map(|pair| {
@@ -82,43 +82,44 @@ pub(super) fn told_of(told: &[u8]) -> Result<Told, Error> {
         });
         both.collect()
     };
-    let mut told = Told {
+    let mut options = PlanOptions {
         renames: BTreeMap::new(),
         converters: BTreeMap::new(),
         drops: false,
         path: json.get("path").and_then(|path| path.as_str()).map(str::to_owned),
     };
     for (new, old) in pairs("renames") {
-        told.renames.insert(new.parse()?, old.parse()?);
+        options.renames.insert(new.parse()?, old.parse()?);
     }
     for (path, name) in pairs("converters") {
-        told.converters.insert(path.parse()?, name);
+        options.converters.insert(path.parse()?, name);
     }
-    told.drops = json.get("drop").and_then(|drop| drop.as_bool()) == Some(true);
-    Ok(told)
+    options.drops = json.get("drop").and_then(|drop| drop.as_bool()) == Some(true);
+    Ok(options)
 }
 
 /// Adds the steps of records, at a path of each file.
 fn records(
     (old, from, from_path): (&Document, TypeId, &Path),
     (new, to, to_path): (&Document, TypeId, &Path),
-    told: &Told,
+    options: &PlanOptions,
     steps: &mut Vec<Step>,
 ) -> Result<(), Error> {
-    let mut options = ResolveOptions::default();
-    for (path, name) in &told.converters {
+    let mut resolve_options = ResolveOptions::default();
+    for (path, name) in &options.converters {
         if let Some(path) = within(path, to_path) {
-            options = options.with_converter(path, name.as_str());
+            resolve_options = resolve_options.with_converter(path, name.as_str());
         }
     }
-    for (path, other) in &told.renames {
+    for (path, other) in &options.renames {
         if let Some((path, other)) = within(path, to_path).zip(within(other, from_path)) {
-            options = options.with_rename(path, other);
+            resolve_options = resolve_options.with_rename(path, other);
         }
     }
     let place = |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
-    let resolution = resolve(&old.schema, from, &new.schema, to, &options).map_err(place)?;
-    if !told.drops {
+    let resolution =
+        resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(place)?;
+    if !options.drops {
         resolution.keeps_all().map_err(place)?;
     }
     let full = |base: &Path, path: &Option<Path>| {
@@ -149,13 +150,18 @@ fn within(path: &Path, base: &Path) -> Option<Path> {
 }
 
 /// Adds the steps of everything in a file.
-fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> Result<(), Error> {
+fn file(
+    old: &Document,
+    new: &Document,
+    options: &PlanOptions,
+    steps: &mut Vec<Step>,
+) -> Result<(), Error> {
     let limits = SchemaLimits::default();
-    check_told(old, new, told)?;
+    check_options(old, new, options)?;
     // Differences inside of datasets are not handled as changes of tensors.
     let mut resolved: Vec<Path> = Vec::new();
     for (path, _) in new.datasets() {
-        let source = told.renames.get(&path).unwrap_or(&path);
+        let source = options.renames.get(&path).unwrap_or(&path);
         let [was, is] = [(old, source), (new, &path)]
             .map(|(of, path)| of.dataset(Some(&path.to_string()), &limits).ok());
         let (Some((_, was)), Some((_, is))) = (was, is) else { continue };
@@ -163,18 +169,18 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
             if *source != path {
                 steps.push(step(StepKind::Renamed, Some(source), Some(&path)));
             }
-            records((&was, from, source), (&is, to, &path), told, steps)?;
+            records((&was, from, source), (&is, to, &path), options, steps)?;
             resolved.extend([source.clone(), path]);
         }
     }
     let changes = diff((&old.schema, &old.json), (&new.schema, &new.json), &limits)?;
     let is_within = |path: &Path| resolved.iter().any(|base| path.0.starts_with(&base.0));
-    let file = File { old, new, told, changes: &changes };
+    let file = File { old, new, options, changes: &changes };
     for change in changes.iter().filter(|change| !is_within(&change.path)) {
         steps.extend(file.step_of(change)?);
     }
     // A tensor that takes the name of another one.
-    for (path, source) in told.renames.iter().filter(|(path, _)| !is_within(path)) {
+    for (path, source) in options.renames.iter().filter(|(path, _)| !is_within(path)) {
         if node_at(new, path).is_some_and(is_tensor) {
             steps.extend(file.replaced(path)?);
             if !changes.iter().any(|change| change.path == *path) {
@@ -184,9 +190,9 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
         }
     }
     // An unchanged tensor is converted if the caller requested it.
-    for (path, name) in &told.converters {
+    for (path, name) in &options.converters {
         let is_changed =
-            changes.iter().any(|change| change.path == *path) || told.renames.contains_key(path);
+            changes.iter().any(|change| change.path == *path) || options.renames.contains_key(path);
         if let (false, Some(tensor)) = (is_changed, tensor_at(new, path)) {
             file.check_converter(path, path, name)?;
             if !name.parse::<Chain>()?.is_cast() {
@@ -201,9 +207,9 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
 
 /// Checks that each rename and each converter applies to a tensor that both schemas have, or to a
 /// member of a dataset that both have.
-fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> {
+fn check_options(old: &Document, new: &Document, options: &PlanOptions) -> Result<(), Error> {
     let datasets: Vec<Path> = new.datasets().map(|(path, _)| path).collect();
-    let was = |path: &Path| told.renames.get(path).unwrap_or(path).clone();
+    let was = |path: &Path| options.renames.get(path).unwrap_or(path).clone();
     let is_member = |path: &Path, other: Option<&Path>| {
         datasets.iter().any(|base| {
             let source = was(base);
@@ -212,7 +218,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
             is_there && is_old && within(path, base).is_some()
         })
     };
-    for (path, source) in &told.renames {
+    for (path, source) in &options.renames {
         let both = node_at(new, path).zip(node_at(old, source));
         let is_tensor = both.is_some_and(|(new, old)| is_tensor(new) && is_tensor(old));
         if !is_tensor && !is_member(path, Some(source)) {
@@ -223,7 +229,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
             return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
     }
-    for path in told.converters.keys() {
+    for path in options.converters.keys() {
         let both = tensor_at(new, path).zip(tensor_at(old, &was(path)));
         if both.is_none() && !is_member(path, None) {
             let message = format!(
@@ -268,20 +274,20 @@ fn is_same(old: &Node, new: &Node) -> bool {
 struct File<'d> {
     old: &'d Document,
     new: &'d Document,
-    told: &'d Told,
+    options: &'d PlanOptions,
     changes: &'d [Change],
 }
 
 impl File<'_> {
     /// Returns the step for a change outside of records.
     fn step_of(&self, change: &Change) -> Result<Option<Step>, Error> {
-        let (path, told) = (&change.path, self.told);
+        let (path, options) = (&change.path, self.options);
         let text = |side: &Option<Arc<str>>| side.as_deref().map(str::to_owned);
         let (old, now) = (text(&change.old), text(&change.new));
         let in_tensor = |e: Error| e.in_tensor(path.to_string());
         let sides = |step: Step| Some(Step { old: old.clone(), new: now.clone(), ..step });
-        let by = told.converters.get(path);
-        let source = told.renames.get(path);
+        let by = options.converters.get(path);
+        let source = options.renames.get(path);
         if let Some(name) = by {
             self.check_converter(path, source.unwrap_or(path), name)?;
         }
@@ -293,10 +299,10 @@ impl File<'_> {
             return Ok(sides(Step { by: Some(name.clone()), ..one }));
         }
         match (change.what, change.verdict) {
-            (ChangeKind::Removed, _) if told.renames.values().any(|source| source == path) => {
+            (ChangeKind::Removed, _) if options.renames.values().any(|source| source == path) => {
                 Ok(None)
             }
-            (ChangeKind::Removed, _) if told.drops => {
+            (ChangeKind::Removed, _) if options.drops => {
                 Ok(sides(step(StepKind::Dropped, Some(path), None)))
             }
             (ChangeKind::Removed, _) => {
@@ -330,7 +336,7 @@ impl File<'_> {
 
     /// Returns the step for a renamed tensor; `now` is its type in the new schema.
     fn renamed(&self, path: &Path, source: &Path, now: Option<String>) -> Result<Step, Error> {
-        let by = self.told.converters.get(path);
+        let by = self.options.converters.get(path);
         let both = node_at(self.old, source).zip(node_at(self.new, path));
         let is_same = both.is_some_and(|(old, new)| is_same(old, new));
         if !is_same && by.is_none() {
@@ -348,11 +354,11 @@ impl File<'_> {
 
     /// Returns the step for a tensor whose name belongs to another one in the new schema.
     fn replaced(&self, path: &Path) -> Result<Option<Step>, Error> {
-        let is_used = self.told.renames.values().any(|source| source == path);
+        let is_used = self.options.renames.values().any(|source| source == path);
         if is_used || !node_at(self.old, path).is_some_and(is_tensor) {
             return Ok(None);
         }
-        if !self.told.drops {
+        if !self.options.drops {
             let message = format!("{} would be left out", shown(path));
             return Err(DROPS_MEMBER.broken(message));
         }

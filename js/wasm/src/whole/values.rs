@@ -13,8 +13,8 @@ pub(crate) fn schemas(input: &[u8], len: usize, limits: &SchemaLimits) -> Result
     let parts = input.split_at_checked(len);
     let (paths, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
     let paths = parse(paths, limits.depth)?;
-    let document =
-        Document::parse(text, "the schema", Reading::File, limits).map_err(Error::unplaced)?;
+    let document = Document::parse(text, "the schema", Reading::File, limits)
+        .map_err(Error::without_location)?;
     let part = |path: &str| {
         let Root::References(root) = document.schema.root() else { return None };
         let path: Path = path.parse().ok()?;

@@ -261,7 +261,7 @@ fn component(
     let name = wanted.role.as_str();
     let mut shape = Vec::new();
     for (number, size) in wanted.shape.iter().enumerate() {
-        let found = scope.compute(size, &nowhere()).map_err(|e| e.under(&FIT))?;
+        let found = scope.compute(size, &nowhere()).map_err(|e| e.with_rule(&FIT))?;
         match found {
             Column::Whole(all) if all.first().is_some_and(|n| *n >= 0) => shape.extend(all),
             _ => {

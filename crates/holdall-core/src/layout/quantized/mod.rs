@@ -532,8 +532,8 @@ fn rows_of_groups(
         return Err(blame(GROUP_INDEX.broken(message)));
     }
     let unlimited = Limits { decoded_len: u64::MAX, ..Limits::default() };
-    let indices =
-        super::sparse::Indices::new(g_idx, &unlimited).map_err(|e| blame(e.under(&GROUP_INDEX)))?;
+    let indices = super::sparse::Indices::new(g_idx, &unlimited)
+        .map_err(|e| blame(e.with_rule(&GROUP_INDEX)))?;
     if let Some((row, group)) = indices.outside(0..rows, down) {
         let message = format!("row {row} belongs to group {group}, outside 0..{down}");
         return Err(blame(GROUP_INDEX.broken(message)));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The names of the datasets and blobs that a [`Build`](super::Build) handed out and that were not added yet, by
 /// number.
 #[derive(Clone, Default)]
-pub(super) struct Begun(Arc<Mutex<Names>>);
+pub(super) struct PendingWriters(Arc<Mutex<Names>>);
 
 #[derive(Default)]
 struct Names {
@@ -18,19 +18,19 @@ struct Names {
 }
 
 /// The obligation to add one of them. Dropping it does not fulfil it.
-pub(crate) struct Promise {
-    to: Begun,
+pub(crate) struct PendingWriter {
+    to: PendingWriters,
     number: u64,
 }
 
-impl Begun {
+impl PendingWriters {
     /// Records that a dataset or blob was handed out.
-    pub(super) fn promise(&self, name: &str) -> Promise {
+    pub(super) fn register(&self, name: &str) -> PendingWriter {
         let mut names = self.names();
         let number = names.next;
         names.next += 1;
         names.out.insert(number, name.to_owned());
-        Promise { to: self.clone(), number }
+        PendingWriter { to: self.clone(), number }
     }
 
     /// # Errors
@@ -51,9 +51,9 @@ impl Begun {
     }
 }
 
-impl Promise {
+impl PendingWriter {
     /// Fulfils the obligation: the dataset or blob was added or discarded.
-    pub(super) fn keep(self) {
+    pub(super) fn resolve(self) {
         self.to.names().out.remove(&self.number);
     }
 }

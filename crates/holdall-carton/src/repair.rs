@@ -38,7 +38,7 @@ const PIECE: u64 = 4 << 20;
 ///
 /// # Errors
 /// Io; the first error if no file can be taken.
-pub fn mend(
+pub fn repair(
     path: &Path,
     target: &Path,
     write: &WriteOptions,

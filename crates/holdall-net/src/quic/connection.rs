@@ -29,7 +29,7 @@ pub(super) struct ConnectionKey {
     pub(super) to: SocketAddr,
     pub(super) trust: Trust,
     pub(super) token: String,
-    pub(super) patience: QuicTimeouts,
+    pub(super) timeouts: QuicTimeouts,
 }
 
 /// A server, and the current connection to it, if any.
@@ -46,13 +46,13 @@ pub(super) struct QuicServer {
 
 #[derive(Default)]
 struct State {
-    line: Weak<Line>,
+    line: Weak<ServerConnection>,
     /// Why the last attempt failed.
     failed: Option<Failed>,
 }
 
 /// A connection to a server.
-pub(super) struct Line {
+pub(super) struct ServerConnection {
     whom: ConnectionKey,
     process: u32,
     handle: Handle,
@@ -77,7 +77,7 @@ struct Asked {
 
 /// An open file: its connection, and its number there.
 pub(super) struct Link {
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<ServerConnection>,
     pub(super) file: u32,
 }
 
@@ -147,10 +147,11 @@ impl QuicServer {
         wanted: Wanted<'_>,
     ) -> Result<(Link, Opened), Failed> {
         let tried = self.tried.load(Ordering::Acquire);
-        let mut full: Option<Arc<Line>> = None;
+        let mut full: Option<Arc<ServerConnection>> = None;
         let mut state = loop {
             let state = lock(&self.state);
-            let is_full = |line: &Arc<Line>| full.as_ref().is_some_and(|f| Arc::ptr_eq(f, line));
+            let is_full =
+                |line: &Arc<ServerConnection>| full.as_ref().is_some_and(|f| Arc::ptr_eq(f, line));
             match alive(&state.line) {
                 Some(line) if !is_full(&line) => {
                     drop(state);
@@ -174,7 +175,7 @@ impl QuicServer {
                 _ => break state,
             }
         };
-        let made = wait(handle, Line::connect(self, handle, wanted));
+        let made = wait(handle, ServerConnection::connect(self, handle, wanted));
         self.tried.fetch_add(1, Ordering::AcqRel);
         state.failed = made.as_ref().err().cloned();
         let (line, file, told) = made?;
@@ -199,18 +200,19 @@ fn config(trust: &Trust) -> Result<quinn::ClientConfig> {
 }
 
 /// Returns the connection if it is in use and not lost.
-fn alive(line: &Weak<Line>) -> Option<Arc<Line>> {
+fn alive(line: &Weak<ServerConnection>) -> Option<Arc<ServerConnection>> {
     line.upgrade().filter(|line| line.is_alive())
 }
 
-impl Line {
+impl ServerConnection {
     /// Makes a connection and requests a file on it. Returns the connection, the number of the file, and the receiver
     /// of the server's answer.
     async fn connect(
         place: &QuicServer,
         handle: &Handle,
         wanted: Wanted<'_>,
-    ) -> Result<(Arc<Line>, u32, oneshot::Receiver<Result<Opened, Failed>>), Failed> {
+    ) -> Result<(Arc<ServerConnection>, u32, oneshot::Receiver<Result<Opened, Failed>>), Failed>
+    {
         let whom = &place.whom;
         let host = &whom.host;
         let from: SocketAddr = match whom.to {
@@ -225,7 +227,7 @@ impl Line {
         let connecting = endpoint
             .connect_with(place.config.clone(), whom.to, host)
             .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
-        let connect = whom.patience.connect;
+        let connect = whom.timeouts.connect;
         let (connection, is_early, (send, receive)) =
             match timeout(connect, begin(whom, connecting, &said)).await {
                 Ok(done) => done?,
@@ -238,7 +240,7 @@ impl Line {
             };
         let (tell, told) = oneshot::channel();
         let asked = Asked { client, waiting: BTreeMap::from([(file, tell)]), has_ended: false };
-        let line = Arc::new(Line {
+        let line = Arc::new(ServerConnection {
             whom: whom.clone(),
             process: std::process::id(),
             handle: handle.clone(),
@@ -269,7 +271,10 @@ impl Line {
     }
 
     /// Opens a file over this connection.
-    async fn open(self: &Arc<Line>, wanted: Wanted<'_>) -> Result<(Link, Opened), Failed> {
+    async fn open(
+        self: &Arc<ServerConnection>,
+        wanted: Wanted<'_>,
+    ) -> Result<(Link, Opened), Failed> {
         let (tell, told) = oneshot::channel();
         let mut control = self.in_time(self.control.lock()).await?;
         let (file, open) = {
@@ -291,7 +296,7 @@ impl Line {
 
     /// Waits until a requested file is open.
     async fn opened(
-        self: &Arc<Line>,
+        self: &Arc<ServerConnection>,
         file: u32,
         told: oneshot::Receiver<Result<Opened, Failed>>,
     ) -> Result<(Link, Opened), Failed> {
@@ -315,7 +320,7 @@ impl Line {
     /// Waits for a future, as long as the server keeps sending. If nothing arrives for `QuicTimeouts::stall`, the
     /// connection counts as lost: closes it, so that the next attempt makes another.
     pub(super) async fn in_time<F: Future>(&self, future: F) -> Result<F::Output, Failed> {
-        let stall = self.whom.patience.stall;
+        let stall = self.whom.timeouts.stall;
         let mut future = pin!(future);
         loop {
             let before = self.came.load(Ordering::Relaxed);
@@ -341,7 +346,7 @@ impl Line {
                     (file, Ok(Opened { id, len, index }))
                 }
                 ServerMessage::Refused { file, refusal } => {
-                    let is_passing = refusal.why == RefusalReason::Busy;
+                    let is_passing = refusal.reason == RefusalReason::Busy;
                     (file, Err(Failed { error: refusal.error(), is_passing }))
                 }
             };
@@ -428,7 +433,7 @@ async fn say_first(
 }
 
 /// Receives the server's messages on the control stream until the connection is closed.
-async fn listen(line: Weak<Line>, mut receive: RecvStream) {
+async fn listen(line: Weak<ServerConnection>, mut receive: RecvStream) {
     loop {
         let chunk = receive.read_chunk(1 << 20, true).await;
         let Some(line) = line.upgrade() else { return };
@@ -524,7 +529,7 @@ impl Drop for Link {
     }
 }
 
-impl Drop for Line {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             self.connection.close(VarInt::from_u32(0), b"");
