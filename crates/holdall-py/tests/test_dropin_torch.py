@@ -276,7 +276,7 @@ def test_tensors_lie_over_a_private_map(tmp_path):
     path.unlink()
     assert all(torch.equal(x, given[name] + (name == "t3")) for name, x in found.items())
     assert one[0] == 4.0 and part.tolist() == [5.0] * 4
-    # What is not stored as it is, or has a digest, is read, and checked.
+    # A tensor with a digest is read, and checked.
     ht_path = tmp_path / "b.zt"
     ht.save_file(given, ht_path)
     raw = bytearray(ht_path.read_bytes())

@@ -51,7 +51,7 @@ def batches_of_columns(columns: Mapping[str, Any]) -> Callable[[], tuple[Any, An
 
 
 def _count(columns: Mapping[str, Any]) -> int | None:
-    """Returns the length of all columns; ``None`` if there are none or they differ."""
+    """Returns the length of all columns; ``None`` if there is no column, or if lengths differ."""
     lens = {_count(of) if isinstance(of, Mapping) else len(of) for of in columns.values() if hasattr(of, "__len__")}
     return lens.pop() if len(lens) == 1 else None
 
@@ -67,7 +67,7 @@ def _is_known(of: Any) -> bool:
         if not of.ndim or 0 in of.shape[1:] or of.dtype.names is not None:
             return False
         if of.dtype.kind == "M":
-            # A time that is none is an error, which is found value by value.
+            # An invalid time is an error, which is found value by value.
             return np.datetime_data(of.dtype)[0] in _TIMES and np.datetime_data(of.dtype)[1] == 1 and not np.isnat(of).any()
         return of.dtype.name in _FORMATS and of.dtype.kind in "biuf"
     return isinstance(of, (list, tuple)) and set(map(type, of)) <= {str, type(None)}

@@ -46,10 +46,10 @@ class Item(NamedTuple):
     name: str
     #: The index of the tensor in the file.
     at: int
-    #: torch's dtype, and the shape of what is loaded.
+    #: torch's dtype, and the shape after loading.
     dtype: Any
     shape: tuple[int, ...]
-    #: The length in bytes of what is loaded.
+    #: The number of bytes to load.
     length: int
     #: The offset in the tensor of the bytes to load; ``None`` for the whole tensor.
     start: int | None
