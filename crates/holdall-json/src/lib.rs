@@ -35,6 +35,7 @@
 mod number;
 #[cfg(feature = "value")]
 mod parse;
+mod percent;
 mod reader;
 mod string;
 mod write;
@@ -43,6 +44,7 @@ use holdall_error as error;
 pub use number::Number;
 #[cfg(feature = "value")]
 pub use parse::{parse, parse_at};
+pub use percent::{percent_decoded, percent_encoded};
 pub use reader::{Reader, Token, duplicate};
 #[cfg(feature = "value")]
 pub use serde_json::Value;

@@ -8,6 +8,7 @@ use crate::rules::*;
 use holdall_collections::HashSet;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
+use holdall_json::percent_decoded;
 
 /// The prefixes of architectures in target triples.
 const ARCHITECTURES: [&str; 30] = [
@@ -151,22 +152,6 @@ fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str
     // An anchor in the description itself.
     let is_right = address.starts_with('#') || (is_https && has_host());
     (!is_right).then_some("which is neither a whole `https` address nor `@misc/` and a path")
-}
-
-/// Returns the text with each `%XX` decoded to a byte; `None` if the result is invalid.
-pub fn percent_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let digits = [bytes.next()?, bytes.next()?].map(|digit| char::from(digit).to_digit(16));
-        let [Some(high), Some(low)] = digits else { return None };
-        out.push(u8::try_from(high.checked_mul(16)?.checked_add(low)?).ok()?);
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ mod zipped;
 
 pub use compare::{Comparison, compare};
 pub use contents::{FoundPath, PackageContents, PackedFile, Texts, sha256, wrong_hash};
-pub use demands::{percent_decoded, unmet};
+pub use demands::unmet;
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,

@@ -2,6 +2,7 @@
 
 use crate::rules::*;
 use crate::{LINKS_NAME, MANIFEST_NAME, paths};
+use data_encoding::HEXLOWER;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
 
@@ -87,38 +88,11 @@ fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
 
 /// Parses 64 lower-case hex digits.
 pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
-    let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
-    let (pairs, _) = hex.as_chunks::<2>();
     let mut out = [0; 32];
-    let mut all = 0;
-    for (byte, &[high, low]) in out.iter_mut().zip(pairs) {
-        let digit = |byte: u8| DIGITS.get(usize::from(byte)).copied().unwrap_or(16);
-        let (high, low) = (digit(high), digit(low));
-        *byte = high << 4 | low;
-        all |= high | low;
-    }
-    // Bytes that are not digits give 16, which sets a bit that no digit has.
-    (all < 16).then_some(out)
-}
-
-/// The value of each byte as a lower-case hex digit; 16 if it is not a digit.
-static DIGITS: [u8; 256] = {
-    let (mut digits, mut byte) = ([16; 256], 0);
-    let mut left: &mut [u8] = &mut digits;
-    while let Some((first, rest)) = left.split_first_mut() {
-        *first = digit(byte);
-        byte = byte.wrapping_add(1);
-        left = rest;
-    }
-    digits
-};
-
-const fn digit(byte: u8) -> u8 {
-    match (byte.wrapping_sub(b'0'), byte.wrapping_sub(b'a')) {
-        (digit, _) if digit < 10 => digit,
-        (_, letter) if letter < 6 => letter.wrapping_add(10),
-        _ => 16,
-    }
+    // `decode_mut` panics for other lengths than 64.
+    let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
+    HEXLOWER.decode_mut(hex, &mut out).ok()?;
+    Some(out)
 }
 
 fn in_line(e: Error, number: usize) -> Error {

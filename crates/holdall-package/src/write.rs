@@ -249,11 +249,7 @@ pub fn strings(texts: &[String]) -> String {
 
 /// Returns a hash as 64 lower-case hex digits.
 pub fn hex(sha256: &[u8; 32]) -> String {
-    let mut out = String::new();
-    for byte in sha256 {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
+    data_encoding::HEXLOWER.encode(sha256)
 }
 
 fn header(out: &mut String, table: &str) {

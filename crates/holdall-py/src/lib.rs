@@ -112,7 +112,7 @@ mod _holdall {
     #[pymodule_export]
     use super::plain::type_name;
     #[pymodule_export]
-    use super::private::PrivateMaps;
+    use super::private::{PrivateMaps, another_handle};
     #[pymodule_export]
     use super::records::{NativeColumn, NativeRecords};
     #[pymodule_export]

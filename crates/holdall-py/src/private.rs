@@ -91,3 +91,9 @@ impl PrivateMaps {
         Ok((out, rest))
     }
 }
+
+/// Returns another handle of an open file, which stays open when the first is closed.
+#[pyfunction]
+pub(crate) fn another_handle(py: Python<'_>, file: &NativeFile) -> PyResult<NativeFile> {
+    file.get(py).map(NativeFile::new)
+}

@@ -249,3 +249,47 @@ def test_another_default_device(tmp_path):
         with hs.safe_open(tmp_path / "a.safetensors", "pt", device=torch.device("cpu")) as f:
             part = f.get_slice("none")[:]
     assert all(x.device.type == "cpu" for x in (*found.values(), part)) and same(found["a"], W)
+
+
+def private_kib():
+    """The memory of this process that no other shares, in KiB."""
+    with open("/proc/self/smaps_rollup") as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith(("Private_Dirty", "Private_Clean")))
+
+
+@pytest.mark.skipif(not __import__("os").path.exists("/proc/self/smaps_rollup"), reason="Linux")
+def test_tensors_lie_over_a_private_map(tmp_path):
+    path = tmp_path / "a.safetensors"
+    given = {f"t{i}": torch.full((1 << 20,), float(i)) for i in range(16)}
+    pt.save_file(given, path)
+    stored = path.read_bytes()
+    before = private_kib()
+    found = ht.load_file(path)
+    with hs.safe_open(path, "pt") as f:
+        one, part = f.get_tensor("t3"), f.get_slice("t4")[5:9]
+    # 64 MiB of tensors that were not touched take no memory.
+    assert private_kib() - before < 8 << 10
+    # The file is closed, and can be replaced and deleted; writes do not reach it.
+    for x in (found["t3"], one, part):
+        x += 1
+    assert path.read_bytes() == stored
+    path.unlink()
+    assert all(torch.equal(x, given[name] + (name == "t3")) for name, x in found.items())
+    assert one[0] == 4.0 and part.tolist() == [5.0] * 4
+    # A tensor with a digest is read, and checked.
+    ht_path = tmp_path / "b.zt"
+    ht.save_file(given, ht_path)
+    raw = bytearray(ht_path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    ht_path.write_bytes(raw)
+    with pytest.raises(hs.SafetensorError):
+        ht.load_file(ht_path)
+
+
+def test_unaligned_elements_are_copied(tmp_path):
+    header = b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
+    header += b" " * (-(8 + len(header)) % 8 + 3)
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + np.arange(3, dtype="<f4").tobytes())
+    x = ht.load_file(path)["a"]
+    assert x.tolist() == [0, 1, 2] and x.data_ptr() % 4 == 0

@@ -62,6 +62,9 @@ class Tensor:
     def clone(self):
         return Tensor(self.a.copy(), self.dtype)
 
+    def __getitem__(self, key):
+        return Tensor(self.a[key], self.dtype)
+
     def reshape(self, *shape):
         return Tensor(self.a.reshape(*shape), self.dtype)
 
@@ -234,3 +237,92 @@ def test_what_is_copied_to_a_device_is_read_into_no_memory_before_its_time(torch
         assert on.moved == (largest == 9000)
         twin = "t7" if given["t7"].size else "large"
         assert np.shares_memory(found["again"].a, found[twin].a)
+
+
+@pytest.mark.parametrize("slot", [4096, 1 << 20])
+def test_prefetch_hands_out_what_the_plan_says(torch, tmp_path, monkeypatch, slot):
+    from holdall.safetensors import PrefetchLoader, SafetensorError, _open, _prefetch, safe_open
+
+    monkeypatch.setattr(_prefetch, "SLOT", slot)
+    monkeypatch.setattr(_open, "Cuda", lambda device: Late())
+    rng = np.random.default_rng(3)
+    given = {f"t{i}": rng.random((int(rng.integers(0, 9)), 31), np.float32) for i in range(60)}
+    given["long"] = rng.integers(0, 99, 5000)
+    for extension in ("safetensors", "zt"):
+        path = tmp_path / f"a.{extension}"
+        holdall.save(path, given)
+        with safe_open(path, "pt") as f:
+            plan = {}
+            for name, x in given.items():
+                low, high = sorted(rng.integers(-len(x), len(x) + 1, 2).tolist())
+                plan[name] = [None, slice(low, high), slice(low, None)][int(rng.integers(3))]
+            for chosen in (None, plan):
+                rows = {name: slice(None) if chosen is None or chosen[name] is None else chosen[name] for name in given}
+                loader = f.prefetch(chosen, device="cuda:0", threads=2)
+                assert isinstance(loader, PrefetchLoader) and loader.names() == f.offset_keys()
+                early = loader.take("t9")
+                found = {"t9": early, **dict(loader)}
+                assert set(found) == set(given) and dict(loader) == {}
+                for name, x in given.items():
+                    expected = x[rows[name]]
+                    assert found[name].shape == expected.shape and found[name].a.tobytes() == expected.tobytes(), name
+                with pytest.raises(SafetensorError, match="already delivered"):
+                    loader.take("t9")
+            outlives = f.prefetch({"long": slice(1, 3)}, device=0)
+            wrong = {
+                "does not contain": {"nope": None},
+                "step 1": {"long": slice(0, 3, 2)},
+                "invalid prefetch plan slice": {"long": slice(0, 3, 0)},
+                "out of range for 5000 rows": {"long": slice(0, 5001)},
+                "must be integers": {"long": slice(0.5, None)},
+                "None or a slice": {"long": 3},
+                "names": {3: None},
+                "selects no tensors": {},
+            }
+            for message, bad in wrong.items():
+                with pytest.raises(SafetensorError, match=message):
+                    f.prefetch(bad, device="cuda:0")
+            with pytest.raises(SafetensorError, match="cuda devices, not cpu"):
+                f.prefetch()
+        assert outlives.take("long").a.tolist() == given["long"][1:3].tolist()
+        outlives.close()
+        with pytest.raises(SafetensorError, match="closed|already delivered"):
+            outlives.take("long")
+        with pytest.raises(SafetensorError, match="File is closed"):
+            f.prefetch(device="cuda:0")
+    with safe_open(path, "np") as f, pytest.raises(SafetensorError, match='framework="pt"'):
+        f.prefetch(device="cuda:0")
+
+
+def test_prefetch_says_what_it_could_not_read(torch, tmp_path, monkeypatch):
+    from holdall.safetensors import SafetensorError, _open, safe_open
+
+    monkeypatch.setattr(_open, "Cuda", lambda device: Late())
+    path = tmp_path / "a.safetensors"
+    holdall.save(path, {"a": np.zeros(100_000, np.float32)})
+    with safe_open(path, "pt", backend="pread") as f:
+        with open(path, "r+b") as cut:
+            cut.truncate(5000)
+        loader = f.prefetch(device="cuda:0")
+        with pytest.raises(SafetensorError):
+            loader.take("a")
+        with pytest.raises(SafetensorError):
+            dict(loader)
+        loader.close()
+
+
+def test_metadata_of_a_tensor(torch, tmp_path):
+    import json
+
+    from holdall.safetensors import SafetensorError, safe_open
+
+    path = tmp_path / "a.safetensors"
+    holdall.save(path, {"b": np.zeros((2, 3), np.float32), "a": np.zeros(0), "c": np.zeros(5, np.int8)}, attributes={"k": "v"})
+    raw = path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    with safe_open(path, "np") as f:
+        for name in f.keys():
+            meta = f.get_tensor_meta(name)
+            assert {"dtype": meta.dtype, "shape": meta.shape, "data_offsets": list(meta.data_offsets)} == header[name]
+        with pytest.raises(SafetensorError, match="does not contain"):
+            f.get_tensor_meta("nope")

@@ -245,7 +245,7 @@ pub(crate) fn children_mut(
 }
 
 mod percent {
-    use holdall_json::hex_digit;
+    use holdall_json::percent_decoded;
 
     /// Decodes the name at the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`. Returns `None`
     /// if it is more than one name, or none.
@@ -253,15 +253,7 @@ mod percent {
         if !text.contains(['%', '~', '/']) {
             return Some(text.to_owned());
         }
-        let mut bytes = Vec::with_capacity(text.len());
-        let mut rest = text.bytes();
-        while let Some(b) = rest.next() {
-            bytes.push(match b {
-                b'%' => (hex_digit(rest.next()?)? << 4) | hex_digit(rest.next()?)?,
-                _ => b,
-            });
-        }
-        let pointer = String::from_utf8(bytes).ok()?;
+        let pointer = percent_decoded(text)?;
         let mut name = String::with_capacity(pointer.len());
         let mut rest = pointer.chars();
         while let Some(c) = rest.next() {

@@ -2,9 +2,10 @@
 
 use crate::Result;
 use crate::error::io;
+use holdall_json::percent_encoded;
 #[cfg(feature = "quic")]
 use holdall_net::FileCatalog;
-use holdall_net::http::{HttpOptions, HttpServer, PlainHttp, encoded};
+use holdall_net::http::{HttpOptions, HttpServer, PlainHttp};
 #[cfg(feature = "quic")]
 use holdall_net::quic::{Identity, Server};
 #[cfg(feature = "quic")]
@@ -273,7 +274,7 @@ impl Serving {
         #[cfg(feature = "quic")]
         self.quic.as_ref()?;
         let hash = self.hashes.as_ref().and_then(|all| all.get(name)).map(String::as_str);
-        let mut url = format!("holdall://{}/{}", self.address, encoded(name));
+        let mut url = format!("holdall://{}/{}", self.address, percent_encoded(name));
         let parts = [("sha256", self.certificate_sha256()), ("blake3", hash)];
         let parts = parts.into_iter().filter_map(|(key, value)| Some((key, value?)));
         for (mark, (key, value)) in ['#', '&'].into_iter().zip(parts) {
@@ -286,13 +287,13 @@ impl Serving {
     /// empty name gives the address of the listing.
     pub fn http_url(&self, name: &str) -> Option<String> {
         let is_plain = self.http.is_some() && self.plain == PlainHttp::Allow;
-        is_plain.then(|| format!("http://{}/{}", self.address, encoded(name)))
+        is_plain.then(|| format!("http://{}/{}", self.address, percent_encoded(name)))
     }
 
     /// Returns the `https://…` address of the file called `name`, if files are served over HTTP with TLS.
     pub fn https_url(&self, name: &str) -> Option<String> {
         let is_secure = self.http.is_some() && cfg!(feature = "http2");
-        is_secure.then(|| format!("https://{}/{}", self.address, encoded(name)))
+        is_secure.then(|| format!("https://{}/{}", self.address, percent_encoded(name)))
     }
 
     /// Returns the number of clients connected over QUIC.

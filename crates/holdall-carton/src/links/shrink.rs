@@ -10,6 +10,7 @@ use holdall_io::http::{Policy, Url};
 use holdall_io::package::read::reading;
 use holdall_io::package::rules::NO_FILE;
 use holdall_io::sink::{Durability, FileSink, Sink as _};
+use holdall_json::percent_encoded;
 use holdall_package::{CARTON_TOML, TENSOR_INDEX};
 use std::collections::HashMap;
 use std::fs;
@@ -99,7 +100,7 @@ impl Shrink {
             .split("{path}")
             .map(|part| part.replace("{sha256}", &hex(&sha256)))
             .collect::<Vec<_>>()
-            .join(&escaped(path));
+            .join(&percent_encoded(path));
         self.with_link(path, &url)
     }
 
@@ -260,18 +261,4 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
 
 fn shown(url: &str) -> String {
     holdall_io::location::shown(url.as_ref())
-}
-
-/// Escapes a package's path for an address.
-fn escaped(path: &str) -> String {
-    let mut out = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }

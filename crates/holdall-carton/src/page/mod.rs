@@ -152,7 +152,7 @@ fn may_lead(address: &str, ty: LinkType) -> bool {
 /// Returns the path in the package that `@misc/PATH` names.
 fn misc(address: &str) -> Option<String> {
     let path = address.strip_prefix("@misc/")?;
-    let path = holdall_package::percent_decoded(path)?;
+    let path = holdall_json::percent_decoded(path)?;
     Some(format!("misc/{path}"))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::exit::ARGUMENTS;
 use clap::ValueEnum;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use holdall::error::Shown as _;
 use holdall::{Attributes, Error, Limits, Result, Value};
 use std::path::Path;
@@ -109,18 +110,12 @@ impl ValueType {
             ValueType::Bool => {
                 text.parse().map(Value::Bool).map_err(|_| wrong("a bool: `true` or `false`"))
             }
-            ValueType::Bytes => hex(text).map(Value::Bytes).ok_or_else(|| wrong("hex")),
+            ValueType::Bytes => HEXLOWER_PERMISSIVE
+                .decode(text.as_bytes())
+                .map(Value::Bytes)
+                .map_err(|_| wrong("hex")),
         }
     }
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |b: u8| char::from(b).to_digit(16);
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
-        _ => None,
-    };
-    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 #[cfg(test)]

@@ -318,7 +318,7 @@ fn blob(tensor: &Tensor) -> Result<String> {
                 let count = bytes.len() as u64 * 8 / dtype.bits();
                 format!("{} of {dtype}", Grouped(count))
             }
-            _ => head.iter().map(|b| format!("{b:02x}")).collect(),
+            _ => data_encoding::HEXLOWER.encode(head),
         })
     };
     Ok(format!("{content}\n{}", numbered(view.len(), line)?))

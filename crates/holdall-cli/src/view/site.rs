@@ -3,7 +3,7 @@
 //! All paths begin with a token that cannot be guessed, and requests must be for an address of this computer: pages of
 //! other sites, and other host names that resolve to this computer, have no access.
 
-use holdall::serve::http::encoded;
+use holdall::serve::http::percent_encoded;
 use holdall::serve::rules::NO_FILE;
 use holdall::serve::{Entry, FileCatalog, FileId, ServedFile, Tokens, file};
 use holdall::{Bytes, Result};
@@ -79,7 +79,7 @@ impl Site {
         for (number, Shown { entry, .. }) in self.shown.iter().enumerate() {
             let key = if number == 0 { "url" } else { "&with" };
             // Escaped a second time, because it is in the fragment.
-            let name = encoded(entry).replace('%', "%25");
+            let name = percent_encoded(entry).replace('%', "%25");
             out.push_str(&format!("{key}=/{token}/{number}/{name}"));
         }
         out

@@ -3,6 +3,7 @@
 #[cfg(feature = "digests")]
 use super::sha256::Sha256;
 use crate::codec::crc::Crc32;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,13 +83,10 @@ impl Digest {
             return crc.map(Digest::Crc32c);
         }
         if let Some(v) = text.strip_prefix("sha256:") {
-            if v.len() != 64 || !v.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return None;
-            }
-            let mut out = [0u8; 32];
-            for (byte, pair) in out.iter_mut().zip(v.as_bytes().chunks_exact(2)) {
-                *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-            }
+            let mut out = [0; 32];
+            // `decode_mut` panics for other lengths than 64.
+            let hex: &[u8; 64] = v.as_bytes().try_into().ok()?;
+            HEXLOWER_PERMISSIVE.decode_mut(hex, &mut out).ok()?;
             return Some(Digest::Sha256(out));
         }
         Some(Digest::Other(text.into()))
@@ -113,18 +111,13 @@ impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Digest::Crc32c(v) => write!(f, "crc32c:0x{v:08X}"),
-            Digest::Sha256(v) => hex(f, "sha256:", v),
-            Digest::Sha256Decoded(v) => hex(f, "sha256-decoded:", v),
+            Digest::Sha256(v) => write!(f, "sha256:{}", HEXLOWER.encode_display(v)),
+            Digest::Sha256Decoded(v) => write!(f, "sha256-decoded:{}", HEXLOWER.encode_display(v)),
             Digest::Crc32(v) => write!(f, "crc32:0x{v:08X}"),
             Digest::Xxh3(v) => write!(f, "xxh3:{v:016x}"),
             Digest::Other(text) => f.write_str(text),
         }
     }
-}
-
-fn hex(f: &mut fmt::Formatter<'_>, name: &str, value: &[u8; 32]) -> fmt::Result {
-    f.write_str(name)?;
-    value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// Returns the CRC-32C of `bytes`.

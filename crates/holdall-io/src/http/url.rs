@@ -2,6 +2,7 @@
 
 use super::rules::{SCHEME, URL};
 use holdall_core::{Error, Result};
+use holdall_json::hex_digit;
 use std::fmt;
 
 /// A web address: `https://HOST:PORT/PATH?QUERY`.
@@ -261,22 +262,20 @@ fn encoded(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// Decodes percent-encoded text to bytes.
+/// Decodes percent-encoded text to bytes. A `%` that is not followed by two hex digits remains as it is.
 pub(crate) fn decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(value) if byte == b'%' => {
-                out.push(value);
-                rest = &after[2..];
+        let escape = match after {
+            [high, low, after @ ..] if byte == b'%' => {
+                hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| (high << 4 | low, after))
             }
-            _ => {
-                out.push(byte);
-                rest = after;
-            }
-        }
+            _ => None,
+        };
+        let (byte, after) = escape.unwrap_or((byte, after));
+        out.push(byte);
+        rest = after;
     }
     out
 }
@@ -351,6 +350,18 @@ mod tests {
         // "me:pa:ss"
         assert_eq!(url.authorization().unwrap(), "Basic bWU6cGE6c3M=");
         assert_eq!(shown("https://me:secret@ho st/x?sig=abc"), "ho st/x");
+    }
+
+    #[test]
+    fn only_two_digits_after_a_percent_sign_are_decoded() {
+        for (text, bytes) in [
+            ("a%2Fb%ffc", &b"a/b\xffc"[..]),
+            ("%+1%-1% 1", b"%+1%-1% 1"),
+            ("%4g%%41%4", b"%4g%A%4"),
+            ("%\u{e9}", b"%\xc3\xa9"),
+        ] {
+            assert_eq!(decoded(text), bytes, "{text}");
+        }
     }
 
     #[test]

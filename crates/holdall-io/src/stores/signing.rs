@@ -120,7 +120,7 @@ fn pair(part: &str) -> Option<(String, String)> {
 
 /// Percent-encodes every byte except letters, digits, `-`, `.`, `_` and `~`, and except slashes if `keeps_slashes`.
 pub(super) fn encoded(text: &str, keeps_slashes: bool) -> String {
-    let out = holdall_net::http::encoded(text);
+    let out = holdall_json::percent_encoded(text);
     if keeps_slashes { out } else { out.replace('/', "%2F") }
 }
 

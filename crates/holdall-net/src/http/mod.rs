@@ -15,5 +15,6 @@ mod http2;
 mod request;
 mod server;
 
-pub use request::{decoded, encoded};
+// Addresses of files have their names in this form.
+pub use holdall_json::percent_encoded;
 pub use server::{HttpOptions, HttpServer, PlainHttp};

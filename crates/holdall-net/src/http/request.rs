@@ -1,7 +1,6 @@
 //! Requests of HTTP clients, and parsing of HTTP/1.1 heads.
 
-use data_encoding::HEXLOWER_PERMISSIVE;
-use std::fmt::Write as _;
+use holdall_json::percent_decoded;
 use std::ops::Range;
 
 /// Maximum length of a request's head, in bytes.
@@ -71,7 +70,7 @@ impl<'a> Request<'a> {
     /// Returns the decoded name of the requested file.
     pub(super) fn name(&self) -> Option<String> {
         let path = self.target.split(['?', '#']).next()?;
-        decoded(path.strip_prefix('/')?)
+        percent_decoded(path.strip_prefix('/')?)
     }
 
     /// Returns the tokens the client sent: that of `Bearer TOKEN`, or the user name and the password of `Basic`. A
@@ -136,37 +135,6 @@ pub(super) fn part(header: Option<&str>, len: u64) -> ResponseRange {
     header.and_then(read).unwrap_or(ResponseRange::Whole)
 }
 
-/// Decodes percent-encoding: `%41` becomes `A`. Returns `None` if an escape is invalid or the result is not UTF-8.
-pub fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, more @ ..] = rest {
-        rest = more;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, more) = more.split_at_checked(2)?;
-        bytes.extend(HEXLOWER_PERMISSIVE.decode(digits).ok()?);
-        rest = more;
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// Percent-encodes a name for use in an address: all but ASCII letters and digits, `/`, `-`, `.`, `_` and `~`.
-pub fn encoded(name: &str) -> String {
-    let mut out = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,14 +196,5 @@ mod tests {
         }
         assert_eq!(part(Some("bytes=0-"), 0), ResponseRange::Outside);
         assert_eq!(part(None, 0), ResponseRange::Whole);
-    }
-
-    #[test]
-    fn names_come_back() {
-        for name in ["a b/ö%.zt", "x#y?z", "plain/name-1.2_3~"] {
-            assert_eq!(decoded(&encoded(name)).as_deref(), Some(name));
-        }
-        assert_eq!(decoded("%2e%2E"), Some("..".to_owned()));
-        assert_eq!((decoded("%"), decoded("%zz"), decoded("%ff")), (None, None, None));
     }
 }

@@ -1,10 +1,10 @@
 //! Addresses of served files.
 
-use crate::http::decoded;
 use crate::protocol::Root;
 use crate::rules::ADDRESS;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use holdall_core::{Error, Result};
+use holdall_json::percent_decoded;
 use std::fmt;
 
 /// The address of a served file: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX&blake3=HEX`.
@@ -88,7 +88,8 @@ impl Address {
                 }
             }
         }
-        let path = decoded(path).ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?;
+        let path =
+            percent_decoded(path).ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?;
         if path.is_empty() {
             return Err(wrong("the path is missing"));
         }
@@ -96,7 +97,8 @@ impl Address {
             host: host.to_ascii_lowercase(),
             port,
             path,
-            token: decoded(token).ok_or_else(|| wrong("the token is not percent-encoded UTF-8"))?,
+            token: percent_decoded(token)
+                .ok_or_else(|| wrong("the token is not percent-encoded UTF-8"))?,
             pin,
             root,
         })

@@ -51,7 +51,7 @@ def batches_of_columns(columns: Mapping[str, Any]) -> Callable[[], tuple[Any, An
 
 
 def _count(columns: Mapping[str, Any]) -> int | None:
-    """Returns the length of all columns; ``None`` if there are no columns, or their lengths differ."""
+    """Returns the length of all columns; ``None`` if there is no column, or if lengths differ."""
     lens = {_count(of) if isinstance(of, Mapping) else len(of) for of in columns.values() if hasattr(of, "__len__")}
     return lens.pop() if len(lens) == 1 else None
 

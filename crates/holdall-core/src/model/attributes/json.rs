@@ -2,9 +2,8 @@
 
 use super::{Attributes, Value};
 use crate::error::{Error, Remedy, Result, Shown as _};
-use holdall_json::{
-    DUPLICATE_KEY, NUMBER, Number, Reader, Token, duplicate, hex_digit, write_string,
-};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use holdall_json::{DUPLICATE_KEY, NUMBER, Number, Reader, Token, duplicate, write_string};
 use std::fmt::{self, Write as _};
 
 impl Value {
@@ -29,9 +28,7 @@ impl Value {
             Value::Float(x) => write_float(*x, out),
             Value::Bytes(bytes) => {
                 out.push_str("{\"$bytes\":\"");
-                bytes.iter().for_each(|b| {
-                    let _ = write!(out, "{b:02x}");
-                });
+                HEXLOWER.encode_append(bytes, out);
                 out.write_str("\"}")
             }
             Value::Text(s) => {
@@ -270,7 +267,10 @@ fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
 fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
     Ok(match form {
         "$undefined" => reader.bool()?.then_some(Value::Undefined),
-        "$bytes" => read_hex(&owned_string(reader)?).map(Value::Bytes),
+        "$bytes" => {
+            let bytes = HEXLOWER_PERMISSIVE.decode(owned_string(reader)?.as_bytes());
+            bytes.ok().map(Value::Bytes)
+        }
         "$float" => read_float(&owned_string(reader)?).map(Value::Float),
         "$simple" => u8::try_from(reader.u64()?).ok().map(Value::Simple),
         "$tag" => {
@@ -313,14 +313,6 @@ fn read_pair<T>(
     }
     let b = Value::read_json(reader)?;
     Ok((!reader.next_item()?).then_some((a, b)))
-}
-
-fn read_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, odd) = text.as_bytes().as_chunks::<2>();
-    if !odd.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|&[high, low]| Some((hex_digit(high)? << 4) | hex_digit(low)?)).collect()
 }
 
 fn read_float(text: &str) -> Option<f64> {

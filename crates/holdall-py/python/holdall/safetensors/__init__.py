@@ -14,10 +14,15 @@ from ._bytes import TensorSpec, deserialize, serialize, serialize_file
 from ._errors import SafetensorError
 from ._install import VERSION as __version__
 from ._install import install, uninstall
-from ._open import _safe_open_handle, safe_open
+from ._open import PySafeSlice, _safe_open_handle, safe_open
+from ._prefetch import PrefetchLoader, PrefetchPlan, TensorMeta
 
 __all__ = [
+    "PrefetchLoader",
+    "PrefetchPlan",
+    "PySafeSlice",
     "SafetensorError",
+    "TensorMeta",
     "TensorSpec",
     "__version__",
     "_safe_open_handle",

@@ -10,12 +10,14 @@ from .. import _slices
 from .._arrays import PACKED
 from .._file import File
 from .._file import open as _open
-from .._holdall import PrivateMaps
+from .._cuda import Cuda
+from .._holdall import PrivateMaps, another_handle
 from .._tensor import Tensor
 from ..errors import MissingFileError
 from ._bytes import CODES, numpy_width
 from ._errors import SafetensorError, telling
 from ._frameworks import FRAMEWORKS, of_array
+from ._prefetch import PrefetchLoader, PrefetchPlan, TensorMeta, device_index, item
 
 __all__ = ["safe_open", "PySafeSlice"]
 
@@ -70,6 +72,8 @@ class safe_open:
         if self._device != "cpu" and self._framework not in ("torch", "paddle"):
             name = "pytorch" if self._framework == "torch" else self._framework
             raise SafetensorError(f"Device {self._device} is not supported for framework {name}")
+        #: The offset of the first byte of data, once it is needed.
+        self._first: int | None = None
         #: Private maps for tensors of torch.
         self._maps: PrivateMaps | None = None
         if self._framework == "torch":
@@ -93,12 +97,8 @@ class safe_open:
 
     def offset_keys(self) -> list[str]:
         """Returns the names in the order of their bytes in the file."""
-        native = self._open()._native
-        # Start and end of each component, by tensor index, since there may be very many.
-        rows = ((row[5:7] for row in native.components(at)) for at in range(len(native)))
-        places = [min((row for row in of if row[0] is not None), default=(0, 0)) for of in rows]
-        names = native.names()
-        return [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
+        names = self._open()._native.names()
+        return [names[at] for at in sorted(range(len(names)), key=self._stored)]
 
     def metadata(self) -> dict[str, str] | None:
         """Returns the file's attributes; ``None`` if it has none. Values that are not strings are returned as
@@ -123,6 +123,58 @@ class safe_open:
             else:
                 found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
         return {name: found[name] for name in names}
+
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """Returns a tensor's entry in the header, without reading the tensor."""
+        t = self._tensor(name)
+        first, (start, end) = self._data_start(), self._stored(t._at)
+        return TensorMeta(CODES.get(t.dtype, t.dtype), list(t.shape), (start - first, end - first))
+
+    def prefetch(
+        self, plan: PrefetchPlan | None = None, *, device: Any = None, threads: int = 8
+    ) -> PrefetchLoader:
+        """Starts to load tensors to a CUDA device in the background, and returns the loader that hands them out. The
+        loader stays usable after this file is closed.
+
+        Args:
+            plan: The names of the tensors to load, each with ``None`` for the whole tensor or a slice of its rows with
+                step 1; ``None`` for all tensors.
+            device: The CUDA device; by default that of this file.
+            threads: The number of threads that read.
+
+        Raises:
+            SafetensorError: the framework is not torch, the device is not a CUDA device, or the plan is not valid.
+        """
+        file = self._open()
+        if self._framework != "torch":
+            raise SafetensorError('prefetch is only compatible with framework="pt"')
+        target = device_index(self._device if device is None else _device(device))
+        plan = {name: None for name in self.offset_keys()} if plan is None else plan
+        if any(not isinstance(name, str) for name in plan):
+            raise SafetensorError("prefetch plan keys must be tensor names")
+        items = []
+        for name, rows in plan.items():
+            t = self._tensor(name)
+            items.append(item(file._native, name, t._at, t.dtype, CODES.get(t.dtype, t.dtype), t.shape, rows))
+        if not items:
+            raise SafetensorError("prefetch plan selects no tensors")
+        items.sort(key=lambda one: self._stored(one.at))
+        with telling():
+            return PrefetchLoader(another_handle(file._native), items, Cuda(target), threads)
+
+    def _data_start(self) -> int:
+        """Returns the offset from which a header counts: that of the first byte of data, which is a tensor's in every
+        safetensors file, or 0 for files of other formats."""
+        if self._first is None:
+            native = self._open()._native
+            is_own = self._file.format == "safetensors" and len(native) > 0
+            self._first = min(map(self._stored, range(len(native))))[0] if is_own else 0
+        return self._first
+
+    def _stored(self, at: int) -> tuple[int, int]:
+        """Returns the range of a tensor's bytes in its file."""
+        rows = (row[5:7] for row in self._open()._native.components(at))
+        return min((row for row in rows if row[0] is not None), default=(0, 0))
 
     def _load_torch(self, file: File) -> dict[str, Any]:
         """Returns all tensors as torch tensors."""
