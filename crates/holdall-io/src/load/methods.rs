@@ -81,7 +81,7 @@ impl File {
 
 impl Tensor {
     /// Returns the stored bytes of a component, if they are its decoded bytes and reading them would check no digest:
-    /// then [`LocalFile::map_private`](crate::LocalFile::map_private) of their source holds what
+    /// then [`LocalFile::map_private`](crate::source::LocalFile::map_private) of their source holds what
     /// [`Tensor::memory`] would read.
     ///
     /// # Errors
