@@ -65,15 +65,15 @@ def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:
     source, target = tmp_path / "broken.safetensors", tmp_path / "out.zt"
     source.write_bytes(broken())
     report = holdall.salvage(source, target)
-    assert report.tensors == 2 and report.left_out_count == 1 and not report.is_whole
-    assert report.left_out[0].tensor == "bad" and report.refused is None
+    assert report.tensors == 2 and report.left_out_count == 1 and not report.is_complete
+    assert report.left_out[0].tensor == "bad" and report.open_error is None
     assert sorted(holdall.load(target)) == ["a", "z"]
     with pytest.raises(holdall.UsageError):
         holdall.salvage(source, target)
     # Cut short, it does not open; what is there comes out all the same.
     source.write_bytes(broken()[:-4])
     report = holdall.salvage(source, target, overwrite=True)
-    assert report.tensors == 1 and report.refused.code == "safetensors/truncated"
+    assert report.tensors == 1 and report.open_error.code == "safetensors/truncated"
     assert sorted(e.code for e in report.left_out) == ["index/cut-short", "safetensors/dtype"]
     np.testing.assert_array_equal(holdall.load(target)["a"], [1, 2])
     source.write_bytes(broken()[:20])
@@ -87,7 +87,7 @@ def test_a_package_without_its_directory_gets_one(tmp_path) -> None:
     whole = ROOT / "corpus/accept/carton/made-full.carton"
     source.write_bytes(whole.read_bytes()[:-22])
     report = holdall.salvage(source, target)
-    assert report.files > 0 and report.left_out_count == 0 and not report.is_whole
+    assert report.files > 0 and report.left_out_count == 0 and not report.is_complete
     with holdall.carton.open(whole) as a, holdall.carton.open(target) as b:
         assert a.hash == b.hash
         assert b.verify().verdict == a.verify().verdict

@@ -292,7 +292,7 @@ class SalvageReport:
     """The parts of a damaged file that were recovered, and those that could not be."""
 
     #: Why the damaged file cannot be opened; ``None`` if it can be.
-    refused: HoldallError | None
+    open_error: HoldallError | None
     source_len: int
     #: The bytes that were considered: fewer than the file has if an older end of it was found.
     read_len: int
@@ -310,9 +310,9 @@ class SalvageReport:
     target_len: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of the original file was recovered, as far as can be determined."""
-        return self.refused is None and self.left_out_count == 0
+        return self.open_error is None and self.left_out_count == 0
 
 
 @dataclass(frozen=True)

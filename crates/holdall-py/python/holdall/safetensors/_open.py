@@ -173,8 +173,8 @@ class safe_open:
 
     def _stored(self, at: int) -> tuple[int, int]:
         """Returns the range of a tensor's bytes in its file."""
-        rows = (row[5:7] for row in self._open()._native.components(at))
-        return min((row for row in rows if row[0] is not None), default=(0, 0))
+        rows = ((row[5], row[6]) for row in self._open()._native.components(at))
+        return min(((start, end) for start, end in rows if start is not None and end is not None), default=(0, 0))
 
     def _load_torch(self, file: File) -> dict[str, Any]:
         """Returns all tensors as torch tensors."""

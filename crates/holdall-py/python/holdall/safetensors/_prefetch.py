@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._cuda import ALIGN, SLOT, Device
 from .._torch import module
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PrefetchLoader", "PrefetchPlan", "TensorMeta"]
 
 #: The tensors to load: ``None`` for a whole tensor, or a slice of its rows.
-PrefetchPlan = Dict[str, Optional[slice]]
+PrefetchPlan = dict[str, slice | None]
 
 
 class TensorMeta:
