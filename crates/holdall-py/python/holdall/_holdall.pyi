@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
+    "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "limit_remedies", "model_folder",
     "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
@@ -149,14 +149,16 @@ class Part:
     def read(self, component: int, most: int) -> bytes: ...
 
 def another_handle(file: File) -> File: ...
+
 @final
 class PrivateMaps:
     """Copy-on-write maps of the files of a model, each created when the first of its tensors is requested."""
-    def __init__(self, file: File) -> None: ...
+    def __new__(cls, file: File) -> PrivateMaps: ...
     def tensors(
         self, positions: Sequence[int]
     ) -> tuple[dict[str, tuple[tuple[int, ...], str, Buffer, int]], list[int]]: ...
 
+@final
 class Buffer:
     """Bytes of a file in memory: a view into the map, or separate memory."""
     def __len__(self) -> int: ...
