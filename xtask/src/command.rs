@@ -164,6 +164,15 @@ impl Run {
         String::from_utf8(out.stdout).map_err(|e| format!("`{line}` printed no text: {e}"))
     }
 
+    /// Runs it and returns its output even if it fails.
+    pub(crate) fn any_output(mut self) -> Result<String, String> {
+        let line = self.line();
+        eprintln!("$ {line}");
+        let out = self.0.stderr(Stdio::inherit()).output();
+        let out = out.map_err(|e| format!("`{line}` cannot be run: {e}"))?;
+        String::from_utf8(out.stdout).map_err(|e| format!("`{line}` printed no text: {e}"))
+    }
+
     fn line(&self) -> String {
         let program = Path::new(self.0.get_program());
         let name = program.file_stem().unwrap_or(program.as_os_str()).to_string_lossy();

@@ -3,6 +3,7 @@
 
 use crate::command::{Outcome, cargo, root};
 use crate::derived::families;
+use crate::json::{field, items, text};
 use crate::tokens::{Token, tokens};
 use holdall::Value;
 use std::collections::BTreeMap;
@@ -103,7 +104,7 @@ fn dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
     let packages = items(field(&value, "packages")).ok_or_else(|| odd("packages"))?;
     let mut all = BTreeMap::new();
     for package in packages {
-        let text = |v: &Value, key: &str| field(v, key).and_then(Value::as_text).map(str::to_owned);
+        let text = |v: &Value, key: &str| text(v, key).map(str::to_owned);
         let name = text(package, "name").ok_or_else(|| odd("name of a package"))?;
         let own = items(field(package, "dependencies")).ok_or_else(|| odd("dependencies"))?;
         let used = own.iter().filter(|d| text(d, "kind").as_deref() != Some("dev"));
@@ -111,18 +112,6 @@ fn dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
         all.insert(name, used.collect());
     }
     Ok(all)
-}
-
-fn field<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
-    let Value::Map(pairs) = value else { return None };
-    pairs.iter().find(|(k, _)| k.as_text() == Some(key)).map(|(_, v)| v)
-}
-
-fn items(value: Option<&Value>) -> Option<&[Value]> {
-    match value? {
-        Value::Array(items) => Some(items),
-        _ => None,
-    }
 }
 
 /// Returns errors for dependencies that point up in the drawing, and for crates that are not in

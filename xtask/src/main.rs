@@ -12,8 +12,10 @@ mod fuzz;
 mod gpu;
 mod interop;
 mod js;
+mod json;
 mod layers;
 mod limits;
+mod mutants;
 mod new_format;
 mod public_api;
 mod python;
@@ -110,6 +112,11 @@ const TASKS: &[Task] = &[
         "doors",
         "adds a toy format and a toy codec to a copy of the repository, and uses them",
         doors::doors,
+    ),
+    task(
+        "mutants",
+        "tests 400 further mutants of the code that reads; --count, --again, --check",
+        mutants::mutants,
     ),
     task("bench", "measures against the peers; arguments go to benches/", bench),
 ];

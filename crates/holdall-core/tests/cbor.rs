@@ -262,3 +262,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn errors_name_the_kind_that_was_found() {
+    for (bytes, kind) in [
+        ("01", "an unsigned integer"),
+        ("20", "a negative integer"),
+        ("4100", "a byte string"),
+        ("80", "an array"),
+        ("a0", "a map"),
+        ("c100", "a tag"),
+        ("f4", "a boolean"),
+        ("f5", "a boolean"),
+        ("f6", "null"),
+        ("f7", "undefined"),
+        ("f93c00", "a float"),
+        ("fb3ff0000000000000", "a float"),
+        ("ff", "a break"),
+        ("e0", "a simple value"),
+    ] {
+        let bytes = hex(bytes);
+        let e = Reader::new(&bytes, 0, &Limits::default()).key("the map").unwrap_err();
+        let wanted = format!("a key of the map is {kind}, not text");
+        assert!(e.to_string().contains(&wanted), "{e}");
+    }
+    let e = Reader::new(b"\x61a", 0, &Limits::default()).u64("the count").unwrap_err();
+    assert!(e.to_string().contains("at the count, found text"), "{e}");
+}

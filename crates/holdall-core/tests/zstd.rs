@@ -52,3 +52,21 @@ fn frames_of_all_lengths_and_skippable_ones_are_whole() {
         assert!(stream(&stored, step).unwrap() == bytes, "{step} at a time");
     }
 }
+
+#[test]
+fn a_window_up_to_the_limit_is_allowed() {
+    // Magic; no length, a window of 2^22 bytes; the last block, which is one byte.
+    let frame = b"\x28\xb5\x2f\xfd\0\x60\x09\0\0x";
+    let decode = |log: u32| {
+        let mut limits = Limits::default();
+        limits.zstd_window_log = log;
+        let mut out = [0];
+        Stream::new(&limits).decode(frame, &mut out).map(|_| out)
+    };
+    assert_eq!(decode(22).unwrap(), *b"x");
+    let e = decode(21).unwrap_err();
+    assert!(e.to_string().contains("more than 2^21 bytes"), "{e}");
+    // Limits that zstd does not have are replaced by the nearest.
+    assert!(decode(1).is_err());
+    assert_eq!(decode(99).unwrap(), *b"x");
+}

@@ -333,3 +333,33 @@ fn create(folder: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    #[test]
+    #[allow(clippy::reversed_empty_ranges)]
+    fn ranges_are_checked_as_those_of_other_sources() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..BLOCK + 9).map(|i| (i % 251) as u8).collect();
+        let inner = Arc::new(MemorySource::new(bytes.clone()));
+        let cached = BlockCache::new(folder.path()).wrap(inner, "1");
+        let end = bytes.len() as u64;
+        for range in [0..0, 7..7, end..end, 0..end, BLOCK - 3..BLOCK + 3, end - 1..end] {
+            let wanted = &bytes[range.start as usize..range.end as usize];
+            // First from the source, then from the cache.
+            for _ in 0..2 {
+                assert_eq!(cached.read(std::slice::from_ref(&range)).unwrap()[0], wanted);
+                let mut out = vec![0; wanted.len()];
+                cached.read_into(range.start, &mut out).unwrap();
+                assert_eq!(out, wanted);
+            }
+        }
+        for range in [3..2, end..end + 1, end + 1..end + 1] {
+            assert!(cached.read(&[0..1, range]).is_err());
+        }
+        assert!(cached.read_into(end - 1, &mut [0; 2]).is_err());
+    }
+}

@@ -42,6 +42,31 @@ fn a_range_is_what_the_whole_has_there() {
     }
 }
 
+#[test]
+fn several_ranges_are_what_the_whole_has_there() {
+    let whole = bytes();
+    let data = part(Role::Data, DType::U8, whole.clone()).zstd();
+    for file in sources(file("ztensor@1.2.0", &[dense("w", &[LEN], data)])) {
+        let tensor = file.tensor("w").unwrap();
+        for ranges in [
+            // In one frame, across two, in separate ones, and empty.
+            vec![1..5, 5..9, 100..200],
+            vec![FRAME_LEN - 7..FRAME_LEN + 7, FRAME_LEN + 8..FRAME_LEN + 9],
+            vec![0..1, 2 * FRAME_LEN..2 * FRAME_LEN + 3, LEN - 1..LEN],
+            vec![3..3, FRAME_LEN..FRAME_LEN, LEN - 9..LEN, LEN..LEN],
+            vec![0..FRAME_LEN / 2, FRAME_LEN / 2..3 * FRAME_LEN, 3 * FRAME_LEN..LEN],
+            vec![],
+        ] {
+            let found = tensor.bytes_ranges(&Role::Data, &ranges).unwrap();
+            assert_eq!(found.len(), ranges.len(), "{ranges:?}");
+            for (found, range) in found.iter().zip(&ranges) {
+                let wanted = &whole[range.start as usize..range.end as usize];
+                assert!(found[..] == *wanted, "{range:?} of {ranges:?}");
+            }
+        }
+    }
+}
+
 /// Returns the file with the component's stored bytes changed from frame `at` on.
 fn damaged(at: usize, damage: impl Fn(&mut [u8])) -> [File; 2] {
     let mut data = part(Role::Data, DType::U8, bytes()).zstd();

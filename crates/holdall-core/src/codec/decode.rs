@@ -3,6 +3,7 @@
 use super::{Codec, CodecId, Encoding, check_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use holdall_collections::known_part;
 
 /// Decodes one component, or one frame, with limited memory if its codec allows.
 ///
@@ -128,7 +129,7 @@ pub fn decode_stream(
     let wanted = out.len();
     let mut beyond = [0u8];
     loop {
-        let input = stored.get(read..).unwrap_or_default();
+        let input = known_part(stored, read..);
         // If the buffer is full, the end of the stream may still have to be read.
         let room = match out.get_mut(written..) {
             Some(room) if !room.is_empty() => room,
@@ -206,7 +207,7 @@ impl StreamDecoder for Collected {
             Some(decoded) => decoded,
             None => self.decode_all()?,
         };
-        let rest = decoded.get(given..).unwrap_or_default();
+        let rest = known_part(&decoded, given..);
         let count = rest.len().min(out.len());
         out[..count].copy_from_slice(&rest[..count]);
         self.decoded = Some((decoded, given.saturating_add(count)));

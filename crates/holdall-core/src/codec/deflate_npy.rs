@@ -5,6 +5,7 @@ use super::{Codec, DecodedLen, Encoding, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use crate::wire::npy;
+use holdall_collections::{known_part, known_part_mut};
 
 /// The codec for an `.npy` file in one Deflate stream, whose header is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +53,13 @@ impl StreamDecoder for Stream {
             };
             let missing = usize::try_from(len).unwrap_or(0).saturating_sub(header.len());
             if missing == 0 {
-                let (used, written) =
-                    self.inner.decode(input.get(read..).unwrap_or_default(), out)?;
+                let (used, written) = self.inner.decode(known_part(input, read..), out)?;
                 return Ok((read.saturating_add(used), written));
             }
             let at = header.len();
             header.resize(at.saturating_add(missing), 0);
-            let room = header.get_mut(at..).unwrap_or_default();
-            let (used, written) = self.inner.decode(input.get(read..).unwrap_or_default(), room)?;
+            let room = known_part_mut(&mut header, at..);
+            let (used, written) = self.inner.decode(known_part(input, read..), room)?;
             header.truncate(at.saturating_add(written));
             read = read.saturating_add(used);
             if (used, written) == (0, 0) {

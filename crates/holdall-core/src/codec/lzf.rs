@@ -77,4 +77,14 @@ mod tests {
         assert_eq!(unlzf(&[0, b'a', 0xe0, 0, 0, 0, b'b'], 20).unwrap(), b"aaaaaaaaaab");
         assert_eq!(unlzf(&[0x20, 0], 20).unwrap_err().code(), "chunks/broken");
     }
+
+    #[test]
+    fn at_most_the_allowed_bytes_are_decoded() {
+        let stored = [1, b'a', b'b', 0, b'c'];
+        assert_eq!(unlzf(&stored, 3).unwrap(), b"abc");
+        let error = unlzf(&stored, 1).unwrap_err();
+        assert_eq!(error.code(), "chunks/broken");
+        assert!(error.to_string().contains("more than 1 bytes"), "{error}");
+        assert!(unlzf(&stored, 2).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Codec, StreamDecoder};
 use crate::error::{Error, Result};
+use holdall_collections::{known_part, known_part_mut};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -96,9 +97,9 @@ pub(super) fn decode_streamed(
             }
             out.resize(filled.saturating_add(SLACK), 0);
         }
-        let room = out.get_mut(filled..).unwrap_or_default();
+        let room = known_part_mut(&mut out, filled..);
         let (read, mut written) = stream.decode(rest, room)?;
-        rest = rest.get(read..).unwrap_or_default();
+        rest = known_part(rest, read..);
         if (read, written) == (0, 0) && rest.is_empty() {
             written = stream.flush(room)?;
         }

@@ -8,6 +8,7 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
+use holdall_collections::known_part;
 
 /// The codec for one zlib stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +69,7 @@ fn inflate(stored: &[u8], len: usize, most: usize) -> Result<Vec<u8>> {
     out.reserve_exact(likely);
     loop {
         let read = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
-        let input = stored.get(read..).unwrap_or_default();
+        let input = known_part(stored, read..);
         let before = (stream.total_in(), out.len());
         let status =
             stream.decompress_vec(input, &mut out, FlushDecompress::None).map_err(|e| {

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{Extent, ReadHints, Want};
+use holdall_collections::known_part;
 use holdall_collections::sort_by;
 use std::ops::Range;
 
@@ -127,7 +128,7 @@ impl Plan {
 
     /// Returns the parts of a fetch, in the order of their bytes.
     pub fn parts_of(&self, fetch: &Fetch) -> &[FetchPart] {
-        self.parts.get(fetch.parts.clone()).unwrap_or_default()
+        known_part(&self.parts, fetch.parts.clone())
     }
 
     /// Returns the want of a fetch whose bytes must be decoded after those of the previous fetch, or `None` for other

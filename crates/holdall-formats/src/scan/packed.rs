@@ -4,6 +4,7 @@ use super::sequence::Elements;
 use super::{Found, HEAD, Job, Region, Scan, ScanTarget, index, keras, tar, too_long, zip};
 use crate::scan::trace::{End, Input, Trace};
 use bytes::Bytes;
+use holdall_collections::known_part;
 use holdall_core::error::Error;
 use holdall_core::limits::Limits;
 use holdall_core::model::Encoding;
@@ -280,13 +281,13 @@ fn inflate(
         if out.is_full() {
             return StreamEnd::Enough;
         }
-        let rest = stored.get(read..).unwrap_or_default();
+        let rest = known_part(stored, read..);
         let step = if read < careful { STEP.min(careful.saturating_sub(read)) } else { 1 };
         let input = rest.get(..step).unwrap_or(rest);
         match stream.decode(input, &mut piece) {
             Ok((used, made)) => {
                 read = read.saturating_add(used);
-                out.take(piece.get(..made).unwrap_or_default());
+                out.take(known_part(&piece, ..made));
                 // A zstd decoder continues with the next frame by itself.
                 if packing != Packing::Zstd && stream.end().is_ok() {
                     return StreamEnd::Whole { read };
@@ -321,7 +322,7 @@ impl Output {
         let room =
             self.wanted.end.saturating_sub(self.passed).saturating_sub(self.bytes.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(left.len());
-        self.bytes.extend_from_slice(left.get(..room).unwrap_or_default());
+        self.bytes.extend_from_slice(known_part(left, ..room));
     }
 
     fn mark(&self) -> (u64, usize) {

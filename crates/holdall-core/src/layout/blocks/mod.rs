@@ -23,6 +23,7 @@ use crate::model::builder::SIZE;
 use crate::model::{Layout, Role, TensorInfo, element_count};
 use bytes::Bytes;
 use half::f16;
+use holdall_collections::{known_part, known_part_mut};
 use std::ops::Range;
 
 /// The maximum number of elements in a block.
@@ -114,9 +115,9 @@ impl Computed for Blocks {
                 whole
             } else {
                 let mut scratch = [0.0; MOST];
-                let one = scratch.get_mut(..of_block as usize).unwrap_or_default();
+                let one = known_part_mut(&mut scratch, ..of_block as usize);
                 decode(self.of, bytes, one)?;
-                let inside = one.get(within as usize..).unwrap_or_default();
+                let inside = known_part(one, within as usize..);
                 let run = inside.len().min(left.len());
                 let (now, later) = left.split_at_mut(run);
                 now.copy_from_slice(&inside[..run]);
