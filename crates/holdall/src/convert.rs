@@ -72,7 +72,7 @@ pub enum ExternalData {
 
 impl Convert {
     /// Creates options that keep everything as it is in the source, except for what `write` sets. Components
-    /// keep their encoding; see [`Convert::with_encoding`].
+    /// keep their encoding; see [`Convert::reencode`].
     pub fn new(write: WriteOptions) -> Convert {
         Convert {
             write,

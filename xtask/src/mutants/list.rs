@@ -5,7 +5,7 @@ use crate::json::{field, items, number, text};
 use holdall::Value;
 use std::collections::BTreeMap;
 
-/// The code that is mutated: reading, and the writing and caching beside it.
+/// The code that is mutated: reading, writing and caching.
 const FILES: [&str; 7] = [
     "crates/holdall-core/src/codec/**",
     "crates/holdall-core/src/model/**",

@@ -13,7 +13,7 @@ const HEAD: &str = "\
 # mutant that the tests do not notice, with the reason.
 ";
 const SEPARATOR: &str = " # ";
-/// The reason of a survivor that nobody has looked at.
+/// The reason of a survivor without a known reason.
 const NO_REASON: &str = "?";
 
 /// The contents of the file.

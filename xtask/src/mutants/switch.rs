@@ -83,7 +83,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Writes a file if it differs, so that what is unchanged is not built again.
+    /// Writes a file if it differs, so that unchanged files are not built again.
     fn put(&self, name: &str, text: &[u8]) -> Outcome {
         let path = self.folder.join(name);
         if std::fs::read(&path).is_ok_and(|old| old == text) {
@@ -211,9 +211,7 @@ fn body(text: &str, mutant: &Mutant) -> Option<Range<usize>> {
 }
 
 /// Adds the mutants of functions inside other functions to those, since their bodies are copied with the others.
-fn outermost<'m>(
-    bodies: BTreeMap<(usize, usize), Vec<&'m Mutant>>,
-) -> Vec<(Range<usize>, Vec<&'m Mutant>)> {
+fn outermost(bodies: BTreeMap<(usize, usize), Vec<&Mutant>>) -> Vec<(Range<usize>, Vec<&Mutant>)> {
     let mut all: Vec<(Range<usize>, Vec<&Mutant>)> = Vec::new();
     for ((start, end), mutants) in bodies {
         match all.last_mut() {
