@@ -105,7 +105,7 @@ impl Measured {
 }
 
 fn measure(program: Program, hits: &Path) -> Result<Measured, String> {
-    // There is none before the first run.
+    // The folder does not exist before the first run.
     _ = std::fs::remove_file(hits);
     let mut passed = BTreeMap::new();
     let mut left_out = BTreeMap::new();

@@ -8,6 +8,7 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
+#[cfg(feature = "deflate")]
 use holdall_collections::known_part;
 
 /// The codec for one zlib stream.
