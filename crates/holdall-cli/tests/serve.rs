@@ -174,24 +174,26 @@ fn numbers_are_told_where_they_are_asked_for() {
     let metrics = serving.told["metrics"].as_str().unwrap();
     let numbers = || String::from_utf8(body(ask(metrics, "/metrics"))).unwrap();
     let before = numbers();
-    assert!(before.contains("# TYPE holdall_clients gauge\nholdall_clients{by=\"http\"} 0\n"));
+    assert!(
+        before.contains("# TYPE holdall_clients gauge\nholdall_clients{protocol=\"http\"} 0\n")
+    );
     holdall(["verify", &serving.url("tiny.zt"), ALLOW[0], ALLOW[1]]).ends_with(0);
     let bytes = body(ask(serving.address(), "/tiny.zt")).len();
     body(ask(serving.address(), "/none.zt"));
     // The counter may be updated shortly before or after the client has received the answer.
     let until = Instant::now() + Duration::from_secs(10);
     let wanted = [
-        "holdall_clients{by=\"http\"} 0\n".to_owned(),
-        "holdall_clients_total{by=\"http\"} 2\n".to_owned(),
-        "holdall_clients_total{by=\"quic\"} 1\n".to_owned(),
-        "holdall_answering{by=\"http\"} 0\n".to_owned(),
+        "holdall_clients{protocol=\"http\"} 0\n".to_owned(),
+        "holdall_clients_total{protocol=\"http\"} 2\n".to_owned(),
+        "holdall_clients_total{protocol=\"quic\"} 1\n".to_owned(),
+        "holdall_answering{protocol=\"http\"} 0\n".to_owned(),
         format!(
-            "holdall_sent_bytes_total{{by=\"http\"}} {}\n",
+            "holdall_sent_bytes_total{{protocol=\"http\"}} {}\n",
             bytes + "no such file is served\n".len()
         ),
-        "holdall_requests_total{by=\"http\",done=\"whole\"} 1\n".to_owned(),
-        "holdall_requests_total{by=\"http\",done=\"net/no-file\"} 1\n".to_owned(),
-        "holdall_requests_total{by=\"quic\",done=\"whole\"} ".to_owned(),
+        "holdall_requests_total{protocol=\"http\",outcome=\"whole\"} 1\n".to_owned(),
+        "holdall_requests_total{protocol=\"http\",outcome=\"net/no-file\"} 1\n".to_owned(),
+        "holdall_requests_total{protocol=\"quic\",outcome=\"whole\"} ".to_owned(),
     ];
     loop {
         let now = numbers();

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catalog;
 pub mod http;
 mod meter;
 mod pace;
@@ -26,14 +27,13 @@ pub mod protocol;
 pub mod quic;
 pub mod rules;
 mod service;
-mod shelf;
 #[cfg(feature = "quic")]
 mod wait;
 
-pub use service::Service;
-pub use shelf::{
+pub use catalog::{
     Access, Entry, FileCatalog, Log, RequestOutcome, ServedFile, ServerLimits, Tokens,
 };
+pub use service::Service;
 
 use holdall_core::Rule;
 

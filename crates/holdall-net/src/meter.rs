@@ -1,8 +1,8 @@
 //! Metrics of a service.
 
+use crate::catalog::{Entry, FileCatalog, RequestOutcome, ServedFile};
 use crate::protocol::FileId;
 use crate::rules::NO_FILE;
-use crate::shelf::{Entry, FileCatalog, RequestOutcome, ServedFile};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result};
@@ -14,33 +14,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum By {
+pub(crate) enum Protocol {
     Http,
     #[cfg(feature = "quic")]
     Quic,
 }
 
-impl By {
-    const ALL: &[By] = &[
-        By::Http,
+impl Protocol {
+    const ALL: &[Protocol] = &[
+        Protocol::Http,
         #[cfg(feature = "quic")]
-        By::Quic,
+        Protocol::Quic,
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            By::Http => "http",
+            Protocol::Http => "http",
             #[cfg(feature = "quic")]
-            By::Quic => "quic",
+            Protocol::Quic => "quic",
         }
     }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    of: [Counts; By::ALL.len()],
+    counts: [Counts; Protocol::ALL.len()],
     /// Number of requests, by protocol and outcome.
-    done: Mutex<BTreeMap<(By, &'static str), u64>>,
+    requests: Mutex<BTreeMap<(Protocol, &'static str), u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,55 +53,55 @@ struct Counts {
 }
 
 impl Meter {
-    fn counts(&self, by: By) -> &Counts {
-        &self.of[by as usize]
+    fn counts(&self, protocol: Protocol) -> &Counts {
+        &self.counts[protocol as usize]
     }
 
     /// Counts a client, unless `most` clients are connected already. Returns whether it was accepted.
-    pub(crate) fn enter(&self, by: By, most: usize) -> bool {
-        let counts = self.counts(by);
+    pub(crate) fn enter(&self, protocol: Protocol, most: usize) -> bool {
+        let counts = self.counts(protocol);
         if counts.clients.fetch_add(1, Ordering::AcqRel) >= most {
             counts.clients.fetch_sub(1, Ordering::AcqRel);
-            self.turn_away(by);
+            self.turn_away(protocol);
             return false;
         }
         counts.came.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    pub(crate) fn turn_away(&self, by: By) {
-        self.counts(by).turned_away.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn turn_away(&self, protocol: Protocol) {
+        self.counts(protocol).turned_away.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn leave(&self, by: By) {
-        self.counts(by).clients.fetch_sub(1, Ordering::AcqRel);
+    pub(crate) fn leave(&self, protocol: Protocol) {
+        self.counts(protocol).clients.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Returns the number of connected clients.
     pub(crate) fn clients(&self) -> usize {
-        self.of.iter().map(|counts| counts.clients.load(Ordering::Acquire)).sum()
+        self.counts.iter().map(|counts| counts.clients.load(Ordering::Acquire)).sum()
     }
 
-    pub(crate) fn answers(&self, by: By, begins: bool) {
-        let answering = &self.counts(by).answering;
+    pub(crate) fn count_response(&self, protocol: Protocol, begins: bool) {
+        let answering = &self.counts(protocol).answering;
         match begins {
             true => answering.fetch_add(1, Ordering::Relaxed),
             false => answering.fetch_sub(1, Ordering::Relaxed),
         };
     }
 
-    pub(crate) fn sent(&self, by: By, bytes: u64) {
-        self.counts(by).sent.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn sent(&self, protocol: Protocol, bytes: u64) {
+        self.counts(protocol).sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn done(&self, by: By, done: RequestOutcome) {
-        let how = match done {
+    pub(crate) fn finish_request(&self, protocol: Protocol, outcome: RequestOutcome) {
+        let outcome = match outcome {
             RequestOutcome::Whole => "whole",
             RequestOutcome::Left => "left",
             RequestOutcome::Refused(code) => code,
         };
-        let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        *all.entry((by, how)).or_default() += 1;
+        let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry((protocol, outcome)).or_default() += 1;
     }
 
     /// Returns the metrics in Prometheus' text format.
@@ -109,9 +109,14 @@ impl Meter {
         let mut out = String::new();
         let mut each = |name: &str, kind: &str, help: &str, of: &dyn Fn(&Counts) -> u64| {
             head(&mut out, name, kind, help);
-            for by in By::ALL {
+            for protocol in Protocol::ALL {
                 // Writing to a `String` cannot fail.
-                let _ = writeln!(out, "{name}{{by=\"{}\"}} {}", by.name(), of(self.counts(*by)));
+                let _ = writeln!(
+                    out,
+                    "{name}{{protocol=\"{}\"}} {}",
+                    protocol.name(),
+                    of(self.counts(*protocol))
+                );
             }
         };
         each("holdall_clients", "gauge", "Clients that are connected.", &|counts| {
@@ -137,8 +142,14 @@ impl Meter {
         let name = "holdall_requests_total";
         let help = "Requests by outcome: whole, left (by the client), or the code of the rule that was broken.";
         head(&mut out, name, "counter", help);
-        for ((by, how), count) in &*self.done.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = writeln!(out, "{name}{{by=\"{}\",done=\"{how}\"}} {count}", by.name());
+        for ((protocol, outcome), count) in
+            &*self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            let _ = writeln!(
+                out,
+                "{name}{{protocol=\"{}\",outcome=\"{outcome}\"}} {count}",
+                protocol.name()
+            );
         }
         out
     }

@@ -1,8 +1,8 @@
 //! The state that servers of all protocols share.
 
-use crate::meter::{By, Meter, Numbers};
+use crate::catalog::{Access, FileCatalog, Log, RequestOutcome, ServerLimits, Tokens};
+use crate::meter::{Meter, Numbers, Protocol};
 use crate::pace::Pace;
-use crate::shelf::{Access, FileCatalog, Log, RequestOutcome, ServerLimits, Tokens};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// files, and share its limits and metrics.
 #[derive(Clone)]
 pub struct Service {
-    pub(crate) shelf: Arc<dyn FileCatalog>,
+    pub(crate) catalog: Arc<dyn FileCatalog>,
     pub(crate) tokens: Tokens,
-    pub(crate) bounds: ServerLimits,
+    pub(crate) limits: ServerLimits,
     log: Log,
     shared: Arc<Shared>,
 }
@@ -36,15 +36,15 @@ pub(crate) const PIECE_MIN: u64 = 16 << 10;
 const PIECES: u64 = 16;
 
 impl Service {
-    /// Serves the files of `shelf` to everyone, with the default limits.
-    pub fn new(shelf: Arc<dyn FileCatalog>) -> Service {
-        let (tokens, bounds) = (Tokens::default(), ServerLimits::default());
-        Service { shelf, tokens, bounds, log: Arc::new(|_| {}), shared: Arc::default() }
+    /// Serves the files of `catalog` to everyone, with the default limits.
+    pub fn new(catalog: Arc<dyn FileCatalog>) -> Service {
+        let (tokens, limits) = (Tokens::default(), ServerLimits::default());
+        Service { catalog, tokens, limits, log: Arc::new(|_| {}), shared: Arc::default() }
     }
 
     /// Returns the catalog of served files.
-    pub fn shelf(&self) -> &Arc<dyn FileCatalog> {
-        &self.shelf
+    pub fn catalog(&self) -> &Arc<dyn FileCatalog> {
+        &self.catalog
     }
 
     /// Sets the tokens that clients need.
@@ -59,8 +59,8 @@ impl Service {
     }
 
     /// Sets the limits for clients.
-    pub fn with_bounds(mut self, bounds: ServerLimits) -> Service {
-        self.bounds = bounds;
+    pub fn with_limits(mut self, limits: ServerLimits) -> Service {
+        self.limits = limits;
         self
     }
 
@@ -78,8 +78,8 @@ impl Service {
     }
 
     /// Registers a client. Returns `None` if the maximum number of clients is connected.
-    pub(crate) fn enter(&self, by: By, client: SocketAddr) -> Option<Visit> {
-        if !self.shared.meter.enter(by, self.bounds.clients) {
+    pub(crate) fn enter(&self, protocol: Protocol, client: SocketAddr) -> Option<Visit> {
+        if !self.shared.meter.enter(protocol, self.limits.clients) {
             return None;
         }
         let mut paces = self.shared.paces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,13 +101,13 @@ impl Service {
             }
         };
         drop(paces);
-        Some(Visit { service: self.clone(), by, client, pace })
+        Some(Visit { service: self.clone(), protocol, client, pace })
     }
 
     /// Counts a client that was turned away.
     #[cfg(feature = "quic")]
-    pub(crate) fn turn_away(&self, by: By) {
-        self.shared.meter.turn_away(by);
+    pub(crate) fn turn_away(&self, protocol: Protocol) {
+        self.shared.meter.turn_away(protocol);
     }
 }
 
@@ -115,7 +115,7 @@ impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
             .field("tokens", &self.tokens)
-            .field("bounds", &self.bounds)
+            .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Debug for Service {
 /// A connected client.
 pub(crate) struct Visit {
     service: Service,
-    by: By,
+    protocol: Protocol,
     client: SocketAddr,
     pace: Arc<Pace>,
 }
@@ -131,14 +131,14 @@ pub(crate) struct Visit {
 impl Visit {
     /// Returns the maximum number of bytes in flight to this client, given the current number of clients.
     pub(crate) fn share(&self) -> u64 {
-        let bounds = &self.service.bounds;
+        let limits = &self.service.limits;
         let clients = self.service.shared.meter.clients().max(1) as u64;
-        bounds.in_flight.min(bounds.in_flight_of_all / clients).max(PIECE_MIN)
+        limits.in_flight.min(limits.in_flight_of_all / clients).max(PIECE_MIN)
     }
 
     /// Returns the number of bytes to read at a time for one of the client's responses.
     pub(crate) fn piece(&self) -> u64 {
-        let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
+        let ServerLimits { rate, rate_of_all, .. } = self.service.limits;
         let slowest = rate.into_iter().chain(rate_of_all).min();
         let paced = slowest.map_or(PIECE, |rate| (rate.get() / PIECES).max(1 << 10));
         (self.share() / 8).clamp(PIECE_MIN, PIECE).min(paced)
@@ -147,7 +147,7 @@ impl Visit {
     /// Counts `bytes` as sent, and returns how long to wait before sending them.
     pub(crate) fn delay(&self, bytes: u64) -> Duration {
         let now = Instant::now();
-        let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
+        let ServerLimits { rate, rate_of_all, .. } = self.service.limits;
         let own = rate.map_or(Duration::ZERO, |rate| self.pace.delay(bytes, rate, now));
         let all = &self.service.shared.pace;
         let all = rate_of_all.map_or(Duration::ZERO, |rate| all.delay(bytes, rate, now));
@@ -156,34 +156,34 @@ impl Visit {
 
     /// Counts `bytes` of a response as sent.
     pub(crate) fn sent(&self, bytes: u64) {
-        self.service.shared.meter.sent(self.by, bytes);
+        self.service.shared.meter.sent(self.protocol, bytes);
     }
 
     /// Counts a request as running until the returned guard is dropped.
-    pub(crate) fn answers(&self) -> Answers<'_> {
-        self.service.shared.meter.answers(self.by, true);
-        Answers(self)
+    pub(crate) fn begin_response(&self) -> RunningResponse<'_> {
+        self.service.shared.meter.count_response(self.protocol, true);
+        RunningResponse(self)
     }
 
     /// Logs a request and its outcome.
-    pub(crate) fn tell(&self, name: &str, sent: u64, done: RequestOutcome) {
-        self.service.shared.meter.done(self.by, done);
-        let (client, by) = (self.client, self.by.name());
-        (self.service.log)(&Access { client, by, name, sent, done });
+    pub(crate) fn log_request(&self, name: &str, sent: u64, outcome: RequestOutcome) {
+        self.service.shared.meter.finish_request(self.protocol, outcome);
+        let (client, protocol) = (self.client, self.protocol.name());
+        (self.service.log)(&Access { client, protocol, name, sent, outcome });
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.service.shared.meter.leave(self.by);
+        self.service.shared.meter.leave(self.protocol);
     }
 }
 
 /// Counts as one running request until it is dropped.
-pub(crate) struct Answers<'a>(&'a Visit);
+pub(crate) struct RunningResponse<'a>(&'a Visit);
 
-impl Drop for Answers<'_> {
+impl Drop for RunningResponse<'_> {
     fn drop(&mut self) {
-        self.0.service.shared.meter.answers(self.0.by, false);
+        self.0.service.shared.meter.count_response(self.0.protocol, false);
     }
 }

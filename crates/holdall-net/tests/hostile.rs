@@ -51,7 +51,7 @@ impl FileCatalog for Only {
     }
 }
 
-const PATIENCE: Duration = Duration::from_millis(600);
+const IDLE_TIMEOUT: Duration = Duration::from_millis(600);
 
 struct World {
     server: Server,
@@ -67,14 +67,14 @@ fn world(clients: usize) -> World {
     let ended = Arc::<Mutex<Vec<String>>>::default();
     let log: Log = {
         let ended = Arc::clone(&ended);
-        Arc::new(move |access| ended.lock().unwrap().push(access.done.to_string()))
+        Arc::new(move |access| ended.lock().unwrap().push(access.outcome.to_string()))
     };
-    let mut bounds = ServerLimits::default();
-    (bounds.patience, bounds.in_flight, bounds.clients) = (PATIENCE, 1 << 20, clients);
-    bounds.requests = 4;
+    let mut limits = ServerLimits::default();
+    (limits.idle_timeout, limits.in_flight, limits.clients) = (IDLE_TIMEOUT, 1 << 20, clients);
+    limits.requests = 4;
     let any = "127.0.0.1:0".parse().unwrap();
-    let shelf = Arc::new(Only(Arc::clone(&read)));
-    let service = Service::new(shelf).with_bounds(bounds).with_log(log);
+    let catalog = Arc::new(Only(Arc::clone(&read)));
+    let service = Service::new(catalog).with_limits(limits).with_log(log);
     let server = Server::start(service, any, &identity).unwrap();
     World { server, identity, read, ended }
 }
@@ -89,14 +89,14 @@ impl World {
         let at = self.address();
         let pin = self.identity.pin().unwrap();
         let address = Address::parse(&format!("holdall://{at}/x#sha256={pin}")).unwrap();
-        let patience = QuicTimeouts {
+        let timeouts = QuicTimeouts {
             connect: Duration::from_secs(5),
             stall: Duration::from_secs(5),
             tries: 4,
             pause: Duration::from_millis(100),
         };
         let remote =
-            Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap();
+            Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), timeouts).unwrap();
         let mut came = 0;
         let count = |piece: holdall_net::protocol::Piece<'_>| {
             came += piece.bytes.len();
@@ -261,7 +261,7 @@ fn clients_that_never_read_are_cut_off_and_cost_little() {
         // The next stream has to wait: QUIC limits their number.
         let next = tokio::time::timeout(Duration::from_millis(100), connection.open_bi()).await;
         assert!(next.is_err());
-        let until = Instant::now() + PATIENCE * 8;
+        let until = Instant::now() + IDLE_TIMEOUT * 8;
         while world.ended.lock().unwrap().iter().filter(|done| *done == "left").count() < 4 {
             assert!(Instant::now() < until, "{:?}", world.ended.lock().unwrap());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -320,7 +320,7 @@ fn handshakes_that_are_begun_and_left_keep_nobody_out() {
     world.works();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     // The server forgets them, too.
-    let until = Instant::now() + PATIENCE * 8;
+    let until = Instant::now() + IDLE_TIMEOUT * 8;
     while world.server.clients() > 1 {
         assert!(Instant::now() < until, "{}", world.server.clients());
         std::thread::sleep(Duration::from_millis(20));

@@ -1,13 +1,13 @@
 //! Files over HTTP/2, in plain text and over TLS, and misbehaving clients.
 
-mod shelf;
+mod catalog;
 
 use bytes::Bytes;
+use catalog::{Files, server, start};
 use h2::client::SendRequest;
 use holdall_net::http::{HttpOptions, HttpServer, PlainHttp};
 use holdall_net::quic::Identity;
 use holdall_net::{ServerLimits, Service, Tokens};
-use shelf::{Files, server, start};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -228,7 +228,7 @@ fn both_versions_are_spoken_over_tls() {
     let at = server.address();
     let shown = identity.certificates().next().unwrap().to_vec();
     block_on(async {
-        let stream = shelf::secure(at, &[b"h2", b"http/1.1"], &shown).await;
+        let stream = catalog::secure(at, &[b"h2", b"http/1.1"], &shown).await;
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
         let client = over(stream).await;
         let mut asked = request("GET", "/large", &[]);
@@ -236,7 +236,7 @@ fn both_versions_are_spoken_over_tls() {
         assert!(ask(&client, asked).await.unwrap().body == Files::large());
         for protocols in [&[&b"http/1.1"[..]][..], &[]] {
             use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-            let mut stream = shelf::secure(at, protocols, &shown).await;
+            let mut stream = catalog::secure(at, protocols, &shown).await;
             let asked = b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             stream.write_all(asked).await.unwrap();
             let mut all = Vec::new();
@@ -267,7 +267,7 @@ fn plain_text_is_refused_if_tls_is_required() {
         let e = ask(&connect(at).await, request("GET", "/digits", &[])).await.unwrap_err();
         assert_eq!(e.reason(), Some(h2::Reason::INADEQUATE_SECURITY));
         let shown = identity.certificates().next().unwrap().to_vec();
-        let client = over(shelf::secure(at, &[b"h2"], &shown).await).await;
+        let client = over(catalog::secure(at, &[b"h2"], &shown).await).await;
         let mut asked = request("GET", "/digits", &[]);
         *asked.uri_mut() = "https://localhost/digits".parse().unwrap();
         assert_eq!(ask(&client, asked).await.unwrap().body, b"0123456789");
@@ -287,10 +287,10 @@ fn is_up(server: &HttpServer) {
     assert_eq!(ask_first(server.address(), "GET", "/digits", &[]).status, 200);
 }
 
-fn impatient() -> ServerLimits {
-    let mut bounds = ServerLimits::default();
-    bounds.patience = Duration::from_millis(400);
-    bounds
+fn short_timeout() -> ServerLimits {
+    let mut limits = ServerLimits::default();
+    limits.idle_timeout = Duration::from_millis(400);
+    limits
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn requests_that_are_taken_back_at_once_end_the_connection() {
 
 #[test]
 fn invalid_http_2_ends_the_connection() {
-    let (server, _) = server(impatient(), HttpOptions::default());
+    let (server, _) = server(short_timeout(), HttpOptions::default());
     let noise: Vec<u8> =
         (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let large = [frame(4, 0, 0, &[]), frame(1, 1, 1, &[0; 100])].concat();
@@ -351,7 +351,7 @@ fn invalid_http_2_ends_the_connection() {
 fn incomplete_and_invalid_tls_handshakes_end() {
     let mut options = HttpOptions::default();
     options.identity = Some(Arc::new(Identity::generate().unwrap()));
-    let (server, _) = server(impatient(), options);
+    let (server, _) = server(short_timeout(), options);
     for hello in [&[22][..], &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], &[22; 3000]] {
         let began = Instant::now();
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -365,9 +365,9 @@ fn incomplete_and_invalid_tls_handshakes_end() {
 
 #[test]
 fn no_more_is_read_than_a_client_has_room_for() {
-    let mut bounds = impatient();
-    bounds.patience = Duration::from_secs(2);
-    let (server, seen) = server(bounds, HttpOptions::default());
+    let mut limits = short_timeout();
+    limits.idle_timeout = Duration::from_secs(2);
+    let (server, seen) = server(limits, HttpOptions::default());
     // At most one flow-control window, which is never enlarged.
     let mut stream = raw(server.address());
     let all: Vec<u8> = (0..40).flat_map(|at| get_large(2 * at + 1)).collect();
@@ -396,9 +396,9 @@ fn no_more_is_read_than_a_client_has_room_for() {
 
 #[test]
 fn running_responses_are_sent_to_the_end() {
-    let mut bounds = ServerLimits::default();
-    bounds.rate = std::num::NonZeroU64::new(2_000_000);
-    let (server, seen) = server(bounds, HttpOptions::default());
+    let mut limits = ServerLimits::default();
+    limits.rate = std::num::NonZeroU64::new(2_000_000);
+    let (server, seen) = server(limits, HttpOptions::default());
     let at = server.address();
     let mut server = Some(server);
     block_on(async {

@@ -373,9 +373,9 @@ fn a_client_says_hello_first_and_once() {
 
 #[test]
 fn files_are_bounded_and_have_one_number_each() {
-    let mut bounds = ServerLimits::default();
-    bounds.files = 2;
-    let mut server = Server::new(Tokens::default(), &bounds);
+    let mut limits = ServerLimits::default();
+    limits.files = 2;
+    let mut server = Server::new(Tokens::default(), &limits);
     let (mut client, hello) = Client::new("");
     server.control(&hello).unwrap();
     let mut open = || server.control(&client.open("x", None, None).unwrap().1).unwrap();

@@ -35,13 +35,18 @@ pub(crate) struct ServeArgs {
     files: usize,
     requests: usize,
     in_flight: u64,
-    patience: f64,
+    idle_timeout: f64,
 }
 
 /// Converts a number of seconds.
 fn seconds(py: Python<'_>, of: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(of).map_err(|_| {
-        misuse(py, "python/option", &format!("patience is {of}; it is seconds, from 0 on"), None)
+        misuse(
+            py,
+            "python/option",
+            &format!("the timeout is {of}; expected seconds, at least 0"),
+            None,
+        )
     })
 }
 
@@ -77,14 +82,14 @@ impl ServeArgs {
         if self.hash {
             options = options.with_hashes();
         }
-        let mut bounds = ServerLimits::default();
-        (bounds.clients, bounds.files, bounds.requests) = (self.clients, self.files, self.requests);
-        (bounds.in_flight, bounds.patience) = (self.in_flight, seconds(py, self.patience)?);
-        (bounds.rate, bounds.rate_of_all) =
+        let mut limits = ServerLimits::default();
+        (limits.clients, limits.files, limits.requests) = (self.clients, self.files, self.requests);
+        (limits.in_flight, limits.idle_timeout) = (self.in_flight, seconds(py, self.idle_timeout)?);
+        (limits.rate, limits.rate_of_all) =
             (rate(py, "rate", self.rate)?, rate(py, "rate_of_all", self.rate_of_all)?);
         let start = || -> Result<(Arc<Files>, Serving)> {
             let files = Arc::new(Files::new(paths)?);
-            let mut service = Service::new(Arc::clone(&files) as Arc<_>).with_bounds(bounds);
+            let mut service = Service::new(Arc::clone(&files) as Arc<_>).with_limits(limits);
             if let Some(log) = log {
                 service = service.with_log(Arc::new(move |access: &Access<'_>| tell(&log, access)));
             }
@@ -130,8 +135,9 @@ fn rate(py: Python<'_>, option: &str, of: Option<u64>) -> PyResult<Option<NonZer
 fn tell(log: &Py<PyAny>, access: &Access<'_>) {
     // Nothing is logged when the interpreter shuts down.
     let _ = Python::try_attach(|py| {
-        let Access { client, by, name, sent, done, .. } = access;
-        let told = log.call1(py, (client.to_string(), *by, *name, *sent, done.to_string()));
+        let Access { client, protocol, name, sent, outcome, .. } = access;
+        let told =
+            log.call1(py, (client.to_string(), *protocol, *name, *sent, outcome.to_string()));
         if let Err(e) = told {
             e.write_unraisable(py, Some(log.bind(py)));
         }
@@ -204,11 +210,11 @@ impl NativeServer {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Shuts down the server: waits up to `patience` seconds for responses in progress.
-    fn close(&self, py: Python<'_>, patience: f64) -> PyResult<()> {
-        let patience = seconds(py, patience)?;
+    /// Shuts down the server: waits up to `timeout` seconds for responses in progress.
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let timeout = seconds(py, timeout)?;
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| serving.map(|serving| serving.stop(patience)));
+        py.detach(|| serving.map(|serving| serving.stop(timeout)));
         Ok(())
     }
 }

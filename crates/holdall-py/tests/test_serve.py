@@ -78,15 +78,15 @@ def test_files_are_served_over_both(models):
     server.close()
     with pytest.raises(holdall.UsageError):
         server.files and server.url("models/layers.zt")
-    comes(lambda: {access.by for access in seen} == {"quic", "http"})
-    comes(lambda: any(a.name == "models/layers.zt" and a.done == "whole" and a.sent > 0 for a in seen))
-    comes(lambda: any(a.done == "net/no-file" for a in seen))
+    comes(lambda: {access.protocol for access in seen} == {"quic", "http"})
+    comes(lambda: any(a.name == "models/layers.zt" and a.outcome == "whole" and a.sent > 0 for a in seen))
+    comes(lambda: any(a.outcome == "net/no-file" for a in seen))
 
 
 def test_who_may_ask_and_how(models, tmp_path):
     key = tmp_path / "server.key"
     file = models / "layers.zt"
-    with holdall.serve(file, tokens=["sesame"], identity=key, clients=4, patience=5) as server:
+    with holdall.serve(file, tokens=["sesame"], identity=key, clients=4, idle_timeout=5) as server:
         pin = server.sha256
         with pytest.raises(holdall.HoldallError) as info:
             holdall.open(server.url(), allow=ALLOW)
@@ -140,7 +140,7 @@ def test_what_cannot_be_served_is_refused(models, tmp_path):
         (models, {"only": "ftp"}, holdall.UsageError),
         (models, {"tokens": ["with space"]}, holdall.UsageError),
         (models, {"tokens": "text"}, TypeError),
-        (models, {"patience": -1}, holdall.UsageError),
+        (models, {"idle_timeout": -1}, holdall.UsageError),
         (models, {"key": "key"}, TypeError),
         (models, {"identity": models / "layers.zt"}, holdall.HoldallError),
     ]:

@@ -180,7 +180,7 @@ impl Serving {
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         #[cfg(feature = "quic")]
         let hashes = match options.has_hashes && options.protocols.has_quic() {
-            true => Some(hashes(&**service.shelf())?),
+            true => Some(hashes(&**service.catalog())?),
             false => None,
         };
         #[cfg(not(feature = "quic"))]
@@ -305,15 +305,15 @@ impl Serving {
         count
     }
 
-    /// Refuses new clients and requests, waits at most `patience` for pending answers, and stops.
-    pub fn stop(self, patience: Duration) {
+    /// Refuses new clients and requests, waits at most `timeout` for pending answers, and stops.
+    pub fn stop(self, timeout: Duration) {
         std::thread::scope(|scope| {
             #[cfg(feature = "quic")]
             if let Some(server) = self.quic {
-                scope.spawn(move || server.stop(patience));
+                scope.spawn(move || server.stop(timeout));
             }
             if let Some(server) = self.http {
-                scope.spawn(move || server.stop(patience));
+                scope.spawn(move || server.stop(timeout));
             }
         });
     }

@@ -190,10 +190,10 @@ fn nothing_else_is_read_and_nobody_else_reads() {
 #[test]
 fn clients_of_http_that_misbehave_end() {
     let folder = folder();
-    let mut bounds = ServerLimits::default();
-    bounds.patience = Duration::from_millis(400);
-    bounds.clients = 8;
-    let server = start(service(&folder).with_bounds(bounds), HttpOptions::default());
+    let mut limits = ServerLimits::default();
+    limits.idle_timeout = Duration::from_millis(400);
+    limits.clients = 8;
+    let server = start(service(&folder).with_limits(limits), HttpOptions::default());
     let at = server.address();
     for bad in [
         "\r\n\r\n",

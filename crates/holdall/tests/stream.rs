@@ -175,10 +175,10 @@ fn all_files_of_a_server_share_one_connection() {
 fn a_server_that_allows_few_files_is_asked_over_more_connections() {
     let folder = tempfile::tempdir().unwrap();
     let (parts, index) = shards(folder.path(), 7);
-    let mut bounds = ServerLimits::default();
-    bounds.files = 3;
-    let shelf = Arc::new(Files::new([&parts]).unwrap());
-    let served = Served::start(shelf, Tokens::default(), bounds);
+    let mut limits = ServerLimits::default();
+    limits.files = 3;
+    let catalog = Arc::new(Files::new([&parts]).unwrap());
+    let served = Served::start(catalog, Tokens::default(), limits);
     let local = holdall::open(&parts).unwrap();
     let file = served.open(&index).unwrap();
     assert!(contents(&file) == contents(&local));
@@ -194,9 +194,9 @@ fn other_tokens_and_other_trust_have_connections_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zt");
     model(&path, 2, 1000);
-    let shelf = Arc::new(Files::new([&path]).unwrap());
+    let catalog = Arc::new(Files::new([&path]).unwrap());
     let tokens = Tokens::new(vec!["one".into(), "two".into()]).unwrap();
-    let served = Served::start(shelf, tokens, ServerLimits::default());
+    let served = Served::start(catalog, tokens, ServerLimits::default());
     let open = |token: &str| {
         options().open(served.url("model.zt").replace("://", &format!("://{token}@")))
     };
@@ -491,8 +491,8 @@ fn a_server_that_lies_is_found_out() {
         (|_, _| Err(holdall::error::IO.broken("the disk is gone")), "net/failed"),
     ];
     for (lie, code) in lies {
-        let shelf = SingleFile(Arc::new(Lying { bytes: bytes.clone(), lie }));
-        let served = Served::start(Arc::new(shelf), Tokens::default(), ServerLimits::default());
+        let catalog = SingleFile(Arc::new(Lying { bytes: bytes.clone(), lie }));
+        let served = Served::start(Arc::new(catalog), Tokens::default(), ServerLimits::default());
         let file = served.open("x").unwrap();
         assert_eq!(bytes_of(&file, 0).unwrap_err().code(), code);
     }
@@ -565,8 +565,8 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
         }
         Ok(bytes)
     };
-    let shelf = SingleFile(Arc::new(Lying { bytes, lie }));
-    let served = Served::start(Arc::new(shelf), Tokens::default(), ServerLimits::default());
+    let catalog = SingleFile(Arc::new(Lying { bytes, lie }));
+    let served = Served::start(Arc::new(catalog), Tokens::default(), ServerLimits::default());
     // A client without the hash accepts it.
     let believed = bytes_of(&served.open("x").unwrap(), 1).unwrap();
     assert!(believed != vec![b'b'; 1_000_000]);

@@ -111,14 +111,14 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
         Some(path) => read_tokens(path)?,
         None => Tokens::default(),
     };
-    let mut bounds = ServerLimits::default();
-    bounds.clients = args.clients.get();
-    (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
+    let mut limits = ServerLimits::default();
+    limits.clients = args.clients.get();
+    (limits.rate, limits.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session
             .warn("without `--token-file`, everyone who can reach the address can read the files");
     }
-    let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
+    let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_limits(limits);
     let service = service.with_log(log(session));
     #[cfg(feature = "quic")]
     if args.hash && args.only == Some(Only::Http) {
@@ -229,9 +229,10 @@ fn log(session: &Session) -> Log {
             return;
         }
         let name = if access.name.is_empty() { "-" } else { access.name };
-        let Access { client, by, sent, done, .. } = access;
+        let Access { client, protocol, sent, outcome, .. } = access;
         // If standard error cannot be written to, the request cannot be logged.
-        let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
+        let _ =
+            writeln!(std::io::stderr(), "{client} {protocol} {} {sent} {outcome}", printable(name));
     })
 }
 

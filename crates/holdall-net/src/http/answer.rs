@@ -2,9 +2,9 @@
 
 use super::request::{Request, ResponseRange, part};
 use super::server::HttpOptions;
+use crate::catalog::{Entry, ServedFile};
 use crate::rules::{FAILED, NO_FILE, PLAIN, TOKEN};
 use crate::service::Service;
-use crate::shelf::{Entry, ServedFile};
 use holdall_core::Result;
 use holdall_json::write_string;
 use std::borrow::Cow;
@@ -96,7 +96,7 @@ impl Responder<'_> {
     }
 
     fn list(&self, prefix: &str) -> Answer {
-        let all = match self.service.shelf.list() {
+        let all = match self.service.catalog.list() {
             Ok(all) => all,
             Err(e) if e.code() == NO_FILE.code => return none(),
             Err(_) => return Answer::text(500, "the files cannot be listed\n"),
@@ -122,7 +122,7 @@ impl Responder<'_> {
     }
 
     fn file(&self, request: &Request<'_>, name: &str) -> Answer {
-        let file = match self.service.shelf.open(name) {
+        let file = match self.service.catalog.open(name) {
             Ok(file) => file,
             Err(e) if e.code() == NO_FILE.code => return none(),
             Err(_) => {

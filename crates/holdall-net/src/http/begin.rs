@@ -50,7 +50,7 @@ pub(super) fn serve(shared: &Shared, stream: TcpStream, visit: &Visit) -> io::Re
 
 /// Detects the protocol from the first bytes, without consuming them. Returns `None` if the client sends none in time.
 fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
-    let until = Instant::now() + shared.service.bounds.patience;
+    let until = Instant::now() + shared.service.limits.idle_timeout;
     stream.set_read_timeout(Some(LOOK))?;
     let mut bytes = [0; PREFACE.len()];
     while !shared.is_ending() && Instant::now() < until {
@@ -73,7 +73,7 @@ fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
 fn refuse(mut stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     stream.set_write_timeout(Some(LOOK))?;
     let told = stream.write_all(INADEQUATE).map_err(Unsent::Client);
-    visit.tell("", 0, Answer::plain().done(&told));
+    visit.log_request("", 0, Answer::plain().done(&told));
     part_with(stream, LOOK)
 }
 
@@ -143,9 +143,9 @@ fn part(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Waits for something the client has to do. Returns `None` if that takes longer than
-/// [`ServerLimits::patience`](crate::ServerLimits::patience), or if the server is stopped.
+/// [`ServerLimits::idle_timeout`](crate::ServerLimits::idle_timeout), or if the server is stopped.
 pub(super) async fn in_time<T>(shared: &Shared, doing: impl Future<Output = T>) -> Option<T> {
-    let until = Instant::now() + shared.service.bounds.patience;
+    let until = Instant::now() + shared.service.limits.idle_timeout;
     let mut doing = pin!(doing);
     while !shared.is_ending() && Instant::now() < until {
         if let Ok(out) = timeout(LOOK, doing.as_mut()).await {

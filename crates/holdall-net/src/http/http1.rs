@@ -41,7 +41,7 @@ pub(super) fn refuse_plain(shared: &Shared, stream: &TcpStream, visit: &Visit) -
     prepare(shared, stream)?;
     let answer = Answer::plain();
     let told = tell(stream, &answer).map_err(Unsent::Client);
-    visit.tell("", 0, answer.done(&told));
+    visit.log_request("", 0, answer.done(&told));
     part_with(stream, LOOK)
 }
 
@@ -56,7 +56,7 @@ fn tell(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
 fn prepare(shared: &Shared, stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOOK))?;
-    stream.set_write_timeout(Some(shared.service.bounds.patience))
+    stream.set_write_timeout(Some(shared.service.limits.idle_timeout))
 }
 
 fn converse(shared: &Shared, stream: &mut (impl Read + Write), visit: &Visit) -> io::Result<()> {
@@ -76,7 +76,7 @@ fn converse(shared: &Shared, stream: &mut (impl Read + Write), visit: &Visit) ->
 /// Reads until `held` contains a whole request head and returns its length; `None` if no request arrives. If no head
 /// ends within [`HEAD_MAX`] bytes, returns the number of bytes read: parsing them fails.
 fn next(shared: &Shared, stream: &mut impl Read, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
-    let until = Instant::now() + shared.service.bounds.patience;
+    let until = Instant::now() + shared.service.limits.idle_timeout;
     let mut part = [0; 4096];
     loop {
         let end = held.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4);
@@ -103,14 +103,14 @@ fn reply(
     asked: &[u8],
 ) -> io::Result<bool> {
     let request = if asked.len() > HEAD_MAX { None } else { Request::parse(asked) };
-    let _answers = visit.answers();
+    let _response = visit.begin_response();
     let answer = shared.answer(request.as_ref());
     let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !shared.is_ending();
     let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
     let mut sent = 0;
     let done = send(stream, visit, &answer, goes_on, is_head, &mut sent);
     let name = request.as_ref().and_then(Request::name).unwrap_or_default();
-    visit.tell(&name, sent, answer.done(&done));
+    visit.log_request(&name, sent, answer.done(&done));
     match done {
         Ok(()) => Ok(goes_on),
         Err(Unsent::Client(e)) => Err(e),

@@ -7,8 +7,8 @@ use super::answer::Answer;
 use super::begin::in_time;
 use super::request::{HEAD_MAX, Request};
 use super::server::{BusyGuard, LOOK, PARTING, Shared, Unsent};
+use crate::catalog::RequestOutcome;
 use crate::service::{PIECE_MIN, Visit};
-use crate::shelf::RequestOutcome;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
@@ -59,7 +59,7 @@ pub(super) async fn serve<'a>(
     io: impl AsyncRead + AsyncWrite + Unpin,
     visit: &'a Visit,
 ) -> Option<BusyGuard<'a>> {
-    let requests = shared.service.bounds.requests.clamp(1, 1 << 12);
+    let requests = shared.service.limits.requests.clamp(1, 1 << 12);
     let buffer = (visit.share() / requests as u64).clamp(PIECE_MIN, BUFFER);
     let most = (requests * WAITING).max(WAITING_MIN);
     let mut builder = Builder::new();
@@ -115,7 +115,7 @@ impl<'a> Peer<'a> {
         }
         let (parts, body) = request.into_parts();
         let request = read(&parts).filter(|_| body.is_end_stream());
-        let _answers = self.visit.answers();
+        let _response = self.visit.begin_response();
         let answer = self.shared.answer(request.as_ref());
         let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
         let name = request.as_ref().and_then(Request::name).unwrap_or_default();
@@ -163,8 +163,8 @@ impl<'a> Peer<'a> {
     /// `most`.
     async fn room(&self, stream: &mut SendStream<Bytes>, most: usize) -> io::Result<usize> {
         stream.reserve_capacity(most);
-        let patience = self.shared.service.bounds.patience;
-        let waited = timeout(patience, has_room(stream, 1)).await;
+        let idle_timeout = self.shared.service.limits.idle_timeout;
+        let waited = timeout(idle_timeout, has_room(stream, 1)).await;
         waited.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let enough = FEW.min(most);
         if stream.capacity() < enough
@@ -215,7 +215,7 @@ impl Course<'_> {
             self.since = now;
         }
         let idle = now - self.since;
-        let ends = shared.is_ending() || idle >= shared.service.bounds.patience;
+        let ends = shared.is_ending() || idle >= shared.service.limits.idle_timeout;
         if looks && ends && self.parting.is_none() {
             connection.graceful_shutdown();
             self.parting = Some(now);
@@ -266,6 +266,6 @@ struct Telling<'a> {
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        self.visit.tell(&self.name, self.sent, self.done);
+        self.visit.log_request(&self.name, self.sent, self.done);
     }
 }

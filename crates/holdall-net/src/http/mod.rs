@@ -4,7 +4,7 @@
 //! transfer them over a connection. Without the feature `http2`, the server speaks HTTP/1.1 in plain text only, for
 //! loopback or behind a proxy; with it, TLS too, and HTTP/2 over both. Each client has a thread, and
 //! [`ServerLimits`](crate::ServerLimits) limits the number of clients. A request head has at most 16 KiB, and must
-//! arrive within [`ServerLimits::patience`](crate::ServerLimits::patience).
+//! arrive within [`ServerLimits::idle_timeout`](crate::ServerLimits::idle_timeout).
 
 mod answer;
 #[cfg(feature = "http2")]

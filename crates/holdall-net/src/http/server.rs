@@ -3,12 +3,12 @@
 use super::answer::{Answer, Responder};
 use super::http1;
 use super::request::{HEAD_MAX, Request};
-use crate::meter::By;
+use crate::catalog::RequestOutcome;
+use crate::meter::Protocol;
 #[cfg(feature = "http2")]
 use crate::quic::Identity;
 use crate::rules::LISTEN;
 use crate::service::Service;
-use crate::shelf::RequestOutcome;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read as _};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The origin whose web pages may read the files (CORS); `*` for every origin. By default, no other origin may.
+    /// The origin whose web pages may read the files (CORS); `*` for every origin. Protocol default, no other origin may.
     pub cors: Option<String>,
     /// Headers added to every response, as names and values.
     pub headers: Vec<(&'static str, &'static str)>,
@@ -110,10 +110,10 @@ impl HttpServer {
         self.address
     }
 
-    /// Accepts no more clients and requests, waits at most `patience` for running responses, and stops.
-    pub fn stop(mut self, patience: Duration) {
+    /// Accepts no more clients and requests, waits at most `grace` for running responses, and stops.
+    pub fn stop(mut self, grace: Duration) {
         self.end();
-        let until = Instant::now() + patience;
+        let until = Instant::now() + grace;
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -161,7 +161,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         };
         let own = Arc::clone(shared);
         let Ok(peer) = stream.peer_addr() else { continue };
-        let Some(visit) = shared.service.enter(By::Http, peer) else {
+        let Some(visit) = shared.service.enter(Protocol::Http, peer) else {
             let _ = http1::refuse(&stream);
             continue;
         };

@@ -7,8 +7,8 @@
 //! ```
 //! Numbers are little-endian. A range is its offset and its length, u64 each. A text extends to the end of its frame.
 
+use crate::catalog::TOKEN_MAX;
 use crate::rules::{BUSY, CHANGED, FAILED, FRAME, NO_FILE, REQUEST, TOKEN};
-use crate::shelf::TOKEN_MAX;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result, Rule};
 use std::fmt;

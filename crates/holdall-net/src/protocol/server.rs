@@ -5,8 +5,8 @@ use super::frame::{
 };
 use super::total;
 use super::tree::{Step, Walk, proven_len};
+use crate::catalog::{ServerLimits, Tokens};
 use crate::rules::{FRAME, TOKEN, VERSION as VERSION_RULE};
-use crate::shelf::{ServerLimits, Tokens};
 use holdall_core::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,11 +72,11 @@ pub struct Request {
 
 impl Server {
     /// Creates the state for a client that has just connected.
-    pub fn new(tokens: Tokens, bounds: &ServerLimits) -> Server {
+    pub fn new(tokens: Tokens, limits: &ServerLimits) -> Server {
         Server {
             tokens,
-            files_max: bounds.files,
-            requests: u32::try_from(bounds.requests).unwrap_or(u32::MAX),
+            files_max: limits.files,
+            requests: u32::try_from(limits.requests).unwrap_or(u32::MAX),
             frames: FrameDecoder::default(),
             is_greeted: false,
             files: BTreeMap::new(),

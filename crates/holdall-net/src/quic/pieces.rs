@@ -1,9 +1,9 @@
 //! Reused buffers for the pieces of responses: new memory would have to be mapped and cleared first.
 
 use super::connection::lock;
+use crate::catalog::ServedFile;
 use crate::protocol::Step;
 use crate::service::PIECE;
-use crate::shelf::ServedFile;
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;

@@ -4,14 +4,14 @@ use super::connection::lock;
 use super::pieces::Pieces;
 use super::precedence::{Precedence, Turn};
 use super::{Identity, endpoint, number, transport};
-use crate::meter::By;
+use crate::catalog::{RequestOutcome, ServedFile, ServerLimits};
+use crate::meter::Protocol;
 use crate::protocol::{
     PROTOCOL, PendingRequest, Prover, Refusal, RefusalReason, Request, ResponseStream,
     Server as Session, ServerAction, Step, Tree,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
 use crate::service::{PIECE, Service, Visit};
-use crate::shelf::{RequestOutcome, ServedFile, ServerLimits};
 use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
@@ -81,7 +81,7 @@ impl Server {
     /// # Errors
     /// `net/listen` if the address cannot be used; `net/identity` if the certificate or key is invalid.
     pub fn start(service: Service, listen: SocketAddr, identity: &Identity) -> Result<Server> {
-        let config = config(identity, &service.bounds)?;
+        let config = config(identity, &service.limits)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let runtime = runtime(threads)?;
         let endpoint = {
@@ -110,11 +110,11 @@ impl Server {
         self.endpoint.open_connections()
     }
 
-    /// Accepts no more clients and requests, waits at most `patience` for running responses, and stops.
-    pub fn stop(mut self, patience: Duration) {
+    /// Accepts no more clients and requests, waits at most `grace` for running responses, and stops.
+    pub fn stop(mut self, grace: Duration) {
         self.endpoint.set_server_config(None);
         self.shared.is_ending.store(true, Ordering::Release);
-        let until = Instant::now() + patience;
+        let until = Instant::now() + grace;
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -144,20 +144,20 @@ impl fmt::Debug for Server {
     }
 }
 
-fn config(identity: &Identity, bounds: &ServerLimits) -> Result<quinn::ServerConfig> {
+fn config(identity: &Identity, limits: &ServerLimits) -> Result<quinn::ServerConfig> {
     let mut tls = identity.tls(&[PROTOCOL])?;
     // Tickets are kept in memory, and each can be used once: early data that is replayed is not accepted as early data.
     tls.max_early_data_size = u32::MAX;
     let tls = QuicServerConfig::try_from(tls)
         .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
-    let streams = bounds.requests.saturating_mul(WAITING).saturating_add(1);
+    let streams = limits.requests.saturating_mul(WAITING).saturating_add(1);
     let mut transport = transport();
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(streams.min(1 << 16) as u32))
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
-        .send_window(bounds.in_flight.max(PIECE))
-        .max_idle_timeout(bounds.patience.try_into().ok());
+        .send_window(limits.in_flight.max(PIECE))
+        .max_idle_timeout(limits.idle_timeout.try_into().ok());
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
     config.transport_config(Arc::new(transport));
     Ok(config)
@@ -168,10 +168,10 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
         let clients = endpoint.open_connections();
         // When half the places are taken, clients must prove their address, so that forged ones do not take the places
         // of others.
-        if clients > shared.service.bounds.clients / 2 && incoming.may_retry() {
+        if clients > shared.service.limits.clients / 2 && incoming.may_retry() {
             let _ = incoming.retry();
-        } else if clients >= shared.service.bounds.clients {
-            shared.service.turn_away(By::Quic);
+        } else if clients >= shared.service.limits.clients {
+            shared.service.turn_away(Protocol::Quic);
             incoming.refuse();
         } else if let Ok(connecting) = incoming.accept() {
             // It is counted before the next client is accepted.
@@ -181,16 +181,16 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 }
 
 async fn client(connecting: Connecting, shared: Arc<Shared>) {
-    let patience = shared.service.bounds.patience;
+    let idle_timeout = shared.service.limits.idle_timeout;
     // Early data may be replayed. That is harmless, because clients only request bytes.
     let connection = match connecting.into_0rtt() {
         Ok((connection, _)) => connection,
-        Err(connecting) => match timeout(patience, connecting).await {
+        Err(connecting) => match timeout(idle_timeout, connecting).await {
             Ok(Ok(connection)) => connection,
             _ => return,
         },
     };
-    let (send, receive) = match timeout(patience, connection.accept_bi()).await {
+    let (send, receive) = match timeout(idle_timeout, connection.accept_bi()).await {
         Ok(Ok(streams)) => streams,
         Ok(Err(_)) => return,
         Err(_) => {
@@ -198,17 +198,17 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
                 .close(number(RefusalReason::Ending), b"no control stream was opened");
         }
     };
-    let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
+    let Some(visit) = shared.service.enter(Protocol::Quic, connection.remote_address()) else {
         return connection.close(number(RefusalReason::Busy), b"too many clients");
     };
     connection.set_send_window(visit.share());
     let peer = Arc::new(Peer {
         visit,
         connection: connection.clone(),
-        session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.bounds)),
+        session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.limits)),
         files: Mutex::default(),
         precedence: Precedence::default(),
-        turns: Semaphore::new(shared.service.bounds.requests.max(1)),
+        turns: Semaphore::new(shared.service.limits.requests.max(1)),
         shared,
     });
     tokio::spawn(Arc::clone(&peer).control(send, receive));
@@ -220,13 +220,13 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
 impl Peer {
     /// Processes the control stream until it ends or is invalid.
     async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
-        let patience = self.shared.service.bounds.patience;
+        let idle_timeout = self.shared.service.limits.idle_timeout;
         let mut is_greeted = false;
         loop {
             let chunk = receive.read_chunk(64 << 10, true);
             let chunk = match is_greeted {
                 true => chunk.await,
-                false => match timeout(patience, chunk).await {
+                false => match timeout(idle_timeout, chunk).await {
                     Ok(chunk) => chunk,
                     Err(_) => {
                         return self
@@ -278,10 +278,10 @@ impl Peer {
         is_proven: bool,
         send: &mut SendStream,
     ) -> Option<()> {
-        let shelf = Arc::clone(&self.shared.service.shelf);
+        let catalog = Arc::clone(&self.shared.service.catalog);
         let (name, asked): (Arc<str>, String) = (name.as_str().into(), name);
         let opened = spawn_blocking(move || {
-            let file = shelf.open(&asked)?;
+            let file = catalog.open(&asked)?;
             let index = file.index();
             let tree = if is_proven { Some(file.tree()?) } else { None };
             Ok((file, index, tree))
@@ -334,7 +334,7 @@ impl Peer {
 
     /// Sends bytes on the control stream. Returns `None` if the client does not accept them in time.
     async fn send(&self, send: &mut SendStream, bytes: Bytes) -> Option<()> {
-        match timeout(self.shared.service.bounds.patience, send.write_chunk(bytes)).await {
+        match timeout(self.shared.service.limits.idle_timeout, send.write_chunk(bytes)).await {
             Ok(Ok(())) => Some(()),
             Ok(Err(_)) => None,
             Err(_) => {
@@ -359,7 +359,7 @@ impl Peer {
         let place = self.precedence.enter(stream, request.priority);
         if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
-            let _answers = self.visit.answers();
+            let _response = self.visit.begin_response();
             self.answer(&request, &place, &mut send).await;
             drop((turn, place));
             // Sent bytes may still be in flight: a server that is stopped waits until they are acknowledged.
@@ -373,7 +373,7 @@ impl Peer {
         let mut requesting = PendingRequest::default();
         loop {
             let chunk = receive.read_chunk(PendingRequest::MOST, true);
-            match timeout(self.shared.service.bounds.patience, chunk).await {
+            match timeout(self.shared.service.limits.idle_timeout, chunk).await {
                 Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
                 Ok(Ok(None)) => return requesting.finish().map(Some),
                 Ok(Err(_)) | Err(_) => return Ok(None),
@@ -468,11 +468,11 @@ impl Peer {
 
     /// Waits until bytes are sent. Returns `None` if the client is gone, or accepts nothing for too long.
     async fn taken<T, E>(&self, sending: impl Future<Output = Result<T, E>>) -> Option<T> {
-        timeout(self.shared.service.bounds.patience, sending).await.ok()?.ok()
+        timeout(self.shared.service.limits.idle_timeout, sending).await.ok()?.ok()
     }
 
     fn log(&self, name: &str, sent: u64, done: RequestOutcome) {
-        self.visit.tell(name, sent, done);
+        self.visit.log_request(name, sent, done);
     }
 }
 

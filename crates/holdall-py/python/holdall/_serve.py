@@ -22,13 +22,13 @@ class Access(NamedTuple):
     #: The client's host and port.
     client: str
     #: The protocol: ``"quic"`` or ``"http"``.
-    by: str
+    protocol: str
     #: The requested name; empty if it was not a valid name.
     name: str
     #: The number of bytes that were sent.
     sent: int
     #: ``"whole"``, ``"left"`` if the client disconnected early, or the code of the rule by which it was refused.
-    done: str
+    outcome: str
 
 
 def serve(
@@ -50,7 +50,7 @@ def serve(
     files: int = 1024,
     requests: int = 16,
     in_flight: int = 8 << 20,
-    patience: float = 30.0,
+    idle_timeout: float = 30.0,
     log: Callable[[Access], object] | None = None,
 ) -> Server:
     """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP (1.1 and 2, in plain text and over
@@ -85,7 +85,7 @@ def serve(
         files: The maximum number of open files per client.
         requests: The maximum number of concurrent requests per client; further requests wait.
         in_flight: The maximum number of bytes in transit to a client.
-        patience: Timeout in seconds for a client that neither sends nor receives.
+        idle_timeout: Timeout in seconds for a client that neither sends nor receives.
         log: A function that is called with each finished request (:class:`Access`), in a thread of the server.
 
     Raises:
@@ -117,7 +117,7 @@ def serve(
         "files": files,
         "requests": requests,
         "in_flight": in_flight,
-        "patience": float(patience),
+        "idle_timeout": float(idle_timeout),
     }
     told = None if log is None else _telling(log)
     one = isinstance(paths, (str, os.PathLike))
@@ -193,9 +193,9 @@ class Server:
         closed. Ctrl-C ends the wait."""
         return self._ended.wait(timeout)
 
-    def close(self, patience: float = 10.0) -> None:
-        """Stops accepting requests and shuts down. Waits up to ``patience`` seconds for responses in progress."""
-        self._native.close(float(patience))
+    def close(self, timeout: float = 10.0) -> None:
+        """Stops accepting requests and shuts down. Waits up to ``timeout`` seconds for responses in progress."""
+        self._native.close(float(timeout))
         self._ended.set()
 
     @property

@@ -34,7 +34,7 @@ pub(crate) struct Served {
     /// The requests and their outcomes.
     pub(crate) seen: Seen,
     address: SocketAddr,
-    shelf: Arc<dyn FileCatalog>,
+    catalog: Arc<dyn FileCatalog>,
     /// The metrics of the present server.
     metrics: Arc<dyn FileCatalog>,
 }
@@ -50,25 +50,25 @@ impl Served {
     }
 
     pub(crate) fn start(
-        shelf: Arc<dyn FileCatalog>,
+        catalog: Arc<dyn FileCatalog>,
         tokens: Tokens,
-        bounds: ServerLimits,
+        limits: ServerLimits,
     ) -> Served {
         let identity = Identity::generate().unwrap();
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let service = Service::new(Arc::clone(&shelf)).with_tokens(tokens).with_bounds(bounds);
+        let service = Service::new(Arc::clone(&catalog)).with_tokens(tokens).with_limits(limits);
         let metrics = service.metrics();
         let server = Server::start(service.with_log(log(&seen)), any, &identity).unwrap();
         let address = server.address().unwrap();
-        Served { server: Some(server), identity, seen, address, shelf, metrics }
+        Served { server: Some(server), identity, seen, address, catalog, metrics }
     }
 
     /// Stops the server like a killed process, and starts another at the same address.
     pub(crate) fn restart(&mut self) {
         self.server.take();
         for _ in 0..200 {
-            let service = Service::new(Arc::clone(&self.shelf)).with_log(log(&self.seen));
+            let service = Service::new(Arc::clone(&self.catalog)).with_log(log(&self.seen));
             let metrics = service.metrics();
             let server = Server::start(service, self.address, &self.identity);
             // The old server's threads may hold the socket for a moment.
@@ -121,7 +121,7 @@ impl Served {
 fn log(seen: &Seen) -> Log {
     let seen = Arc::clone(seen);
     Arc::new(move |access: &Access<'_>| {
-        let said = (access.name.to_owned(), access.sent, access.done.to_string());
+        let said = (access.name.to_owned(), access.sent, access.outcome.to_string());
         seen.lock().unwrap().push(said);
     })
 }

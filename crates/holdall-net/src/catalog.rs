@@ -154,7 +154,7 @@ pub struct ServerLimits {
     /// Maximum bytes per second to all clients together. Default: unlimited.
     pub rate_of_all: Option<NonZeroU64>,
     /// How long a client may be idle, or accept none of the bytes sent to it, before it is disconnected. Default: 30 s.
-    pub patience: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for ServerLimits {
@@ -167,7 +167,7 @@ impl Default for ServerLimits {
             in_flight_of_all: 32 << 20,
             rate: None,
             rate_of_all: None,
-            patience: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -178,13 +178,13 @@ pub struct Access<'a> {
     /// The client's address.
     pub client: SocketAddr,
     /// The protocol: `quic` or `http`.
-    pub by: &'static str,
+    pub protocol: &'static str,
     /// The requested name.
     pub name: &'a str,
     /// Number of bytes sent.
     pub sent: u64,
     /// The outcome.
-    pub done: RequestOutcome,
+    pub outcome: RequestOutcome,
 }
 
 /// A function that is called after each request, from any thread.

@@ -58,7 +58,7 @@ impl Seen {
     pub(crate) fn log(self: &Arc<Self>) -> Log {
         let own = Arc::clone(self);
         Arc::new(move |access: &Access<'_>| {
-            own.log.lock().unwrap().push(format!("{} {}", access.name, access.done));
+            own.log.lock().unwrap().push(format!("{} {}", access.name, access.outcome));
         })
     }
 }
@@ -80,9 +80,9 @@ impl Files {
 }
 
 /// Starts a server with these files on a free port.
-pub(crate) fn server(bounds: ServerLimits, options: HttpOptions) -> (HttpServer, Arc<Seen>) {
+pub(crate) fn server(limits: ServerLimits, options: HttpOptions) -> (HttpServer, Arc<Seen>) {
     let (files, seen) = Files::served();
-    let service = Service::new(files).with_bounds(bounds).with_log(seen.log());
+    let service = Service::new(files).with_limits(limits).with_log(seen.log());
     (start(service, options), seen)
 }
 
