@@ -365,7 +365,7 @@ async function opened(
     throw broken('js/source', `a source of ${size} bytes`)
   }
   const { signal } = options
-  const { ends } = source.terms ?? DISK
+  const { ends } = source.hints ?? DISK
   const first: [number, number][] = ends === 0 || size === 0
     ? []
     : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
@@ -394,7 +394,7 @@ export async function begun(source: { size: number }, { limits }: OpenOptions, o
 }
 
 /** @internal The maximum gap, in bytes, between two ranges of a source that are read as one. */
-export const gapOf = (source: Source): bigint => BigInt((source.terms ?? DISK).gap)
+export const gapOf = (source: Source): bigint => BigInt((source.hints ?? DISK).gap)
 
 /**
  * @internal Repeats a call until it needs no more ranges of the source; `add` passes the requested bytes to the
@@ -404,8 +404,8 @@ export async function answered(
   core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
   read: [number, Uint8Array][] = [],
 ): Promise<Uint8Array> {
-  const { size, terms = DISK } = source
-  const last = terms.atOnce > 1 ? Math.max(size - Math.max(TAIL, Math.min(size / PART | 0, terms.piece)), 0) : size
+  const { size, hints = DISK } = source
+  const last = hints.atOnce > 1 ? Math.max(size - Math.max(TAIL, Math.min(size / PART | 0, hints.piece)), 0) : size
   let tail: Uint8Array | undefined
   for (let need = first; ;) {
     const wanted = need.map(([start, end]): [number, number] => {

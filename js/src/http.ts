@@ -51,7 +51,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   return {
     size,
     name: href,
-    terms: REMOTE,
+    hints: REMOTE,
     async read(start, end, { signal }) {
       if (end <= head.length) return head.subarray(start, end)
       return server.range(Math.max(start, head.length), end, signal, head.subarray(start))

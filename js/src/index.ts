@@ -19,7 +19,7 @@ export {
   diffSchemas, headerSchema, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'
 export {
-  fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,
+  fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type ReadHints,
 } from './source.js'
 export type { Converter, EvolveOptions } from './evolve.js'
 export type { ArrayOptions, BytesOptions, Component, RecordsOptions, Tensor } from './tensor.js'

@@ -73,7 +73,7 @@ async function linkedSource(of: Linked, options: OpenOptions, name: string | nul
   return {
     size: of.len ?? (await whole()).length,
     name: of.path,
-    terms: DISK,
+    hints: DISK,
     read: async (start, end) => (await whole()).subarray(start, end),
   }
 }

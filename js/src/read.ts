@@ -1,5 +1,5 @@
 import { numbersOf, type Core } from './core.js'
-import { joined, readRange, DISK, type ReadOptions, type Source, type Terms } from './source.js'
+import { joined, readRange, DISK, type ReadOptions, type Source, type ReadHints } from './source.js'
 
 /** A request for bytes of a component. */
 export interface Want {
@@ -45,7 +45,7 @@ interface Part {
 
 interface Plan { read: number; fetches: Fetch[] }
 
-function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
+function plan(core: Core, wants: Want[], mode: number, hints: ReadHints): Plan {
   const input = new DataView(new ArrayBuffer(wants.length * 32))
   wants.forEach(({ tensor, component, range, digest, asStored, isChecksum }, number) => {
     const at = number * 32
@@ -58,7 +58,7 @@ function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
       input.setBigUint64(at + 24, BigInt(range[1]), true)
     }
   })
-  const args = [mode, BigInt(terms.piece), BigInt(terms.gap), terms.atOnce]
+  const args = [mode, BigInt(hints.piece), BigInt(hints.gap), hints.atOnce]
   const n = core.numbers('plan', args, new Uint8Array(input.buffer))
   const [read, count] = n as [number, number]
   let at = 3 + count * 4
@@ -123,13 +123,13 @@ async function* fetched(
  * yielded without copying, and enter the module only if a digest must be checked.
  */
 export async function* pieces(
-  core: Core, sources: readonly Source[], wants: Want[], isBare: boolean, terms: Terms, options: ReadOptions,
+  core: Core, sources: readonly Source[], wants: Want[], isBare: boolean, hints: ReadHints, options: ReadOptions,
 ): AsyncGenerator<Piece> {
   const sums = wants.some((want) => want.digest)
   const mode = isBare ? (sums ? 0 : BARE) : GIVE
-  const { read, fetches } = plan(core, wants, mode, terms)
+  const { read, fetches } = plan(core, wants, mode, hints)
   try {
-    for await (const [at, bytes] of fetched(core, sources, fetches, terms.atOnce, options)) {
+    for await (const [at, bytes] of fetched(core, sources, fetches, hints.atOnce, options)) {
       const fetch = fetches[at]!
       let answer: Uint8Array | undefined
       if (mode !== BARE) answer = core.call('push', [read, at, 0n], bytes).bytes
@@ -161,13 +161,13 @@ function* arrivals(answer: Uint8Array): Generator<Piece> {
 export async function check(
   core: Core, sources: readonly Source[], wants: Want[], options: ReadOptions & { read?: (len: number) => void },
 ): Promise<void> {
-  const own = decoding(termsOf(sources))
+  const own = decoding(hintsOf(sources))
   // As for remote files: a component with a seek table is then decoded from its start, and its frames are compared
   // with the table.
-  const terms = { ...own, atOnce: Math.max(own.atOnce, 2) }
-  const { read, fetches } = plan(core, wants, BOOLS, terms)
+  const hints = { ...own, atOnce: Math.max(own.atOnce, 2) }
+  const { read, fetches } = plan(core, wants, BOOLS, hints)
   try {
-    for await (const [at, bytes] of fetched(core, sources, fetches, terms.atOnce, options)) {
+    for await (const [at, bytes] of fetched(core, sources, fetches, hints.atOnce, options)) {
       core.call('push', [read, at, 0n], bytes)
       options.read?.(bytes.length)
     }
@@ -178,9 +178,9 @@ export async function check(
 }
 
 /** Returns the I/O costs of the sources of a file. */
-export const termsOf = ([source]: readonly Source[]): Terms => source?.terms ?? DISK
+export const hintsOf = ([source]: readonly Source[]): ReadHints => source?.hints ?? DISK
 
-/** Returns the terms for reads that are decoded by the module, with bounded memory. */
-export const decoding = (terms: Terms): Terms => ({
-  ...terms, piece: Math.min(terms.piece, DECODED_PIECE),
+/** Returns the hints for reads that are decoded by the module, with bounded memory. */
+export const decoding = (hints: ReadHints): ReadHints => ({
+  ...hints, piece: Math.min(hints.piece, DECODED_PIECE),
 })

@@ -1,5 +1,5 @@
 import type { Core } from './core.js'
-import { decoding, pieces, termsOf } from './read.js'
+import { decoding, pieces, hintsOf } from './read.js'
 import { joined, type ReadOptions } from './source.js'
 import type { Tensor } from './tensor.js'
 
@@ -18,8 +18,8 @@ export async function* componentRuns(
   const { sources } = tensor.file
   const digest = options.check !== false && tensor.hasSum(component)
   const want = { tensor: tensor.position, component, digest }
-  const terms = decoding(termsOf(sources))
-  for await (const piece of pieces(core, sources, [want], tensor.isBare(component), terms, options)) {
+  const hints = decoding(hintsOf(sources))
+  for await (const piece of pieces(core, sources, [want], tensor.isBare(component), hints, options)) {
     yield piece.bytes
   }
 }

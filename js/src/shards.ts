@@ -4,7 +4,7 @@ import {
   TAIL, TensorFile, begun, isWeb, named, sourceOf, type Facts, type Load, type ModelFiles, type Openable, type OpenOptions,
 } from './file.js'
 import { fromUrl } from './http.js'
-import { termsOf } from './read.js'
+import { hintsOf } from './read.js'
 import { DISK, fromFile, readRange, type Source } from './source.js'
 
 /** @internal The location of a model's files. */
@@ -90,7 +90,7 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
     const files: (Source | Missing)[] = []
     for (;;) {
       const present = files.filter((file) => typeof file === 'object')
-      const { done, bytes } = core.call('model_step', [BigInt(termsOf(present).gap)])
+      const { done, bytes } = core.call('model_step', [BigInt(hintsOf(present).gap)])
       const told = JSON.parse(decode(bytes)) as unknown
       if (done) {
         const facts = told as Facts & { sources: number[] }
@@ -113,7 +113,7 @@ async function opened(home: Home, options: OpenOptions, own?: Source): Promise<T
       for (const [file, start, bytes] of await each(wanted, async ([file, start, end]) => {
         const source = files[file] as Source
         // The end of a remote file is requested once.
-        const isEnd = end === source.size && termsOf([source]).atOnce > 1
+        const isEnd = end === source.size && hintsOf([source]).atOnce > 1
         const from = isEnd ? Math.min(start, Math.max(0, end - TAIL)) : start
         return [file, from, await readRange(source, from, end, options)] as const
       })) core.call('model_add', [file, BigInt(start)], bytes)
@@ -222,7 +222,7 @@ async function folderOf(folder: string, name: string, of: string[] | string, own
 /** A file that is opened for each read. */
 function reopened(path: string, size: number): Source {
   return {
-    size, name: path, terms: DISK,
+    size, name: path, hints: DISK,
     async read(start, end, options) {
       const file = await fromFile(path)
       try {

@@ -15,7 +15,7 @@ export interface Source {
     options: ReadOptions,
   ): Uint8Array[] | Promise<Uint8Array[]>
   /** The costs of reads; those of a local file by default. */
-  readonly terms?: Terms
+  readonly hints?: ReadHints
   /** Releases resources. */
   close?(): void | Promise<void>
 }
@@ -27,7 +27,7 @@ export interface ReadOptions {
 }
 
 /** The costs of reads from a source. */
-export interface Terms {
+export interface ReadHints {
   /** A good size for a read, in bytes. */
   piece: number
   /** Two ranges with at most this many bytes between them are read as one. */
@@ -42,11 +42,11 @@ export interface Terms {
 }
 
 /** Costs for memory: nothing is copied, so a read may be as long as the file. */
-export const MEMORY: Terms = { piece: 2 ** 40, gap: 0, atOnce: 1, ends: 0 }
+export const MEMORY: ReadHints = { piece: 2 ** 40, gap: 0, atOnce: 1, ends: 0 }
 /** Costs for a local file. Slices of more than 2 GiB fail in browsers. */
-export const DISK: Terms = { piece: 2 ** 28, gap: 16 << 10, atOnce: 1, ends: 64 << 10 }
+export const DISK: ReadHints = { piece: 2 ** 28, gap: 16 << 10, atOnce: 1, ends: 64 << 10 }
 /** Costs for a remote file: several concurrent reads of limited length. */
-export const REMOTE: Terms = { piece: 8 << 20, gap: 64 << 10, atOnce: 4, ends: 0 }
+export const REMOTE: ReadHints = { piece: 8 << 20, gap: 64 << 10, atOnce: 4, ends: 0 }
 
 /** Returns a source for a file in memory. Arrays that are read from it may be views of that memory. */
 export function fromBytes(bytes: Uint8Array | ArrayBuffer, name?: string): Source {
@@ -54,7 +54,7 @@ export function fromBytes(bytes: Uint8Array | ArrayBuffer, name?: string): Sourc
   return {
     size: all.length,
     ...(name === undefined ? {} : { name }),
-    terms: MEMORY,
+    hints: MEMORY,
     read: (start, end) => all.subarray(start, end),
   }
 }
@@ -65,7 +65,7 @@ export function fromBlob(blob: Blob): Source {
   return {
     size: blob.size,
     ...(typeof name === 'string' ? { name } : {}),
-    terms: DISK,
+    hints: DISK,
     read: async (start, end) => {
       try {
         return new Uint8Array(await blob.slice(start, end).arrayBuffer())
@@ -113,7 +113,7 @@ export async function fromFile(file: string | URL | FileHandle): Promise<Source>
   return {
     size,
     ...(name === undefined ? {} : { name }),
-    terms: DISK,
+    hints: DISK,
     async read(start, end, { signal }) {
       const out = new Uint8Array(end - start)
       let at = 0
@@ -162,7 +162,7 @@ export async function readRanges(
     return ranges.map(([start, end], at) => checked(source, start, end, all[at]))
   }
   const out: Uint8Array[] = []
-  const { atOnce } = source.terms ?? DISK
+  const { atOnce } = source.hints ?? DISK
   for (let at = 0; at < ranges.length; at += atOnce) {
     const some = ranges.slice(at, at + atOnce)
     out.push(...(await Promise.all(some.map(([a, b]) => readRange(source, a, b, options)))))

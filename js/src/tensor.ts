@@ -4,7 +4,7 @@ import { HoldallError, broken, type ErrorDetails } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
 import type { Changes, EvolveOptions, Evolved, Parts } from './evolve.js'
-import { decoding, pieces, termsOf, type Want } from './read.js'
+import { decoding, pieces, hintsOf, type Want } from './read.js'
 import { blocks } from './runs.js'
 import type { RecordLayout, Records } from './records.js'
 import { joined, readRange, type ReadOptions } from './source.js'
@@ -184,9 +184,9 @@ export class Tensor {
     const core = await this.#file.core()
     const { sources } = this.#file
     const want = this.#want(number, undefined, options)
-    const terms = decoding(termsOf(sources))
+    const hints = decoding(hintsOf(sources))
     try {
-      for await (const piece of pieces(core, sources, [want], this.isBare(number), terms, options)) {
+      for await (const piece of pieces(core, sources, [want], this.isBare(number), hints, options)) {
         yield piece.bytes
       }
     } catch (e) {
@@ -396,14 +396,14 @@ export class Tensor {
     if (range?.[0] === 0 && range[1] === this.#loaded.components[number]!.decodedLen) range = undefined
     if (range !== undefined && !isBare) await this.#table(core, number, options)
     const want = this.#want(number, range, options)
-    const own = termsOf(sources)
-    const terms = isBare && !want.digest ? own : decoding(own)
+    const own = hintsOf(sources)
+    const hints = isBare && !want.digest ? own : decoding(own)
     const c = this.#loaded.components[number]!
     const len = range === undefined ? c.decodedLen : range[1] - range[0]
     const base = range?.[0] ?? 0
     let all: Uint8Array | undefined
     const parts: Uint8Array[] = []
-    for await (const { offset, bytes } of pieces(core, sources, [want], isBare, terms, options)) {
+    for await (const { offset, bytes } of pieces(core, sources, [want], isBare, hints, options)) {
       if (bytes.length === len) return bytes
       if (len === null) parts.push(bytes)
       else (all ??= new Uint8Array(len)).set(bytes, offset - base)

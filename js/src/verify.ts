@@ -145,7 +145,7 @@ class Verification {
     const { here, warnings, ...counts } = JSON.parse(decode(await ask('package_files'))) as
       { here: { path: string; isHashed: boolean }[]; warnings: Warning[] } & Omit<PackageFiles, 'hashed'>
     const told: PackageFiles = { ...counts, hashed: 0 }
-    const { piece } = decoding(source.terms ?? DISK)
+    const { piece } = decoding(source.hints ?? DISK)
     for (const [at, { path, isHashed }] of here.entries()) {
       let [start, end] = [0, 0]
       try {
@@ -304,7 +304,7 @@ class Verification {
    */
   #padding(): Promise<Warning[]> {
     const { source } = this.#file
-    if ((source.terms ?? DISK).atOnce > 1) return Promise.resolve([])
+    if ((source.hints ?? DISK).atOnce > 1) return Promise.resolve([])
     return this.#file.run(async (core) => {
       const { bytes } = core.call('padding')
       if (bytes.length === 0) return []

@@ -99,8 +99,8 @@ async function errorOf(source: Source): Promise<HoldallError | null> {
 
 /** A source that gives no byte that was not asked for, and says that it is far away. */
 function far(bytes: Uint8Array): Source {
-  const terms = { piece: 64, gap: 8, atOnce: 3, ends: 0 }
-  return { size: bytes.length, terms, read: async (start, end) => bytes.slice(start, end) }
+  const hints = { piece: 64, gap: 8, atOnce: 3, ends: 0 }
+  return { size: bytes.length, hints, read: async (start, end) => bytes.slice(start, end) }
 }
 
 test('accepted files are what the command says of them', async () => {

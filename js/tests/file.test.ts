@@ -133,7 +133,7 @@ test('rows are read alone', async () => {
   const bytes = safetensors({ w: ['F32', [100, 400], bytesOf(values)] })
   const source: Source = {
     size: bytes.length,
-    terms: { piece: 1 << 20, gap: 64, atOnce: 2, ends: 0 },
+    hints: { piece: 1 << 20, gap: 64, atOnce: 2, ends: 0 },
     read: (start, end) => {
       ranges.push([start, end])
       return bytes.slice(start, end)
@@ -221,7 +221,7 @@ test('a read is ended by its signal', async () => {
   const bytes = safetensors({ a: ['U8', [100_000], new Uint8Array(100_000)] })
   const source: Source = {
     size: bytes.length,
-    terms: { piece: 1000, gap: 0, atOnce: 2, ends: 0 },
+    hints: { piece: 1000, gap: 0, atOnce: 2, ends: 0 },
     read: async (start, end) => {
       if (start > 50_000) stop.abort()
       return bytes.slice(start, end)

@@ -48,7 +48,7 @@ test('what was read for the basic module is not read again for the whole one', a
   const bytes = read(other!)
   const asked: string[] = []
   const file = await open({
-    size: bytes.length, terms: { piece: 1 << 20, gap: 0, atOnce: 2, ends: 0 },
+    size: bytes.length, hints: { piece: 1 << 20, gap: 0, atOnce: 2, ends: 0 },
     read: (start: number, end: number) => {
       asked.push(`${start}..${end}`)
       return bytes.slice(start, end)

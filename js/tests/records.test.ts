@@ -167,7 +167,7 @@ test('a range of records is read alone, and places are checked', async () => {
   const ranges: [number, number][] = []
   const source: Source = {
     size: bytes.length,
-    terms: { piece: 1 << 20, gap: 0, atOnce: 2, ends: 0 },
+    hints: { piece: 1 << 20, gap: 0, atOnce: 2, ends: 0 },
     read: (start, end) => {
       ranges.push([start, end])
       return bytes.slice(start, end)
