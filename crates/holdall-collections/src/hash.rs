@@ -5,6 +5,9 @@
 //! browser has no operating system, and the standard library uses a constant there; the host provides the seed
 //! instead, by calling `seed`.
 
+// The aliases are what other crates use instead.
+#![allow(clippy::disallowed_types)]
+
 /// The standard library's hash map, with a secret seed.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, SeededState>;
 /// The standard library's hash set, with a secret seed.

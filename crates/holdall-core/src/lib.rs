@@ -9,6 +9,13 @@
 //! [`codec`] decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
 //! components a meaning (dense, sparse, quantized), and [`mod@encode`] is the write side.
 #![forbid(unsafe_code)]
+#![deny(
+    clippy::dbg_macro,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 pub mod codec;
 pub mod diff;

@@ -1,6 +1,13 @@
 //! Holdall's error type: the broken rule, whose fault it is, where it happened, and what can be done about it.
 
 #![forbid(unsafe_code)]
+#![deny(
+    clippy::dbg_macro,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 mod error;
 mod remedy;

@@ -1,7 +1,7 @@
 //! Converts elements from one type to another with a chain of named converters.
 
 use crate::element::stored_as;
-use holdall_collections::known_part_mut;
+use holdall_collections::DebugUnwrap;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::{Error, Result};
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
@@ -45,7 +45,7 @@ pub fn convert_elements(
     let end = len.and_then(|len| start.checked_add(len));
     let end = end.ok_or_else(|| VALUE.broken(format!("{count} elements of {to}")))?;
     out.resize(end, 0);
-    chain.elements(first, (old, bytes), (new, known_part_mut(out, start..)))
+    chain.elements(first, (old, bytes), (new, out.get_mut(start..).debug_unwrap()))
 }
 
 /// Returns the error for numbers that are out of range for a float type.

@@ -2,6 +2,7 @@
 //! header (one JSON object), and the data.
 
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{Stored, TensorSpec};
 use holdall_core::error::{Result, Rule, Shown as _};
 use holdall_core::model::attributes::NOT_JSON;
@@ -96,7 +97,7 @@ impl Dialect {
         header.extend_from_slice(&len.to_le_bytes());
         header.extend_from_slice(text.as_bytes());
         // At most 100,000,000, which fits any `usize`.
-        let end = usize::try_from(LEN_BYTES.saturating_add(len)).unwrap_or_default();
+        let end = usize::try_from(LEN_BYTES.saturating_add(len)).debug_unwrap();
         header.resize(end.max(header.len()), b' ');
         Ok(header.into())
     }

@@ -6,8 +6,13 @@
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
+    clippy::dbg_macro,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
+    clippy::print_stderr,
+    clippy::print_stdout,
     clippy::unwrap_used
 )]
 

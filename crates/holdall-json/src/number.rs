@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::reader::{Reader, Token};
 use crate::{INTEGER, NUMBER};
+use holdall_collections::DebugUnwrap;
 
 /// A number of digits that always fits in 64 bits.
 const SAFE_DIGITS: usize = 19;
@@ -64,7 +65,7 @@ impl<'a> Reader<'a> {
     pub fn u64(&mut self) -> Result<u64> {
         self.expect(Token::Number)?;
         let start = self.at;
-        let bytes = self.text.as_bytes().get(start..).unwrap_or_default();
+        let bytes = self.text.as_bytes().get(start..).debug_unwrap();
         let mut value = 0u64;
         let mut digits = 0usize;
         for b in bytes {
@@ -129,13 +130,13 @@ impl<'a> Reader<'a> {
                 return Err(self.bad_number(start, "no digits in the exponent"));
             }
         }
-        Ok(Number { text: self.text.get(start..self.at).unwrap_or_default(), is_integer })
+        Ok(Number { text: self.text.get(start..self.at).debug_unwrap(), is_integer })
     }
 
     /// Skips digits, and returns how many there were.
     #[inline]
     fn digits(&mut self) -> usize {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let rest = self.text.as_bytes().get(self.at..).debug_unwrap();
         let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
         self.bump(len);
         len
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn bad_number(&self, start: usize, why: &str) -> Error {
-        let text = self.text.get(start..self.at).unwrap_or_default();
+        let text = self.text.get(start..self.at).debug_unwrap();
         let from = self.offset.saturating_add(start as u64);
         NUMBER.broken(format!("`{}` has {why}", shorten(text))).at(from..self.offset())
     }

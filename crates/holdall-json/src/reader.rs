@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use std::ops::Range;
 
@@ -255,7 +256,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn text_from(&self, start: u64) -> &'a str {
         let start = usize::try_from(start.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-        self.text.get(start..self.at).unwrap_or_default()
+        self.text.get(start..self.at).debug_unwrap()
     }
 
     /// Returns the offset of the next byte in the file.
@@ -334,7 +335,7 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn word(&mut self, word: &str) -> Result<()> {
-        let rest = self.text.get(self.at..).unwrap_or_default();
+        let rest = self.text.get(self.at..).debug_unwrap();
         if rest.starts_with(word) {
             self.bump(word.len());
             return Ok(());

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::reader::{Reader, Token};
 use crate::{STRING, SURROGATE};
+use holdall_collections::DebugUnwrap;
 
 impl<'a> Reader<'a> {
     /// Reads a string. It is borrowed from the text or, if it has escapes, unescaped into `scratch`.
@@ -33,10 +34,10 @@ impl<'a> Reader<'a> {
     #[inline]
     fn take_plain(&mut self) -> &'a str {
         let start = self.at;
-        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let rest = self.text.as_bytes().get(start..).debug_unwrap();
         self.bump(plain_len(rest));
         // Both ends are next to ASCII bytes, so they are character boundaries.
-        self.text.get(start..self.at).unwrap_or_default()
+        self.text.get(start..self.at).debug_unwrap()
     }
 
     /// Appends the rest of a string to `out`, from its first escape to its closing quote.

@@ -3,7 +3,7 @@
 use super::{Codec, CodecId, Encoding, check_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use holdall_collections::known_part;
+use holdall_collections::DebugUnwrap;
 
 /// Decodes one component, or one frame, with limited memory if its codec allows.
 ///
@@ -129,7 +129,7 @@ pub fn decode_stream(
     let wanted = out.len();
     let mut beyond = [0u8];
     loop {
-        let input = known_part(stored, read..);
+        let input = stored.get(read..).debug_unwrap();
         // If the buffer is full, the end of the stream may still have to be read.
         let room = match out.get_mut(written..) {
             Some(room) if !room.is_empty() => room,
@@ -207,7 +207,7 @@ impl StreamDecoder for Collected {
             Some(decoded) => decoded,
             None => self.decode_all()?,
         };
-        let rest = known_part(&decoded, given..);
+        let rest = decoded.get(given..).debug_unwrap();
         let count = rest.len().min(out.len());
         out[..count].copy_from_slice(&rest[..count]);
         self.decoded = Some((decoded, given.saturating_add(count)));

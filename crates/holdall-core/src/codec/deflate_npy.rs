@@ -5,7 +5,7 @@ use super::{Codec, DecodedLen, Encoding, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use crate::wire::npy;
-use holdall_collections::{known_part, known_part_mut};
+use holdall_collections::DebugUnwrap;
 
 /// The codec for an `.npy` file in one Deflate stream, whose header is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,15 +51,15 @@ impl StreamDecoder for Stream {
                 0..NPY_START => NPY_START as u64,
                 _ => npy::header_len(&header)?,
             };
-            let missing = usize::try_from(len).unwrap_or(0).saturating_sub(header.len());
+            let missing = usize::try_from(len).debug_unwrap().saturating_sub(header.len());
             if missing == 0 {
-                let (used, written) = self.inner.decode(known_part(input, read..), out)?;
+                let (used, written) = self.inner.decode(input.get(read..).debug_unwrap(), out)?;
                 return Ok((read.saturating_add(used), written));
             }
             let at = header.len();
             header.resize(at.saturating_add(missing), 0);
-            let room = known_part_mut(&mut header, at..);
-            let (used, written) = self.inner.decode(known_part(input, read..), room)?;
+            let room = header.get_mut(at..).debug_unwrap();
+            let (used, written) = self.inner.decode(input.get(read..).debug_unwrap(), room)?;
             header.truncate(at.saturating_add(written));
             read = read.saturating_add(used);
             if (used, written) == (0, 0) {

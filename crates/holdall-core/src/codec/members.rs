@@ -4,6 +4,7 @@ use super::pipeline::BROKEN;
 use super::{Codec, Collected, DecodedLen, StreamDecoder};
 use crate::error::{Result, Rule};
 use crate::limits::Limits;
+use holdall_collections::DebugUnwrap;
 
 /// The codec that converts stored records to packed ones: members one after the other, little-endian, without the bytes
 /// between them.
@@ -99,7 +100,7 @@ impl Members {
             return Err(BROKEN.broken(message));
         }
         let len = self.decoded_len(stored.len() as u64);
-        let mut out = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        let mut out = Vec::with_capacity(usize::try_from(len).debug_unwrap());
         records.for_each(|record| take(&self.steps, record, &mut out));
         Ok(out)
     }
@@ -142,7 +143,7 @@ fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
         match step {
             Step::Run { from, len, turn } => {
                 let range = place(*from)..place(from.saturating_add(*len));
-                let run = bytes.get(range).unwrap_or_default();
+                let run = bytes.get(range).debug_unwrap();
                 match turn {
                     2 => turned::<2>(run, out),
                     4 => turned::<4>(run, out),
@@ -153,7 +154,7 @@ fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
             Step::Each { from, count, every, steps } => {
                 let len = count.saturating_mul(*every);
                 let range = place(*from)..place(from.saturating_add(len));
-                let elements = bytes.get(range).unwrap_or_default();
+                let elements = bytes.get(range).debug_unwrap();
                 let every = place(*every).max(1);
                 elements.chunks_exact(every).for_each(|element| take(steps, element, out));
             }

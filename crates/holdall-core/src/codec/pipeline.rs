@@ -2,7 +2,7 @@
 
 use super::{Codec, StreamDecoder};
 use crate::error::{Error, Result};
-use holdall_collections::{known_part, known_part_mut};
+use holdall_collections::DebugUnwrap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -97,9 +97,9 @@ pub(super) fn decode_streamed(
             }
             out.resize(filled.saturating_add(SLACK), 0);
         }
-        let room = known_part_mut(&mut out, filled..);
+        let room = out.get_mut(filled..).debug_unwrap();
         let (read, mut written) = stream.decode(rest, room)?;
-        rest = known_part(rest, read..);
+        rest = rest.get(read..).debug_unwrap();
         if (read, written) == (0, 0) && rest.is_empty() {
             written = stream.flush(room)?;
         }

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
 #[cfg(feature = "deflate")]
-use holdall_collections::known_part;
+use holdall_collections::DebugUnwrap;
 
 /// The codec for one zlib stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn inflate(stored: &[u8], len: usize, most: usize) -> Result<Vec<u8>> {
     out.reserve_exact(likely);
     loop {
         let read = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
-        let input = known_part(stored, read..);
+        let input = stored.get(read..).debug_unwrap();
         let before = (stream.total_in(), out.len());
         let status =
             stream.decompress_vec(input, &mut out, FlushDecompress::None).map_err(|e| {

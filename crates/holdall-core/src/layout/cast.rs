@@ -6,7 +6,7 @@
 use super::float::{Fields, Top, decode_f64};
 use crate::error::Result;
 use crate::model::{DType, LogicalType};
-use holdall_collections::known_part_mut;
+use holdall_collections::DebugUnwrap;
 use std::fmt;
 
 /// A float type that elements can be rounded to. All of these types take whole bytes.
@@ -170,7 +170,7 @@ fn narrow<const N: usize>(values: &[f64], f: Fields, overflow: Overflow, out: &m
     let mut lost = 0u64;
     let start = out.len();
     out.resize(start + values.len() * N, 0);
-    let slots = known_part_mut(out, start..).as_chunks_mut::<N>().0;
+    let slots = out.get_mut(start..).debug_unwrap().as_chunks_mut::<N>().0;
     for (&x, slot) in values.iter().zip(slots) {
         let bits = x.to_bits();
         let (magnitude, negative) = (bits & INFINITY_AND_NAN, bits >> 63);

@@ -10,6 +10,7 @@ use crate::model::{
     stored_size,
 };
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// The attribute with the strides.
@@ -127,10 +128,10 @@ impl Strided {
     /// Appends `count` elements, starting at `at`, with a distance of `step`.
     fn run(&self, at: u64, step: u64, count: u64, out: &mut Vec<u8>) {
         let width = self.width as usize;
-        let from = self.bytes.get((at * self.width) as usize..).unwrap_or_default();
+        let from = self.bytes.get((at * self.width) as usize..).debug_unwrap();
         if step == 1 {
             let len = (count * self.width) as usize;
-            return out.extend_from_slice(from.get(..len).unwrap_or_default());
+            return out.extend_from_slice(from.get(..len).debug_unwrap());
         }
         let step = step as usize * width;
         match width {
@@ -139,7 +140,7 @@ impl Strided {
             4 => apart::<4>(from, step, count, out),
             8 => apart::<8>(from, step, count, out),
             _ => (0..count as usize).for_each(|n| {
-                out.extend_from_slice(from.get(n * step..n * step + width).unwrap_or_default());
+                out.extend_from_slice(from.get(n * step..n * step + width).debug_unwrap());
             }),
         }
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{Extent, ReadHints, Want};
-use holdall_collections::known_part;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort_by;
 use std::ops::Range;
 
@@ -128,7 +128,7 @@ impl Plan {
 
     /// Returns the parts of a fetch, in the order of their bytes.
     pub fn parts_of(&self, fetch: &Fetch) -> &[FetchPart] {
-        known_part(&self.parts, fetch.parts.clone())
+        self.parts.get(fetch.parts.clone()).debug_unwrap()
     }
 
     /// Returns the want of a fetch whose bytes must be decoded after those of the previous fetch, or `None` for other
@@ -148,7 +148,7 @@ impl Plan {
     /// Returns how many fetches, starting at index `first`, should be sent as one request, if the order of groups does
     /// not matter. This is one, except that short fetches from a remote source are combined up to a piece.
     pub fn batch_len(&self, first: usize, hints: &ReadHints) -> usize {
-        let rest = self.fetches.get(first..).unwrap_or_default();
+        let rest = self.fetches.get(first..).debug_unwrap();
         let mut len = 0u64;
         let is_more = |fetch: &&Fetch| {
             let Extent { source, .. } = fetch.extent;

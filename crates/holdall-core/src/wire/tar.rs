@@ -15,6 +15,7 @@ use super::cursor::Cursor;
 use crate::error::{Remedy, Result, Shown as _};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashSet;
 use std::ops::Range;
 
@@ -192,7 +193,7 @@ impl Next {
             let text = line.and_then(|line| line.get(space.checked_add(1)?..)).ok_or_else(wrong)?;
             let equals = text.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
             let (key, value) = text.split_at_checked(equals).ok_or_else(wrong)?;
-            let value = value.get(1..).unwrap_or_default();
+            let value = value.get(1..).debug_unwrap();
             match key {
                 b"path" => self.name = Some(value.to_vec()),
                 b"size" => {
@@ -204,7 +205,7 @@ impl Next {
                 }
                 _ => {}
             }
-            bytes = bytes.get(len..).unwrap_or_default();
+            bytes = bytes.get(len..).debug_unwrap();
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 pub use ::toml::de::{DeTable, DeValue};
 pub use ::toml::{Spanned, Table, Value};
+use holdall_collections::DebugUnwrap;
 
 crate::error::rules! {
     /// Rules of TOML.
@@ -54,7 +55,7 @@ pub fn parse_placed<'t>(bytes: &'t [u8], limits: &Limits) -> Result<(&'t str, De
 
 /// Returns the line, starting at 1, that contains byte `at` of the text.
 pub fn line(text: &str, at: usize) -> usize {
-    let before = text.as_bytes().get(..at.min(text.len())).unwrap_or_default();
+    let before = text.as_bytes().get(..at.min(text.len())).debug_unwrap();
     before.iter().filter(|&&b| b == b'\n').count().saturating_add(1)
 }
 
@@ -162,7 +163,7 @@ fn after_string(rest: &[u8], quote: u8) -> &[u8] {
                 [b'\\', _, after @ ..] if takes_escapes => rest = after,
                 [a, b, c, after @ ..] if [a, b, c] == [&quote; 3] => {
                     let more = after.iter().take(2).take_while(|&&b| b == quote).count();
-                    return after.get(more..).unwrap_or_default();
+                    return after.get(more..).debug_unwrap();
                 }
                 [_, after @ ..] => rest = after,
                 [] => return rest,
@@ -183,7 +184,7 @@ fn after_string(rest: &[u8], quote: u8) -> &[u8] {
 /// Returns the bytes from the end of the line on.
 fn after_line(rest: &[u8]) -> &[u8] {
     let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-    rest.get(end..).unwrap_or_default()
+    rest.get(end..).debug_unwrap()
 }
 
 #[cfg(test)]

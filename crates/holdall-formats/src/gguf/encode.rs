@@ -8,6 +8,7 @@ use super::{
 use crate::header::{Dialect, Slot, Slots, check_values};
 use crate::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashSet;
 use holdall_core::encode::UNKNOWN_VERSION;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
@@ -114,9 +115,8 @@ impl Encode for Encoder {
             }
             let (id, len) = element(tensor).map_err(blame)?;
             write_string(tensor.name.as_bytes(), &mut header);
-            header.extend_from_slice(
-                &u32::try_from(tensor.shape.len()).unwrap_or_default().to_le_bytes(),
-            );
+            header
+                .extend_from_slice(&u32::try_from(tensor.shape.len()).debug_unwrap().to_le_bytes());
             tensor.shape.iter().rev().for_each(|n| header.extend_from_slice(&n.to_le_bytes()));
             header.extend_from_slice(&id.to_le_bytes());
             header.extend_from_slice(&offset.to_le_bytes());
@@ -152,7 +152,7 @@ impl Encode for Encoder {
     /// Returns the padding of the last tensor.
     fn finish(&mut self, end: u64) -> Result<Bytes> {
         self.slots.finish(end)?;
-        let missing = usize::try_from(self.end.saturating_sub(end)).unwrap_or_default();
+        let missing = usize::try_from(self.end.saturating_sub(end)).debug_unwrap();
         Ok(vec![0; missing].into())
     }
 }

@@ -1,6 +1,7 @@
 //! The types of key–values, and how key–values are read and written.
 
 use super::{STRING, TOO_MANY_VALUES, VALUE_TYPE};
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, Value};
 use holdall_core::wire::cursor::Cursor;
@@ -351,7 +352,7 @@ fn write_single(kind: Kind, value: &Value, out: &mut Vec<u8>) {
         Value::Bool(b) => out.push((*b).into()),
         Value::Integer(n) => {
             let bytes = n.to_le_bytes();
-            out.extend_from_slice(bytes.get(..kind.width()).unwrap_or_default());
+            out.extend_from_slice(bytes.get(..kind.width()).debug_unwrap());
         }
         Value::Float(x) => match narrow(*x).filter(|_| kind == Kind::F32) {
             Some(float) => out.extend_from_slice(&float.to_le_bytes()),

@@ -8,6 +8,7 @@ use super::rules::*;
 use super::{DIALECT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::encode::UNKNOWN_VERSION;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, ValueCheck};
 use holdall_core::error::{Error, Result};
@@ -102,7 +103,7 @@ impl Encoder {
         let mut limits = Limits::default();
         (limits.tensors, limits.rank, limits.schema_nodes) = (u64::MAX, usize::MAX, u64::MAX);
         (limits.header_len, limits.attribute_values) = (MAX_HEADER_LEN, u64::MAX);
-        let text = header.get(8..).unwrap_or_default();
+        let text = header.get(8..).debug_unwrap();
         let range = LEN_BYTES..header.len() as u64;
         // The reason for a difference is the schema, or values for which it has no position.
         let rule = match (plan.is_given, plan.values.is_empty()) {

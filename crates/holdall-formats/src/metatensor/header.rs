@@ -3,6 +3,7 @@
 use super::DIALECT;
 use super::rules::*;
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN};
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -191,9 +192,9 @@ impl Sound {
 impl Header<'_> {
     /// Returns the text of a range of the file.
     pub(super) fn text_of(&self, range: &Range<u64>) -> &str {
-        let from = usize::try_from(range.start.saturating_sub(self.range.start)).unwrap_or(0);
-        let to = usize::try_from(range.end.saturating_sub(self.range.start)).unwrap_or(0);
-        self.text.get(from..to).unwrap_or_default()
+        let from = usize::try_from(range.start.saturating_sub(self.range.start)).debug_unwrap();
+        let to = usize::try_from(range.end.saturating_sub(self.range.start)).debug_unwrap();
+        self.text.get(from..to).debug_unwrap()
     }
 }
 
@@ -220,7 +221,7 @@ pub(super) fn too_many(limits: &Limits) -> Error {
 }
 
 fn slice<'b>(bytes: &'b [u8], header: &Range<u64>, range: &Range<u64>) -> &'b [u8] {
-    let from = usize::try_from(range.start.saturating_sub(header.start)).unwrap_or(0);
-    let to = usize::try_from(range.end.saturating_sub(header.start)).unwrap_or(0);
-    bytes.get(from..to).unwrap_or_default()
+    let from = usize::try_from(range.start.saturating_sub(header.start)).debug_unwrap();
+    let to = usize::try_from(range.end.saturating_sub(header.start)).debug_unwrap();
+    bytes.get(from..to).debug_unwrap()
 }

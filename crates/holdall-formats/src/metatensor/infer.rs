@@ -4,6 +4,7 @@ use super::KIND_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
 use super::tree::{self, Tree};
 use crate::element::by_meaning;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_core::encode::TensorSpec;
 use holdall_core::error::{Error, Result, Shown as _};
@@ -278,7 +279,7 @@ impl Shared {
         let mut name = numbers.next().unwrap_or_default();
         for (number, part) in self.parts.iter().enumerate() {
             let text = write_part(part, &texts, leaves);
-            let uses = self.uses.get(number).copied().unwrap_or(0);
+            let uses = self.uses.get(number).copied().debug_unwrap();
             let short = format!("{{\"$ref\":\"#/$defs/{name}\"}}");
             let len = |text: &str| text.len() as u64;
             let once = len(&text).saturating_add(len(&name)).saturating_add(4);
@@ -303,7 +304,7 @@ impl Shared {
 fn write_part(part: &InferredNode, texts: &[String], leaves: &[String]) -> String {
     let text = |number: &usize| texts.get(*number).map_or("", String::as_str);
     match part {
-        InferredNode::Leaf(leaf) => leaves.get(*leaf).cloned().unwrap_or_default(),
+        InferredNode::Leaf(leaf) => leaves.get(*leaf).cloned().debug_unwrap(),
         InferredNode::List(item, len) => {
             let item = text(item);
             format!("{{\"type\":\"array\",\"items\":{item},\"minItems\":{len},\"maxItems\":{len}}}")

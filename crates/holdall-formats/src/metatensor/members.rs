@@ -4,6 +4,7 @@ use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, PATTERN_UNCHECKED, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use holdall_core::error::{Result, Shown as _};
 use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
@@ -79,10 +80,10 @@ impl<'s> Walk<'s> {
     /// Checks that the keys of the object that was read last are unique, and that no required key is missing.
     fn check_members(&self, from: usize, text_from: usize, object: &Object) -> Result<()> {
         let mut at = text_from;
-        let ends = self.ends.get(from..).unwrap_or_default();
+        let ends = self.ends.get(from..).debug_unwrap();
         let mut keys: Vec<&str> = Vec::with_capacity(ends.len());
         for &end in ends {
-            keys.push(self.keys.get(at..end).unwrap_or_default());
+            keys.push(self.keys.get(at..end).debug_unwrap());
             at = end;
         }
         sort(&mut keys);

@@ -10,6 +10,7 @@ use super::tree::{self, Tree};
 use crate::element::by_meaning;
 use crate::header::Slot;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_collections::sort;
 use holdall_core::encode::TensorSpec;
@@ -243,7 +244,7 @@ impl<'a> Plan<'a> {
             }
             Tree::Tensor(number) => {
                 let Some(tensor) = self.declared.get(*number) else { return };
-                let first = firsts.get(*number).copied().unwrap_or(0);
+                let first = firsts.get(*number).copied().debug_unwrap();
                 let range = |role: &Role| {
                     let at = tensor.components.iter().position(|c| c.role == *role)?;
                     slots.get(first.checked_add(at)?).map(|s| s.range.clone())

@@ -1,6 +1,7 @@
 //! The tree of tensors by their names, as in `tensors`: nested objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::{HashMap, HashSet};
 use holdall_collections::{sort, sort_by};
 use holdall_core::error::{Result, Shown as _};
@@ -70,13 +71,13 @@ pub(super) fn build<'n>(
             let number = match leaf {
                 Leaf::Tensor(number) => number,
                 Leaf::Value(number) => {
-                    let path = values.get(number).copied().unwrap_or_default().shown();
+                    let path = values.get(number).copied().debug_unwrap().shown();
                     let message =
                         format!("the path `{path}` of a value conflicts with the tensors");
                     return Err(ATTRIBUTE.broken(message));
                 }
             };
-            let name = names.get(number).copied().unwrap_or_default();
+            let name = names.get(number).copied().debug_unwrap();
             let numbered = (2u64..).map(|n| format!("{name}#{n}"));
             let mut keys = std::iter::once(name.to_owned()).chain(numbered);
             let key = keys.find(|key| !taken.contains(key)).unwrap_or_default();

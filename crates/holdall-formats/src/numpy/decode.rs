@@ -5,7 +5,7 @@ use crate::array::{START, USUAL};
 use crate::kept;
 use crate::{Elements, add_array, add_arrays, array_header};
 use bytes::Bytes;
-use holdall_collections::{known_part, known_part_mut};
+use holdall_collections::DebugUnwrap;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::codec::deflate;
 use holdall_core::error::{Remedy, Result, Shown as _};
@@ -166,8 +166,8 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
             // At most `header_len` bytes.
             let at = out.len();
             out.resize(usize::try_from(wanted).unwrap_or(0).max(at), 0);
-            let room = known_part_mut(&mut out, at..);
-            let (used, written) = stream.decode(known_part(&stored, read..), room)?;
+            let room = out.get_mut(at..).debug_unwrap();
+            let (used, written) = stream.decode(stored.get(read..).debug_unwrap(), room)?;
             read = read.saturating_add(used);
             out.truncate(at.saturating_add(written));
             if out.len() as u64 == wanted {

@@ -7,6 +7,7 @@ use super::{
     DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
 };
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort_by;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _};
@@ -539,8 +540,8 @@ impl<'w> Walk<'w> {
         let total = element_count(dims).unwrap_or(u64::MAX);
         let outside = |index: i64| broken(format!("the index {index} is outside of {dims:?}"));
         // The number of values is limited by the lengths of values and indices in the file.
-        let mut out = vec![0u8; usize::try_from(len).unwrap_or(0)];
-        let count = usize::try_from(count).unwrap_or(0);
+        let mut out = vec![0u8; usize::try_from(len).debug_unwrap()];
+        let count = usize::try_from(count).debug_unwrap();
         let mut put = |dim: usize, at: usize, value: u64| {
             let start = dim.saturating_mul(count).saturating_add(at).saturating_mul(8);
             if let Some(room) = out.get_mut(start..start.saturating_add(8)) {

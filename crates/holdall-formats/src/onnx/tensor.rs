@@ -1,6 +1,7 @@
 //! A tensor: the location of its elements, or the elements themselves.
 
 use super::{DATA, DIMS, ELEMENT_TYPE, INDICES, NUMBERS, bits, element, name_of};
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::model::element_count;
 use holdall_core::window::{Stop, Window};
@@ -211,7 +212,7 @@ impl Proto {
         let of_6 = matches!(self.data_type, 27 | 28);
         let count = element_count(&self.dims).filter(|_| of_6);
         let len = count.unwrap_or(len);
-        let mut out = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        let mut out = Vec::with_capacity(usize::try_from(len).debug_unwrap());
         let most = usize::try_from(len).unwrap_or(usize::MAX);
         let put = |n: u64, out: &mut Vec<u8>| {
             let width = self.number_width(field);

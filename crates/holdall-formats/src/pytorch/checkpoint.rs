@@ -4,6 +4,7 @@
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::named::{Element, is_dtype};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
@@ -453,7 +454,7 @@ impl Joined<'_> {
             let stored = self.of.moved(data.stored, piece.item);
             chunks.push(Chunk { number, stored, left_out: 0 });
         }
-        let fill = vec![0; usize::try_from(width).unwrap_or(0)];
+        let fill = vec![0; usize::try_from(width).debug_unwrap()];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)?;
         Ok((component(order.unwrap_or(ByteOrder::Little)), Some(array)))
     }

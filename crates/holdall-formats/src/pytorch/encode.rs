@@ -9,6 +9,7 @@ use crate::header::check_values;
 use crate::kept::object;
 use crate::named::Element;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
@@ -299,7 +300,7 @@ fn write_arguments(tensor: &Tensor, storage: &Storage, p: &mut Pickler) {
     p.text(&tensor.storage.to_string());
     p.text("cpu");
     p.number(match class {
-        Some(_) => storage.len.checked_div(tensor.element.width()).unwrap_or_default(),
+        Some(_) => storage.len.checked_div(tensor.element.width()).debug_unwrap(),
         None => storage.len,
     });
     p.end_tuple();

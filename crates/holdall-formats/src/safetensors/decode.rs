@@ -7,6 +7,7 @@ use super::{
 };
 use crate::element::{ElementType, by_name};
 use crate::header::LEN_BYTES;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashSet;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
@@ -180,7 +181,7 @@ impl Header<'_> {
                 let left = self.range.end.saturating_sub(reader.offset());
                 // As many more as there are bytes for, and fewer than those: it fits.
                 let count = left.saturating_mul(SAMPLE as u64).checked_div(read);
-                builder.reserve(usize::try_from(count.unwrap_or_default()).unwrap_or_default());
+                builder.reserve(usize::try_from(count.unwrap_or_default()).debug_unwrap());
             }
         }
         reader.end()?;

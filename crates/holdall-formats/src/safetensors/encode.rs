@@ -8,6 +8,7 @@ use super::{
 use crate::element::{ElementType, by_meaning};
 use crate::header::{Slot, Slots, check_values};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_collections::sort_by;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
@@ -102,9 +103,7 @@ impl Encode for Encoder {
         for ((tensor, entry), range) in declared.iter().zip(&entries).zip(&ranges) {
             let (range, shares) = match entry {
                 Entry::Own(..) => (range.clone(), None),
-                Entry::Alias(first) => {
-                    (ranges.get(*first).cloned().unwrap_or_default(), Some(*first))
-                }
+                Entry::Alias(first) => (ranges.get(*first).cloned().debug_unwrap(), Some(*first)),
             };
             let range = absolute(range.start)?..absolute(range.end)?;
             slots.push(Slot { tensor: tensor.name.clone(), component: 0, range, shares });

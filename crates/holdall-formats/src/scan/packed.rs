@@ -4,7 +4,7 @@ use super::sequence::Elements;
 use super::{Found, HEAD, Job, Region, Scan, ScanTarget, index, keras, tar, too_long, zip};
 use crate::scan::trace::{End, Input, Trace};
 use bytes::Bytes;
-use holdall_collections::known_part;
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::Error;
 use holdall_core::limits::Limits;
 use holdall_core::model::Encoding;
@@ -209,9 +209,9 @@ fn decode(
     let mut at = 0usize;
     // One stream after the other.
     let goes_on = loop {
-        let rest = stored.get(at..).unwrap_or_default();
+        let rest = stored.get(at..).debug_unwrap();
         let Some(start) = header_len(packing, rest, at == 0) else { break !is_all };
-        let body = rest.get(start..).unwrap_or_default();
+        let body = rest.get(start..).debug_unwrap();
         let before = out.mark();
         let mut end = inflate(packing, body, usize::MAX, &mut out, limits);
         if let StreamEnd::Broken { read, .. } = end
@@ -240,7 +240,7 @@ fn decode(
         }
         at = at.saturating_add(if packing == Packing::Gzip { 8 } else { 4 });
         if packing == Packing::Gzip {
-            let zeros = stored.get(at..).unwrap_or_default();
+            let zeros = stored.get(at..).debug_unwrap();
             at = at.saturating_add(zeros.iter().take_while(|byte| **byte == 0).count());
         }
         if at >= stored.len() {
@@ -281,13 +281,13 @@ fn inflate(
         if out.is_full() {
             return StreamEnd::Enough;
         }
-        let rest = known_part(stored, read..);
+        let rest = stored.get(read..).debug_unwrap();
         let step = if read < careful { STEP.min(careful.saturating_sub(read)) } else { 1 };
         let input = rest.get(..step).unwrap_or(rest);
         match stream.decode(input, &mut piece) {
             Ok((used, made)) => {
                 read = read.saturating_add(used);
-                out.take(known_part(&piece, ..made));
+                out.take(piece.get(..made).debug_unwrap());
                 // A zstd decoder continues with the next frame by itself.
                 if packing != Packing::Zstd && stream.end().is_ok() {
                     return StreamEnd::Whole { read };
@@ -322,7 +322,7 @@ impl Output {
         let room =
             self.wanted.end.saturating_sub(self.passed).saturating_sub(self.bytes.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(left.len());
-        self.bytes.extend_from_slice(known_part(left, ..room));
+        self.bytes.extend_from_slice(left.get(..room).debug_unwrap());
     }
 
     fn mark(&self) -> (u64, usize) {

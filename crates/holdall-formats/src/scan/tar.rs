@@ -3,6 +3,7 @@
 
 use super::parts::Kind;
 use super::{Found, Job, Scan, ScanTarget};
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -197,7 +198,7 @@ impl Walk {
             let text = line.and_then(|line| line.get(space.checked_add(1)?..)).ok_or_else(wrong)?;
             let equals = text.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
             let (key, value) = text.split_at_checked(equals).ok_or_else(wrong)?;
-            let value = value.get(1..).unwrap_or_default();
+            let value = value.get(1..).debug_unwrap();
             match key {
                 b"path" | b"size" if is_global => {
                     return Err(HEADER.broken("a record gives all files the same name or length"));
@@ -212,7 +213,7 @@ impl Walk {
                 }
                 _ => {}
             }
-            bytes = bytes.get(len..).unwrap_or_default();
+            bytes = bytes.get(len..).debug_unwrap();
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ struct Header {
 impl Header {
     /// Parses a block of 512 bytes.
     fn read(block: &[u8]) -> Result<Header> {
-        let field = |range: Range<usize>| block.get(range).unwrap_or_default();
+        let field = |range: Range<usize>| block.get(range).debug_unwrap();
         let number = |range: Range<usize>| {
             number(field(range)).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
@@ -245,7 +246,7 @@ impl Header {
             _ => Vec::new(),
         };
         name.extend_from_slice(until_nul(field(0..100)));
-        let kind = block.get(156).copied().unwrap_or_default();
+        let kind = block.get(156).copied().debug_unwrap();
         Ok(Header { name, len: number(124..136)?, kind })
     }
 }

@@ -1,6 +1,7 @@
 //! The contents of an index file: which tensor is in which file.
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::in_order;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, Result, Shown as _};
@@ -82,7 +83,7 @@ impl Map {
     }
 
     fn name(&self, at: &Range<u32>) -> &str {
-        self.names.get(at.start as usize..at.end as usize).unwrap_or_default()
+        self.names.get(at.start as usize..at.end as usize).debug_unwrap()
     }
 
     /// Returns the names of the tensors, each with the name of its file, sorted by tensor.
@@ -302,7 +303,7 @@ impl Map {
                 *at = place;
             }
         }
-        let place = |file: usize| places.get(file).copied().unwrap_or_default();
+        let place = |file: usize| places.get(file).copied().debug_unwrap();
         let names: Vec<&[u8]> = map.tensors.iter().map(|(at, _)| map.name(at).as_bytes()).collect();
         let order = in_order(&names).map_err(|at| twice(map.name_at(at)))?;
         let sorted = order.iter().filter_map(|at| map.tensors.get(*at as usize).cloned());

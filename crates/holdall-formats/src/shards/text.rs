@@ -1,6 +1,7 @@
 //! The text of an index file: written, and changed without losing its other contents.
 
 use super::{Map, SHARD_INDEX, map::group_of};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::Result;
 use holdall_json::{Reader, Token};
@@ -128,8 +129,8 @@ impl IndexText {
     /// Returns the text of the index with these shards replaced. All other contents of the text are kept.
     pub fn with(&self, changed: &[ChangedShard]) -> String {
         let entries = self.entries_with(changed);
-        let before = self.text.get(..self.map_range.start).unwrap_or_default();
-        let old = self.text.get(self.map_range.clone()).unwrap_or_default();
+        let before = self.text.get(..self.map_range.start).debug_unwrap();
+        let old = self.text.get(self.map_range.clone()).debug_unwrap();
         let mut pieces = vec![(self.map_range.clone(), written(&entries, before, old))];
         let more = |of: fn(&ChangedShard) -> i128| {
             changed.iter().map(of).fold(0i128, i128::saturating_add)
@@ -137,7 +138,7 @@ impl IndexText {
         let deltas = [more(|shard| shard.bytes), more(|shard| shard.elements)];
         for (range, delta) in self.totals.iter().zip(deltas) {
             let Some(range) = range else { continue };
-            let text = self.text.get(range.clone()).unwrap_or_default();
+            let text = self.text.get(range.clone()).debug_unwrap();
             let (whole, fraction) = match text.strip_suffix(".0") {
                 Some(whole) => (whole, ".0"),
                 None => (text, ""),
@@ -151,11 +152,11 @@ impl IndexText {
         pieces.sort_by_key(|(range, _)| range.start);
         let (mut out, mut from) = (String::new(), 0);
         for (range, new) in pieces {
-            out.push_str(self.text.get(from..range.start).unwrap_or_default());
+            out.push_str(self.text.get(from..range.start).debug_unwrap());
             out.push_str(&new);
             from = range.end;
         }
-        out.push_str(self.text.get(from..).unwrap_or_default());
+        out.push_str(self.text.get(from..).debug_unwrap());
         out
     }
 

@@ -2,6 +2,7 @@
 
 use super::slices::{Extent as Slice, key};
 use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, Result, Shown as _};
@@ -350,7 +351,7 @@ impl<'a> Joined<'a> {
         let (grid, numbers) = Grid::of_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
         let chunk = |(number, stored)| Chunk { number, stored, left_out: 0 };
         let chunks = numbers.into_iter().zip(places).map(chunk).collect();
-        let fill = vec![0; usize::try_from(width).unwrap_or(0)];
+        let fill = vec![0; usize::try_from(width).debug_unwrap()];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
             .map_err(|e| e.with_rule(&SLICES))?;
         let stored = self.builder.chunked(array)?;

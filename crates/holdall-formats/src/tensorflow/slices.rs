@@ -27,9 +27,9 @@ pub(super) fn key(name: &[u8], slice: &[Extent]) -> Vec<u8> {
 /// Writes the number of bytes, then the bytes, the highest first.
 fn number(n: u64, out: &mut Vec<u8>) {
     let bytes = n.to_be_bytes();
-    let skip = usize::try_from(n.leading_zeros() / 8).unwrap_or(0);
-    let bytes = bytes.get(skip..).unwrap_or_default();
-    out.push(u8::try_from(bytes.len()).unwrap_or(0));
+    let skip = usize::try_from(n.leading_zeros() / 8).debug_unwrap();
+    let bytes = bytes.get(skip..).debug_unwrap();
+    out.push(u8::try_from(bytes.len()).debug_unwrap());
     out.extend_from_slice(bytes);
 }
 
@@ -39,7 +39,7 @@ fn signed(n: i64, out: &mut Vec<u8>) {
     let size = (n ^ (n >> 63)).unsigned_abs();
     // Each byte has 7 bits for the number, one of which is the sign.
     let bits = 64u32.saturating_sub(size.leading_zeros());
-    let len = usize::try_from(bits / 7).unwrap_or(0).saturating_add(1).min(10);
+    let len = usize::try_from(bits / 7).debug_unwrap().saturating_add(1).min(10);
     let mut bytes = [if n < 0 { 0xff } else { 0 }; 10];
     for (to, from) in bytes.iter_mut().skip(2).zip(n.to_be_bytes()) {
         *to = from;
@@ -104,3 +104,4 @@ mod tests {
         assert_eq!(made, [0, b'w', 0, 0xff, 0, 1, 1, 2, 0x80, 0x82, 0x80, 0x7f]);
     }
 }
+use holdall_collections::DebugUnwrap;

@@ -9,6 +9,7 @@ use super::v1::indexes;
 use super::{FORMAT, rules};
 use crate::declared::DeclaredComponents;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
@@ -161,7 +162,7 @@ impl Encode for Encoder {
             false => end,
         };
         // Less than a page.
-        let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
+        let padding = usize::try_from(start.saturating_sub(end)).debug_unwrap();
         let mut out = vec![0; padding];
         out.extend_from_slice(&manifest);
         out.extend_from_slice(&len.to_le_bytes());

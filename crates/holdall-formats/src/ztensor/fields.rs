@@ -2,6 +2,7 @@
 //! digests.
 
 use super::rules::*;
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Error, Result, Rule, Shown as _};
 use holdall_core::model::{DType, Digest, Encoding, IndexBuilder};
 use holdall_core::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
@@ -78,7 +79,7 @@ pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Read
     const LEAST: u64 = 48;
     let most = reader.remaining().wrapping_div(LEAST);
     let count = tensors.left().unwrap_or_default().min(most);
-    builder.reserve(usize::try_from(count).unwrap_or_default());
+    builder.reserve(usize::try_from(count).debug_unwrap());
 }
 
 /// Returns the value of a required field.

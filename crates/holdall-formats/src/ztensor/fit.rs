@@ -3,6 +3,7 @@
 use super::rules::*;
 use super::v0::{self, FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD};
 use super::v1::{indexes, layout_of};
+use holdall_collections::DebugUnwrap;
 use holdall_core::encode::{ComponentSpec, TensorSpec};
 use holdall_core::error::{Remedy, Result, Shown as _};
 use holdall_core::layout::sparse::packed_count;
@@ -245,7 +246,7 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
 pub(super) fn stated(tensor: &TensorSpec) -> u64 {
     let of = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
     let lens = tensor.components.iter().filter(of).map(|c| c.decoded_len);
-    lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).unwrap_or_default()
+    lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).debug_unwrap()
 }
 
 /// Checks that readers will accept a manifest with this number of indices.

@@ -2,6 +2,7 @@
 
 use super::rules::*;
 use crate::OldEnd;
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Error, Rule};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -93,7 +94,7 @@ pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
             continue;
         }
         let at = start.saturating_add(8);
-        let rest = bytes.get(at..).unwrap_or_default();
+        let rest = bytes.get(at..).debug_unwrap();
         if rest.starts_with(MAGIC_1) {
             let (at, back) = (at.saturating_add(8), len.saturating_add(16));
             out.push(OldEnd { at, back, begins: begins_manifest });

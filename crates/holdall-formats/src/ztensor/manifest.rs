@@ -5,6 +5,7 @@ use super::fields::long_name;
 use super::fit::{Version, as_value, one_dtype};
 use super::rules::*;
 use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::in_order;
 use holdall_collections::sort_by;
 use holdall_core::encode::{ComponentSpec, Stored, TensorSpec};
@@ -100,7 +101,7 @@ impl Manifest {
     /// without tensors.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         let all = self.entries.as_bytes();
-        let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
+        let bytes = |range: &Range<usize>| all.get(range.clone()).debug_unwrap();
         let row = |at: u32| usize::try_from(at).ok().and_then(|at| self.rows.get(at));
         let name = |at: u32| row(at).map(|row| bytes(&row.name)).unwrap_or_default();
         let names: Vec<&[u8]> = self.rows.iter().map(|row| bytes(&row.name)).collect();

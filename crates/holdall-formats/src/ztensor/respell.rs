@@ -5,6 +5,7 @@
 //! without the fields whose keys are not text. Such fields have no place in the index, and the document requires
 //! readers to ignore them.
 
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::Value;
@@ -35,7 +36,7 @@ pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Opti
     copy.item(&mut reader, root, "the manifest")?;
     // Bytes after the item are left for the decoder to refuse.
     let end = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
-    copy.out.raw(bytes.get(end..).unwrap_or_default());
+    copy.out.raw(bytes.get(end..).debug_unwrap());
     let Copy { out, passed_over } = copy;
     let out = out.into_bytes();
     Ok((out != bytes).then_some(Respelled { bytes: out, passed_over }))

@@ -4,6 +4,7 @@ use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
 use crate::declared::DeclaredComponents;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort_by;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};
@@ -101,7 +102,7 @@ impl Encode for Encoder {
         let manifest = std::mem::take(&mut self.manifest).finish()?;
         let start = self.aligned(end)?;
         // Less than the maximum alignment.
-        let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
+        let padding = usize::try_from(start.saturating_sub(end)).debug_unwrap();
         let mut out = vec![0; padding];
         out.extend(ending(&manifest, start)?);
         Ok(out.into())

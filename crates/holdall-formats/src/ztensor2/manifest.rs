@@ -4,6 +4,7 @@
 use super::{
     BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, ODD_F4, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups, is_odd,
 };
+use holdall_collections::DebugUnwrap;
 use holdall_collections::in_order;
 use holdall_collections::sort;
 use holdall_core::encode::{ComponentSpec, Stored, TensorSpec};
@@ -54,7 +55,7 @@ impl Manifest {
     /// Returns [`DECLARED`] for two tensors with the same name.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         let all = self.entries.as_bytes();
-        let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
+        let bytes = |range: &Range<usize>| all.get(range.clone()).debug_unwrap();
         let row = |at: u32| usize::try_from(at).ok().and_then(|at| self.rows.get(at));
         let keys: Vec<&[u8]> = self.rows.iter().map(|row| bytes(&row.key)).collect();
         let by_key = in_order(&keys).map_err(|at| {

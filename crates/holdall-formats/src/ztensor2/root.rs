@@ -5,6 +5,7 @@ use super::encode::ending;
 use super::manifest::{Fields, deterministic};
 use super::{MAGIC, PAGE};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::model::{Algorithm, Attributes, Digest, Value};
@@ -132,7 +133,7 @@ impl Root {
         fields.attributes(attributes)?;
         let mut out = MAGIC.to_vec();
         // One page, which is small.
-        out.resize(usize::try_from(PAGE).unwrap_or_default(), 0);
+        out.resize(usize::try_from(PAGE).debug_unwrap(), 0);
         out.extend(ending(&fields.finish(), PAGE)?);
         Ok(out.into())
     }

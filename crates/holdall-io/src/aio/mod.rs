@@ -19,6 +19,7 @@ use crate::options::OpenOptions;
 use crate::work::{Cancel, Work};
 use bridge::Reads;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::{Component, Index, Result, Role, TensorInfo};
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -215,7 +216,7 @@ impl Tensor {
         let want = crate::load::wanted(self.position(), c.clone(), self.file.0.file.check());
         let load = executor::load(&self.file, vec![want], &LoadOptions::new()).await;
         let mut all = load.map_err(|e| self.of.in_context(e, &c))?;
-        Ok(all.pop().unwrap_or_default())
+        Ok(all.pop().debug_unwrap())
     }
 
     /// Returns the decoded bytes `range` of a component, reading and decoding no more than necessary.
@@ -224,7 +225,7 @@ impl Tensor {
     /// As [`crate::Tensor::bytes_range`].
     pub async fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let mut all = self.bytes_ranges(role, &[range]).await?;
-        Ok(all.pop().unwrap_or_default())
+        Ok(all.pop().debug_unwrap())
     }
 
     /// Returns the decoded bytes of several ranges of a component, which must ascend without overlap.

@@ -6,6 +6,7 @@
 //! the connection.
 
 use super::client::IDLE;
+use holdall_collections::DebugUnwrap;
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -193,7 +194,7 @@ impl Transport for Socket {
         let timeout = timeout.for_write();
         let left = timeout.not_zero().map(|left| *left);
         self.stream.set_write_timeout(left)?;
-        let output = self.buffers.output().get(..amount).unwrap_or_default();
+        let output = self.buffers.output().get(..amount).debug_unwrap();
         (&*self.stream).write_all(output).map_err(|e| socket_error(e, timeout))
     }
 

@@ -16,6 +16,7 @@ use crate::options::Io;
 use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::codec::{Checksums, check_decoded_len};
 use holdall_core::read::{
     Access, Extent, FetchPart, FetchSizing, Plan, Purpose, Want, check_digest,
@@ -192,7 +193,7 @@ pub(crate) fn borrowed(file: &File, c: &Component) -> Option<Result<Bytes>> {
 pub(crate) fn component(file: &File, tensor: usize, c: &Component, check: Check) -> Result<Bytes> {
     let wants = vec![wanted(tensor, c.clone(), check)];
     let options = LoadOptions::new().with_check(check);
-    Ok(components(file, wants, &options)?.pop().unwrap_or_default())
+    Ok(components(file, wants, &options)?.pop().debug_unwrap())
 }
 
 /// Decodes one component into the caller's memory.

@@ -4,6 +4,7 @@ use crate::error::io;
 use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::source::{ByteSource, fetched, read_now};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::wire::zip::{CRC32, Directory, Entry, Method};
 use holdall_core::{Component, Limits, Result, Window};
@@ -61,7 +62,7 @@ impl Stored {
     pub fn find(source: &Source, directory: &Directory, entry: Entry<'_>) -> Result<Stored> {
         let mut window = Window::new(source.len());
         let header = directory.header(entry);
-        window.add(header.start, read_now(&**source, &[header])?.pop().unwrap_or_default());
+        window.add(header.start, read_now(&**source, &[header])?.pop().debug_unwrap());
         let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
         let (method, len, crc) = (entry.method(), entry.decoded_len(), entry.crc32());
         let component = Component::of_bytes(range.into(), method.encoding(), len);

@@ -35,6 +35,7 @@ pub use reader::SourceReader;
 pub use slice::SliceSource;
 
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use holdall_core::{Digest, Result, Stop, Warning, Window};
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub trait ByteSource: Send + Sync {
     /// As [`ByteSource::read`].
     fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
         let mut all = self.read(std::slice::from_ref(&range))?;
-        Ok(all.pop().unwrap_or_default())
+        Ok(all.pop().debug_unwrap())
     }
 
     /// Fills `out` with the bytes from `offset` on. Implement it if that saves a copy.

@@ -7,6 +7,7 @@ use crate::kinds::Scalar;
 use crate::record::float::{self, SmallFloat};
 use crate::record::rules::{LENGTH, RANGE};
 use crate::record::walk::check_bool;
+use holdall_collections::DebugUnwrap;
 use std::marker::PhantomData;
 
 /// An accessor of a member that is read and written as a `T`: see [`Accessor::typed`].
@@ -126,7 +127,7 @@ impl<T: ReadScalar> Typed<T> {
     pub fn write(&self, record: &mut [u8], value: T) -> Result<()> {
         let a = &self.accessor;
         let mut bytes = [0; 16];
-        let bytes = bytes.get_mut(..a.size()).unwrap_or_default();
+        let bytes = bytes.get_mut(..a.size()).debug_unwrap();
         value.write(self.form, bytes)?;
         if record.len() as u64 != a.record.size {
             return Err(a.short(record));
@@ -182,14 +183,14 @@ impl<T: ReadScalar> Typed<T> {
         let is_inside = size_of::<T>() <= stride.checked_sub(a.start)?;
         let is_plain = a.guards.is_empty() && matches!(self.form, ScalarRepr::Own);
         let len = records.len().checked_div(stride)?;
-        let bytes = records.get(a.start..len.saturating_mul(stride)).unwrap_or_default();
+        let bytes = records.get(a.start..len.saturating_mul(stride)).debug_unwrap();
         (is_plain && is_inside).then_some(Values { bytes, stride, len, of: PhantomData })
     }
 
     #[cold]
     fn missed(&self, miss: ScalarError, record: &[u8]) -> crate::Error {
         let a = &self.accessor;
-        let part = record.get(a.start..a.end).unwrap_or_default();
+        let part = record.get(a.start..a.end).debug_unwrap();
         match (miss, check_bool(part)) {
             (ScalarError::Bool, Err(e)) => e,
             _ => a.short(record),

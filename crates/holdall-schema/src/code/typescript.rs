@@ -5,6 +5,7 @@ use crate::dtype::TensorDType;
 use crate::error::Result;
 use crate::kinds::{Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
 use crate::schema::Schema;
+use holdall_collections::DebugUnwrap;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -64,7 +65,7 @@ impl Code<'_> {
                 let item = self.ty(array.items, name)?;
                 match array.len {
                     Len::Fixed(len @ 0..=TUPLE) => {
-                        let len = usize::try_from(len).unwrap_or(0);
+                        let len = usize::try_from(len).debug_unwrap();
                         format!("[{}]", vec![item; len].join(", "))
                     }
                     _ => array_of(&item),

@@ -4,6 +4,7 @@ use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::kinds::{Align, Content, Dim, Enum, IndexWidth, Len, TensorType, is_kind};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
+use holdall_collections::DebugUnwrap;
 use holdall_collections::sort;
 use holdall_json::duplicate;
 use serde_json::{Map, Value};
@@ -352,7 +353,7 @@ pub(super) fn shorten(value: &Value) -> String {
         other => other.to_string(),
     };
     match text.char_indices().nth(60) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        Some((at, _)) => format!("{}…", text.get(..at).debug_unwrap()),
         None => text,
     }
 }

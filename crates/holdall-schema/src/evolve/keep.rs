@@ -13,6 +13,7 @@ use crate::record::number::le;
 use crate::record::rules::ENTRY_BOUNDS;
 use crate::record::{Entry, Heap};
 use crate::schema::Schema;
+use holdall_collections::DebugUnwrap;
 
 /// Encoded defaults whose heap data is placed after an old heap.
 #[derive(Debug, Clone, Default)]
@@ -137,7 +138,7 @@ impl Heap for Tail {
         let align = u64::from(align.max(1));
         let end = self.before.saturating_add(self.bytes.len() as u64);
         let offset = end.checked_next_multiple_of(align).unwrap_or(u64::MAX);
-        let gap = usize::try_from(offset.saturating_sub(end)).unwrap_or(0);
+        let gap = usize::try_from(offset.saturating_sub(end)).debug_unwrap();
         self.bytes.resize(self.bytes.len().saturating_add(gap), 0);
         self.bytes.extend_from_slice(bytes);
         Ok(offset)

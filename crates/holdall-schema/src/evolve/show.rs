@@ -4,6 +4,7 @@ use crate::error::Shown as _;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
 use crate::path::Path;
 use crate::schema::{Node, Schema};
+use holdall_collections::DebugUnwrap;
 use holdall_json::write_string;
 use serde_json::Value;
 use std::fmt::{self, Write as _};
@@ -131,7 +132,7 @@ fn write_json(value: &Value, out: &mut Short) -> std::fmt::Result {
 fn write_text(text: &str, out: &mut Short) -> std::fmt::Result {
     let end = text.char_indices().nth(MOST.saturating_add(1)).map_or(text.len(), |(at, _)| at);
     let mut quoted = String::new();
-    write_string(text.get(..end).unwrap_or_default(), &mut quoted);
+    write_string(text.get(..end).debug_unwrap(), &mut quoted);
     out.write_str(&quoted)
 }
 

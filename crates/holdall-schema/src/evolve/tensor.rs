@@ -10,6 +10,7 @@ use crate::record::Encoder;
 use crate::record::rules::TOO_LARGE;
 use crate::rules::{OPEN_SHAPE, SIZE_OVERFLOW, TENSOR};
 use crate::schema::Schema;
+use holdall_collections::DebugUnwrap;
 use serde_json::{Value, json};
 
 /// The tensor that a `default` describes: its bytes are a repeated pattern.
@@ -30,7 +31,7 @@ impl Filled {
     /// Fills `out` with the tensor's bytes from offset `start` on.
     pub fn read(&self, start: u64, out: &mut [u8]) {
         let Some(skip) = start.checked_rem(self.pattern.len() as u64) else { return };
-        let skip = usize::try_from(skip).unwrap_or(0);
+        let skip = usize::try_from(skip).debug_unwrap();
         for (slot, byte) in out.iter_mut().zip(self.pattern.iter().cycle().skip(skip)) {
             *slot = *byte;
         }

@@ -15,6 +15,7 @@ use crate::path::Segment;
 use crate::rules::OPEN_SHAPE;
 use crate::schema::Schema;
 use data_encoding::BASE64 as STANDARD;
+use holdall_collections::DebugUnwrap;
 use holdall_json::{DUPLICATE_KEY, Reader, Token};
 use serde_json::Value;
 
@@ -281,7 +282,7 @@ impl<H: Heap> Run<'_, H> {
         expect(input, Token::Object, "a union")?;
         let tag = self.union_tag(&mut input.clone(), union)?;
         let Some(variant) = union.variants.get(tag) else { return Ok(()) };
-        copy(out.get_mut(..width(union.width.bytes())).unwrap_or_default(), &tag.to_le_bytes());
+        copy(out.get_mut(..width(union.width.bytes())).debug_unwrap(), &tag.to_le_bytes());
         let schema = self.schema;
         let Kind::Struct(fields) = &get(&schema.types, variant.ty)?.kind else { return Ok(()) };
         let slot = self.slot(Some(u64::from(union.start)), variant.ty, out)?;
@@ -464,7 +465,7 @@ impl<H: Heap> Run<'_, H> {
                         .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
                     let start = at.saturating_mul(bits);
                     let shifted = (code << (start % 8)).to_le_bytes();
-                    let bytes = out.get_mut(start / 8..).unwrap_or_default();
+                    let bytes = out.get_mut(start / 8..).debug_unwrap();
                     for (slot, b) in bytes.iter_mut().zip(shifted) {
                         *slot |= b;
                     }
@@ -568,7 +569,7 @@ pub(super) fn base64(text: &str, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     let most = STANDARD.decode_len(text.len()).map_err(wrong)?;
     out.resize(start.saturating_add(most), 0);
-    let room = out.get_mut(start..).unwrap_or_default();
+    let room = out.get_mut(start..).debug_unwrap();
     let len = STANDARD.decode_mut(text.as_bytes(), room).map_err(|e| wrong(e.error))?;
     out.truncate(start.saturating_add(len));
     Ok(())

@@ -188,12 +188,12 @@ fn next_up(text: &str) -> Option<String> {
 fn exponent(size: f64) -> i32 {
     let field = (size.to_bits() >> 52) & 0x7ff;
     // The field has eleven bits.
-    i32::try_from(field).unwrap_or(0).max(1).saturating_sub(1023)
+    i32::try_from(field).debug_unwrap().max(1).saturating_sub(1023)
 }
 
 /// Returns 2^exponent, for exponents of normal doubles.
 fn power_of_two(exponent: i32) -> f64 {
-    let field = u64::try_from(exponent.saturating_add(1023)).unwrap_or(0);
+    let field = u64::try_from(exponent.saturating_add(1023)).debug_unwrap();
     f64::from_bits(field.min(0x7fe) << 52)
 }
 
@@ -206,3 +206,4 @@ fn power_of_two(exponent: i32) -> f64 {
 fn whole(x: f64) -> Option<u32> {
     (0.0..=4_294_967_295.0).contains(&x).then_some(x as u32)
 }
+use holdall_collections::DebugUnwrap;

@@ -7,6 +7,7 @@ use super::time;
 use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Shown as _};
 use crate::kinds::Scalar;
+use holdall_collections::DebugUnwrap;
 use holdall_json::Token;
 use std::fmt::Write as _;
 
@@ -370,7 +371,7 @@ fn pair(
 ) -> Result<()> {
     expect(input, Token::Array, "two numbers")?;
     input.begin_array()?;
-    let (real, imaginary) = out.split_at_mut_checked(len).unwrap_or_default();
+    let (real, imaginary) = out.split_at_mut_checked(len).debug_unwrap();
     for (at, slot) in [real, imaginary].into_iter().enumerate() {
         if !input.next_item()? {
             return Err(COUNT.broken(format!("a complex number has 2 elements, found {at}")));
@@ -384,7 +385,7 @@ fn pair(
 }
 
 fn pair_text(part: Num, len: usize, bytes: &[u8], out: &mut String) -> std::fmt::Result {
-    let (real, imaginary) = bytes.split_at_checked(len).unwrap_or_default();
+    let (real, imaginary) = bytes.split_at_checked(len).debug_unwrap();
     out.push('[');
     part.decode(real, out);
     out.push(',');

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::kinds::Content;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
+use holdall_collections::DebugUnwrap;
 use holdall_json::{Reader, Token, parse};
 
 /// Checks that bytes are a run of this content type, and returns their alignment in the heap.
@@ -75,7 +76,7 @@ pub fn encode_run(
             while reader.next_item()? {
                 let start = out.len();
                 out.resize(start.saturating_add(width), 0);
-                let slot = out.get_mut(start..).unwrap_or_default();
+                let slot = out.get_mut(start..).debug_unwrap();
                 let done = match element {
                     Element::Whole(num) => num.encode(&mut reader, slot, &mut scratch),
                     Element::Bits(kind) => {

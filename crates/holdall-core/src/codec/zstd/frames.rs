@@ -4,7 +4,7 @@ use super::{BROKEN, ENCODE, LENGTH, WINDOW};
 use crate::codec::Checksums;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use holdall_collections::known_part;
+use holdall_collections::DebugUnwrap;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
 /// The maximum length of a frame's header in bytes.
@@ -101,7 +101,7 @@ impl Stream {
             .map_err(|code| explain_stream(code, log))?;
         let done = (from.pos(), to.pos());
         if done != (0, 0) {
-            self.note(known_part(input, ..done.0), done.1);
+            self.note(input.get(..done.0).debug_unwrap(), done.1);
             self.whole = left == 0;
             if self.whole {
                 self.check_frame()?;
@@ -117,7 +117,7 @@ impl Stream {
             self.decoded = 0;
         }
         let missing = HEADER_MAX.saturating_sub(self.head.len()).min(read.len());
-        self.head.extend_from_slice(known_part(read, ..missing));
+        self.head.extend_from_slice(read.get(..missing).debug_unwrap());
         self.decoded = self.decoded.saturating_add(written as u64);
     }
 

@@ -23,7 +23,7 @@ use crate::model::builder::SIZE;
 use crate::model::{Layout, Role, TensorInfo, element_count};
 use bytes::Bytes;
 use half::f16;
-use holdall_collections::{known_part, known_part_mut};
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// The maximum number of elements in a block.
@@ -106,7 +106,7 @@ impl Computed for Blocks {
             let (block, within) = (at / of_block, at % of_block);
             // The offset is inside the bytes in memory, so it fits `usize`.
             let start = (block * self.of.bytes) as usize;
-            let bytes = self.bytes.get(start..).unwrap_or_default();
+            let bytes = self.bytes.get(start..).debug_unwrap();
             let whole = left.len() - left.len() % of_block as usize;
             let run = if within == 0 && whole > 0 {
                 let (now, later) = left.split_at_mut(whole);
@@ -115,9 +115,9 @@ impl Computed for Blocks {
                 whole
             } else {
                 let mut scratch = [0.0; MOST];
-                let one = known_part_mut(&mut scratch, ..of_block as usize);
+                let one = scratch.get_mut(..of_block as usize).debug_unwrap();
                 decode(self.of, bytes, one)?;
-                let inside = known_part(one, within as usize..);
+                let inside = one.get(within as usize..).debug_unwrap();
                 let run = inside.len().min(left.len());
                 let (now, later) = left.split_at_mut(run);
                 now.copy_from_slice(&inside[..run]);

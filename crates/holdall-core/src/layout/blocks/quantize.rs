@@ -151,7 +151,8 @@ fn tq1_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
             let mut number = 0u16;
             for k in 0..5 {
                 // A byte has five base-three digits; in the last run of bytes only four are used.
-                number = number * 3 + u16::from(digits.get(k * width + i).copied().unwrap_or(0));
+                number =
+                    number * 3 + u16::from(digits.get(k * width + i).copied().unwrap_or_default());
             }
             out.push((number * 256).div_ceil(243) as u8);
         }

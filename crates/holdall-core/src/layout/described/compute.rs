@@ -7,6 +7,7 @@ use super::VALUE;
 use super::expression::{Expression, Function, Indexed, Operator};
 use super::part::{Number, Operand};
 use crate::error::{Error, Result};
+use holdall_collections::DebugUnwrap;
 
 /// The values of the names in an expression.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +68,7 @@ impl Scope {
                 let all = places.indices.get(*at).cloned();
                 Ok(Column::Whole(all.unwrap_or_else(|| vec![0; places.len])))
             }
-            Expression::Dimension(at) => one(self.dimensions.get(*at).copied().unwrap_or_default()),
+            Expression::Dimension(at) => one(self.dimensions.get(*at).copied().debug_unwrap()),
             Expression::Count => one(self.count),
             Expression::Attribute(at) => {
                 let number = self.attributes.get(*at).copied().unwrap_or(Number::Whole(0));

@@ -8,6 +8,7 @@
 
 use super::EXPRESSION;
 use crate::error::{Error, Result, Shown as _, list};
+use holdall_collections::DebugUnwrap;
 
 /// The maximum number of numbers, names and operations in an expression.
 const MOST_NODES: usize = 256;
@@ -131,7 +132,7 @@ struct Parser<'t> {
 
 impl Parser<'_> {
     fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.at..).debug_unwrap()
     }
 
     /// Skips spaces, and returns the next character without reading it.
@@ -242,7 +243,7 @@ impl Parser<'_> {
             before = c;
             end += c.len_utf8();
         }
-        let text = rest.get(..end).unwrap_or_default();
+        let text = rest.get(..end).debug_unwrap();
         let number = match text.bytes().all(|b| b.is_ascii_digit()) {
             true => text.parse().ok().map(Expression::Whole),
             false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Real),
@@ -258,7 +259,7 @@ impl Parser<'_> {
         let rest = self.rest();
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let name = rest.get(..end).unwrap_or_default().to_owned();
+        let name = rest.get(..end).debug_unwrap().to_owned();
         let function = Function::ALL.iter().find(|(_, text, _)| *text == name);
         if let Some((function, _, takes)) = function {
             self.at = self.at.saturating_add(end);

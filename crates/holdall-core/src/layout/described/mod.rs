@@ -35,6 +35,7 @@ use crate::limits::Limits;
 use crate::model::{Attributes, LogicalType, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
 use compute::{Column, Places, Scope, nowhere};
+use holdall_collections::DebugUnwrap;
 use part::{Number, Operand, Stored};
 use std::ops::Range;
 use std::sync::Arc;
@@ -232,8 +233,8 @@ impl Described {
         let mut at: Vec<u64> = vec![0; self.shape.len()];
         let mut rest = first;
         for (place, size) in at.iter_mut().zip(&self.shape).rev() {
-            *place = rest.checked_rem(*size).unwrap_or_default();
-            rest = rest.checked_div(*size).unwrap_or_default();
+            *place = rest.checked_rem(*size).debug_unwrap();
+            rest = rest.checked_div(*size).debug_unwrap();
         }
         for _ in 0..len {
             for (all, place) in indices.iter_mut().zip(&at) {

@@ -7,6 +7,7 @@ use crate::layout::float::decode_f64;
 use crate::model::{DType, LogicalType};
 use bytes::Bytes;
 use half::{bf16, f16};
+use holdall_collections::DebugUnwrap;
 
 /// A number of an attribute or a table, or the default of a missing component.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,7 +137,7 @@ impl Operand {
     /// Returns the elements at these indices, which must be in range, or the index and the reason of the first one
     /// without a value.
     pub(super) fn take(&self, places: &[i64]) -> Result<Column, (usize, String)> {
-        let place = |at: &i64| usize::try_from(*at).unwrap_or_default();
+        let place = |at: &i64| usize::try_from(*at).debug_unwrap();
         match &self.of {
             OperandNumbers::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; places.len()])),
             OperandNumbers::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; places.len()])),
@@ -157,7 +158,7 @@ impl Operand {
                 let mut out = Vec::with_capacity(places.len());
                 for at in places {
                     let start = place(at).saturating_mul(width);
-                    let one = bytes.get(start..start.saturating_add(width)).unwrap_or_default();
+                    let one = bytes.get(start..start.saturating_add(width)).debug_unwrap();
                     out.push(float(*dtype, one));
                 }
                 Ok(Column::Real(out))
@@ -197,7 +198,7 @@ impl Operand {
 fn bits_at(bytes: &[u8], at: usize, bits: u32) -> u64 {
     let bit = (at as u64).saturating_mul(u64::from(bits));
     let start = usize::try_from(bit / 8).unwrap_or(usize::MAX);
-    let rest = bytes.get(start..).unwrap_or_default();
+    let rest = bytes.get(start..).debug_unwrap();
     let word = match rest.first_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word),
         None => {

@@ -46,6 +46,7 @@ use crate::model::{
     Attributes, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count,
 };
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use packing::{AWQ, Direction, Packed};
 use std::ops::Range;
 
@@ -230,25 +231,24 @@ impl Quantized {
         match &self.groups {
             Groups::Flat { size } => {
                 let group = usize::try_from(at / size).unwrap_or(usize::MAX);
-                let scale = self.scales.get(group).copied().unwrap_or_default();
+                let scale = self.scales.get(group).copied().debug_unwrap();
                 let zero = match &self.zeros {
                     Zeros::Same(zero) => *zero,
-                    Zeros::Each(all) => all.get(group).copied().unwrap_or_default(),
+                    Zeros::Each(all) => all.get(group).copied().debug_unwrap(),
                 };
                 run.iter_mut().for_each(|x| *x = (*x - zero) * scale);
             }
             Groups::Rows { columns, first } => {
                 let row = usize::try_from(at / columns).unwrap_or(usize::MAX);
-                let group =
-                    first.get(row).copied().unwrap_or_default().saturating_add(at % columns);
+                let group = first.get(row).copied().debug_unwrap().saturating_add(at % columns);
                 let group = usize::try_from(group).unwrap_or(usize::MAX);
-                let scales = self.scales.get(group..).unwrap_or_default();
+                let scales = self.scales.get(group..).debug_unwrap();
                 match &self.zeros {
                     Zeros::Same(zero) => {
                         run.iter_mut().zip(scales).for_each(|(x, s)| *x = (*x - zero) * s);
                     }
                     Zeros::Each(all) => {
-                        let zeros = all.get(group..).unwrap_or_default();
+                        let zeros = all.get(group..).debug_unwrap();
                         for ((x, scale), zero) in run.iter_mut().zip(scales).zip(zeros) {
                             *x = (*x - zero) * scale;
                         }
@@ -441,7 +441,7 @@ impl Scheme {
             }
             let packed = Packed::new(packing, Direction::Flat { count }, zeros.bytes)?;
             // Bounded by the scales: there are as many, and they are in memory.
-            let mut all = vec![0.0; usize::try_from(count).unwrap_or_default()];
+            let mut all = vec![0.0; usize::try_from(count).debug_unwrap()];
             packed.unpack(0, &mut all);
             all
         };
@@ -493,13 +493,13 @@ fn one_each(component: &Decoded, count: u64) -> Result<Vec<f32>> {
     let len = component.bytes.len();
     let bits = component.logical_type.as_ref().and_then(|t| t.bits());
     let bits = bits.unwrap_or(component.dtype.width() * 8);
-    let found = (len as u64).saturating_mul(8).checked_div(bits).unwrap_or_default();
+    let found = (len as u64).saturating_mul(8).checked_div(bits).debug_unwrap();
     if found != count {
         return Err(
             COUNTS.broken(format!("expected {count} numbers, one per group, found {found}"))
         );
     }
-    let mut out = vec![0.0; usize::try_from(found).unwrap_or_default()];
+    let mut out = vec![0.0; usize::try_from(found).debug_unwrap()];
     let logical = component.logical_type.as_ref();
     into_f32(component.dtype, logical, &component.bytes, &mut out)?;
     Ok(out)
@@ -520,7 +520,7 @@ fn rows_of_groups(
     }
     // Each row has elements of at least one bit, so `rows` is limited by the bytes in memory.
     let most = (packed.bytes().len() as u64).saturating_mul(8);
-    let rows = usize::try_from(rows.min(most)).unwrap_or_default();
+    let rows = usize::try_from(rows.min(most)).debug_unwrap();
     let Some(g_idx) = g_idx else {
         let group = |row: u64| size.map_or(0, |size| row / size);
         return Ok((0..rows as u64).map(|row| group(row).saturating_mul(columns)).collect());

@@ -4,6 +4,7 @@ use super::{COUNTS, FIT, PACKING};
 use crate::error::{Error, Result, Shown as _};
 use crate::model::DType;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::fmt;
 
 /// The slot of element `i` of a word in AutoAWQ's order.
@@ -160,8 +161,8 @@ impl Packing {
     /// Returns the lowest bit of element `slot` in the stream of its words.
     pub fn bit(&self, slot: u64) -> u64 {
         let slot = if self.is_awq {
-            let at = usize::try_from(slot).unwrap_or_default();
-            u64::from(AWQ_SLOTS.get(at).copied().unwrap_or_default())
+            let at = usize::try_from(slot).debug_unwrap();
+            u64::from(AWQ_SLOTS.get(at).copied().debug_unwrap())
         } else if self.is_msb {
             self.elements.saturating_sub(1).saturating_sub(slot)
         } else {
@@ -292,7 +293,7 @@ impl Packed {
         if p.fills_words() && (at * u64::from(p.bits)).is_multiple_of(8) {
             // Inside the bytes in memory, because the last of these elements is.
             let start = (at * u64::from(p.bits) / 8) as usize;
-            let bytes = self.bytes.get(start..).unwrap_or_default();
+            let bytes = self.bytes.get(start..).debug_unwrap();
             match p.bits {
                 8 => return unpack_bytes::<8, 1>(bytes, out),
                 4 => return unpack_bytes::<4, 2>(bytes, out),
@@ -307,7 +308,7 @@ impl Packed {
         for x in out {
             let bit = block + p.bit(slot);
             let byte = (bit / 8) as usize;
-            let low = self.bytes.get(byte).copied().unwrap_or_default();
+            let low = self.bytes.get(byte).copied().debug_unwrap();
             let high = self.bytes.get(byte + 1).copied().unwrap_or_default();
             let q = u32::from(u16::from_le_bytes([low, high])) >> (bit % 8);
             *x = p.number(q);
@@ -345,7 +346,7 @@ impl Packed {
         let words = |line: u64| {
             // The number of words in memory matches the shape.
             let start = (line * columns + column) as usize * WIDTH;
-            self.bytes.get(start..).unwrap_or_default().as_chunks::<WIDTH>().0
+            self.bytes.get(start..).debug_unwrap().as_chunks::<WIDTH>().0
         };
         let read = |word: &[u8; WIDTH]| {
             let mut bytes = [0; 8];

@@ -10,6 +10,7 @@ use crate::layout::{DENSE_LIMIT, Decoded};
 use crate::limits::Limits;
 use crate::model::{DType, Layout, Role, TensorInfo};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// A sparse matrix by compressed rows: row `r` has the values `indptr[r]..indptr[r + 1]`.
@@ -144,7 +145,7 @@ impl Csr {
         let mut indptr = vec![0];
         let mut upto = 0;
         for row in 1..=rows {
-            let rest = indices.get(upto..).unwrap_or_default();
+            let rest = indices.get(upto..).debug_unwrap();
             upto += rest.iter().take_while(|place| **place < row * columns).count();
             indptr.push(upto as u64);
         }

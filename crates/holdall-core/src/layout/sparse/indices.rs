@@ -6,6 +6,7 @@ use crate::layout::{DENSE_LIMIT, Decoded, LENGTH};
 use crate::limits::Limits;
 use crate::model::DType;
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -131,7 +132,7 @@ impl Indices {
         mut look: impl FnMut(usize, &[u64]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         if !matches!(self.0, Stored::Other(..)) {
-            return look(range.start, self.as_slice().get(range).unwrap_or_default());
+            return look(range.start, self.as_slice().get(range).debug_unwrap());
         }
         let mut run = Vec::with_capacity(RUN);
         for start in range.clone().step_by(RUN) {

@@ -31,6 +31,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 crate::error::rules! {
@@ -211,5 +212,5 @@ fn more<'o>(
     let end = count.and_then(|count| count.checked_mul(width)?.checked_add(at));
     let end = end.ok_or_else(|| LENGTH.broken("the elements do not fit in memory"))?;
     out.resize(end, 0);
-    Ok((out.get_mut(at..).unwrap_or_default(), width))
+    Ok((out.get_mut(at..).debug_unwrap(), width))
 }

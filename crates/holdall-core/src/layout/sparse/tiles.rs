@@ -12,6 +12,7 @@ use crate::layout::dense::Dense;
 use crate::limits::Limits;
 use crate::model::{Attributes, Layout, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// Attribute: whether rows or columns are compressed.
@@ -240,8 +241,8 @@ impl Tiles {
                 // All values are in memory, so nothing overflows.
                 let at = (entry * runs + number) * run + (own.start - start);
                 let len = (own.end - own.start) as usize * width;
-                let values = bytes.get(at as usize * width..).unwrap_or_default();
-                let values = values.get(..len).unwrap_or_default().chunks_exact(width);
+                let values = bytes.get(at as usize * width..).debug_unwrap();
+                let values = values.get(..len).debug_unwrap().chunks_exact(width);
                 scatter_into(&self.values, width, elements.start, out, values.zip(own))?;
             }
             Ok(())

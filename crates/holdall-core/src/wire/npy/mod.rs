@@ -36,6 +36,7 @@ pub use fields::{DESCR_KEYWORD, Field, FieldType, Fields};
 use crate::error::{Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
 use crate::wire::cursor::Cursor;
+use holdall_collections::DebugUnwrap;
 use literal::{Descr, Literal};
 use std::borrow::Cow;
 
@@ -273,7 +274,7 @@ fn header_text(bytes: &[u8]) -> Result<(Cow<'_, str>, u64)> {
         Some(1) => (10, false),
         version => (12, version == Some(&3)),
     };
-    let text = head.get(start..).unwrap_or_default();
+    let text = head.get(start..).debug_unwrap();
     let text = match std::str::from_utf8(text) {
         Ok(text) if is_utf8 || text.is_ascii() => Cow::Borrowed(text),
         Err(_) if is_utf8 => return Err(HEADER.broken("the header is not UTF-8")),
@@ -378,9 +379,7 @@ pub fn any_element(descr: &str) -> Result<Element> {
     let count = || kind.1.parse::<u32>().ok().map(u64::from);
     let is_time = name.get(..2).is_some_and(|two| matches!(two, "M8" | "m8"));
     let found = match kind.0 {
-        "M" | "m" if is_time && is_unit(name.get(2..).unwrap_or_default()) => {
-            Some((DType::I64, None))
-        }
+        "M" | "m" if is_time && is_unit(name.get(2..).debug_unwrap()) => Some((DType::I64, None)),
         "U" => count().map(|n| (DType::U32, Some(n))),
         "S" | "a" | "V" => count().map(|n| (DType::U8, Some(n))),
         "O" => {

@@ -5,6 +5,7 @@ use crate::error::{Error, Rule};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
+use holdall_collections::DebugUnwrap;
 use std::ops::Range;
 
 /// The contents of the end records.
@@ -105,7 +106,7 @@ fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
     let tail = window.tail(LEN.saturating_add(COMMENT_MAX))?;
     let start = window.len().saturating_sub(tail.len() as u64);
     let searched = tail.len().saturating_sub(RECORD).saturating_add(SIGNATURE.len());
-    let places = tail.get(..searched).unwrap_or_default().windows(SIGNATURE.len());
+    let places = tail.get(..searched).debug_unwrap().windows(SIGNATURE.len());
     let Some(at) = { places }.rposition(|four| four == SIGNATURE) else {
         return Err(missing(window).into());
     };
@@ -160,7 +161,7 @@ fn zip64(
 ) -> Result<(Counts, u64), Stop> {
     let locator_at = at.saturating_sub(LOCATOR_LEN);
     let wrong = |message: String| -> Stop { ZIP64.broken(message).at(locator_at..at).into() };
-    let mut c = Cursor::new(locator.get(4..).unwrap_or_default());
+    let mut c = Cursor::new(locator.get(4..).debug_unwrap());
     let read = c.u32_le().zip(c.u64_le()).zip(c.u32_le());
     let Some(((disk, start), disks)) = read else {
         return Err(wrong("the locator of the zip64 end record is incomplete".into()));

@@ -34,6 +34,7 @@ use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
+use holdall_collections::DebugUnwrap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -161,7 +162,7 @@ impl Directory {
         let bytes = window.bytes(end.directory.clone())?;
         let mut directory = Directory { place: end.directory.clone(), ..Directory::default() };
         // `end` compared the count with the bytes of the directory.
-        directory.rows.reserve_exact(usize::try_from(end.count).unwrap_or(0));
+        directory.rows.reserve_exact(usize::try_from(end.count).debug_unwrap());
         let mut cursor = Cursor::new(&bytes);
         for _ in 0..end.count {
             central::read(&mut cursor, &mut directory)?;
@@ -243,7 +244,7 @@ impl Directory {
         let start = at.checked_sub(1).and_then(|before| self.rows.get(before));
         let start = start.map_or(0, |row| row.name_end);
         let end = self.rows.get(at).map_or(start, |row| row.name_end);
-        self.names.get(start as usize..end as usize).unwrap_or_default()
+        self.names.get(start as usize..end as usize).debug_unwrap()
     }
 
     fn sort_names(&mut self) -> Result<()> {

@@ -6,6 +6,7 @@ use super::arrays::Array;
 use super::value::{Items, NOT_KEPT, TrackedContainers, Value};
 use super::{Certainty, End, Input, Trace};
 use crate::scan::names::Use;
+use holdall_collections::DebugUnwrap;
 use holdall_collections::HashMap;
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::line;
@@ -198,7 +199,7 @@ impl<'a> Machine<'a> {
             (0x85..=0x87, _) => {
                 let mut items = [Value::Plain; 3];
                 let count = usize::from(opcode.saturating_sub(0x84));
-                let items = items.get_mut(..count).unwrap_or_default();
+                let items = items.get_mut(..count).debug_unwrap();
                 for item in items.iter_mut().rev() {
                     *item = self.pop()?;
                 }
@@ -247,7 +248,7 @@ impl<'a> Machine<'a> {
                 return Err(self.raises("a string is not in quotes"));
             }
             (b'K' | b'M', Argument::Number(n)) => {
-                self.stack.push(Value::Int(i32::try_from(n).unwrap_or_default()));
+                self.stack.push(Value::Int(i32::try_from(n).debug_unwrap()));
             }
             (b'J', Argument::Signed(n)) => self.stack.push(Value::Int(n)),
             (0x8a | 0x8b, Argument::Bytes(bytes)) => {
@@ -296,7 +297,7 @@ impl<'a> Machine<'a> {
             (0x93, _) => self.stack_global()?,
             // An extension, by its number in the registry of the program.
             (0x82 | 0x83, Argument::Number(code)) => {
-                self.extension(i64::try_from(code).unwrap_or_default())?;
+                self.extension(i64::try_from(code).debug_unwrap())?;
             }
             (0x84, Argument::Signed(code)) => self.extension(code.into())?,
             (b'o', _) => {
@@ -304,7 +305,7 @@ impl<'a> Machine<'a> {
                 let Some(class) = items.first() else {
                     return Err(self.raises("an opcode needs a value, but the stack is empty"));
                 };
-                let items = self.items(items.get(1..).unwrap_or_default());
+                let items = self.items(items.get(1..).debug_unwrap());
                 self.call(*class, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (b'R' | 0x81, _) => {
