@@ -209,9 +209,9 @@ fn decode(
     let mut at = 0usize;
     // One stream after the other.
     let goes_on = loop {
-        let rest = stored.get(at..).debug_unwrap();
+        let rest = stored.get(at..).unwrap_or_default();
         let Some(start) = header_len(packing, rest, at == 0) else { break !is_all };
-        let body = rest.get(start..).debug_unwrap();
+        let body = rest.get(start..).unwrap_or_default();
         let before = out.mark();
         let mut end = inflate(packing, body, usize::MAX, &mut out, limits);
         if let StreamEnd::Broken { read, .. } = end
@@ -240,7 +240,7 @@ fn decode(
         }
         at = at.saturating_add(if packing == Packing::Gzip { 8 } else { 4 });
         if packing == Packing::Gzip {
-            let zeros = stored.get(at..).debug_unwrap();
+            let zeros = stored.get(at..).unwrap_or_default();
             at = at.saturating_add(zeros.iter().take_while(|byte| **byte == 0).count());
         }
         if at >= stored.len() {

@@ -16,7 +16,6 @@ use crate::record::walk::{enum_value, object, read_place, text};
 use crate::record::{Elements, Entry};
 use crate::rules::UNKNOWN_PATH;
 use crate::schema::{Extent, Schema};
-use holdall_collections::DebugUnwrap;
 use std::sync::Arc;
 
 /// The position and type of a member of the records of a type: see [`Schema::accessor`].
@@ -244,7 +243,7 @@ impl Accessor {
     pub fn are_there(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
         out.fill(1);
         let stride = in_memory(self.record.stride)?.max(1);
-        let from = |start: usize| records.get(start..).debug_unwrap().chunks(stride);
+        let from = |start: usize| records.get(start..).unwrap_or_default().chunks(stride);
         for guard in &self.guards {
             match guard {
                 Guard::Bit { byte, mask } => {
@@ -408,7 +407,7 @@ impl Accessor {
                         continue;
                     }
                     let payload = start.saturating_sub(*at);
-                    own.get_mut(payload..).debug_unwrap().fill(0);
+                    own.get_mut(payload..).unwrap_or_default().fill(0);
                     let width = width.bytes() as usize;
                     for (slot, b) in own.iter_mut().zip(tag.to_le_bytes()).take(width) {
                         *slot = b;

@@ -183,14 +183,14 @@ impl<T: ReadScalar> Typed<T> {
         let is_inside = size_of::<T>() <= stride.checked_sub(a.start)?;
         let is_plain = a.guards.is_empty() && matches!(self.form, ScalarRepr::Own);
         let len = records.len().checked_div(stride)?;
-        let bytes = records.get(a.start..len.saturating_mul(stride)).debug_unwrap();
+        let bytes = records.get(a.start..len.saturating_mul(stride)).unwrap_or_default();
         (is_plain && is_inside).then_some(Values { bytes, stride, len, of: PhantomData })
     }
 
     #[cold]
     fn missed(&self, miss: ScalarError, record: &[u8]) -> crate::Error {
         let a = &self.accessor;
-        let part = record.get(a.start..a.end).debug_unwrap();
+        let part = record.get(a.start..a.end).unwrap_or_default();
         match (miss, check_bool(part)) {
             (ScalarError::Bool, Err(e)) => e,
             _ => a.short(record),

@@ -108,7 +108,8 @@ impl Served {
         let numbers = self.metrics.open("metrics").unwrap();
         let text = numbers.read(0..numbers.len()).unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
-        let said = text.lines().find_map(|l| l.strip_prefix("holdall_clients_total{by=\"quic\"} "));
+        let said =
+            text.lines().find_map(|l| l.strip_prefix("holdall_clients_total{protocol=\"quic\"} "));
         said.unwrap().parse().unwrap()
     }
 
