@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
+from ._blob import Blob
 from ._datasets import KIND, Component, Dataset, Runs
+from ._encode import BYTE_ORDER, KEEPING, ORDER, TURNING, Noted, is_text, is_turned, spread, texts
 from ._file import File
 from ._progress import Progress, listening
-from ._sparse import is_scipy, is_torch, parts_of_torch
+from ._records import Records, Selection
+from ._sparse import is_scipy, is_torch, parts_of_scipy, parts_of_torch
 from ._structs import Rows, is_structured
 from ._tensor import WAYS, Tensor
+from ._tree import FORMATS, TREE, flattened, nested
 from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -66,9 +70,14 @@ def save(
     datasets of records (zTensor, Metatensor), as :class:`Dataset` does of records with texts, lists, optional and union
     members, and :class:`Runs` become blobs: see :meth:`Tensor.records` and :meth:`Tensor.blob`.
 
+    zTensor also holds dicts, lists, tuples, sets, text, bytes, numbers, booleans and ``None``, nested as deep as about 30
+    levels: arrays in them are tensors under names with a path (``optimizer.state.0.exp_avg``), and :func:`load` returns the
+    whole as it was. Texts, times, masked arrays and small integers of ml_dtypes are written with attributes that say
+    what they were, in the formats that hold attributes of tensors.
+
     Args:
         target: A path, or an object with ``write``, which requires ``format``.
-        tensors: Arrays by name.
+        tensors: Arrays by name; in zTensor, also nested values.
         format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another writable format; by
             default the extension of the path decides.
         attributes: The file's attributes; by default those of ``tensors``, if that is an open file. safetensors has only text;
@@ -85,6 +94,7 @@ def save(
 
     Raises:
         UnsupportedError: the format cannot represent a tensor or an attribute; nothing is written then.
+        TypeError: a value is neither an array nor one that the format holds; its key and its type are named.
         UsageError: the format is unknown, or the file exists and ``overwrite`` is false.
         FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
@@ -93,9 +103,10 @@ def save(
     writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
         raise UsageError(f'tied must be "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
-    tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
+    of = _format_of(target, format)
+    tie = tied == "share" or (tied == "auto" and of != "safetensors")
     with listening(progress) as listener:
-        _save(target, writing, tensors, tie, False, listener, keeps)
+        _save(target, of, writing, tensors, tie, False, listener, keeps)
 
 
 def save_ordered(
@@ -109,11 +120,12 @@ def save_ordered(
     is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
-    _save(target, writing, tensors, False, True, None, False)
+    _save(target, format or said, writing, tensors, False, True, None, False)
 
 
 def _save(
     target: Target,
+    format: str | None,
     writing: dict[str, Any],
     tensors: Mapping[str, Any],
     tie: bool,
@@ -123,17 +135,49 @@ def _save(
 ) -> None:
     if not isinstance(tensors, Mapping):
         raise TypeError("tensors must be a mapping of names to arrays")
-    source = (tensors._native, keeps_attributes) if isinstance(tensors, File) else None
-    left = _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener, source)
+    source, items = None, tensors.items()
+    if isinstance(tensors, File):
+        source = (tensors._native, keeps_attributes)
+    else:
+        more = nested(tensors)
+        if more is not None:
+            tensors, tree = _flattened(tensors, format, *more)
+            writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
+        items = spread(tensors.items())
+    half = _Half(target, format)
+    try:
+        left = _holdall.save(target, writing, items, half, tie, ordered, listener, source)
+    except UnsupportedError as e:
+        raise half.explained(e) from None
     for what in left:
         warnings.warn(f"left behind: {what}", stacklevel=4)
+
+
+def _flattened(tensors: Mapping[Any, Any], format: str | None, name: Any, value: Any) -> tuple[dict[str, Any], Any]:
+    """Returns the arrays of a nested value and its structure, if the format holds nested values; ``name`` and
+    ``value`` are its first entry that is more than an array under a name."""
+    if format in FORMATS:
+        return flattened(tensors, format == "ztensor2")
+    into = "this format" if format is None else f"the format {format}"
+    if not isinstance(name, str):
+        raise TypeError(
+            f"the name of a tensor must be text, not {type(name).__name__}: {name!r}. {into} holds arrays by name; "
+            "zTensor (.zt) also holds dicts with other keys"
+        )
+    raise TypeError(
+        f"tensor {name!r} must be an array, not {type(value).__name__}: numpy.asarray makes one of numbers. {into} holds arrays by "
+        "name; zTensor (.zt) also holds dicts, lists and scalars"
+    )
 
 
 class _Half:
     """Callbacks of the native half for arrays that are not NumPy's, or whose memory layout differs from a file's."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, format: str | None) -> None:
         self._folder = _folder(target)
+        self._format = format
+        #: What tensors with attributes of their own were, by name.
+        self._were: dict[str, str] = {}
 
     @staticmethod
     def stored_as(dtype: Any) -> str | None:
@@ -143,8 +187,25 @@ class _Half:
     def described(self, name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
         """Returns the spec of a tensor, and for each component its part, its array (if its memory layout is the
         one of a file), and its identity."""
-        item = _item(name, value, self._folder)
+        item = _item(name, value, self._folder, self._format)
+        if item.was is not None:
+            self._were[name] = item.was
         return item.spec, [(part, part.lent, part.identity) for part in item.parts]
+
+
+    def explained(self, e: UnsupportedError) -> UnsupportedError:
+        """Returns an error of the native half with what NumPy's type of the tensor is."""
+        was = self._were.get(e.tensor or "")
+        if was is None:
+            return e
+        return UnsupportedError(
+            f"tensor `{e.tensor}`: {was}, which the format {self._format} does not hold: {e._message}",
+            code=e.code,
+            kind=e.kind,
+            source=e.source,
+            tensor=e.tensor,
+            hint=e.hint or "zTensor (.zt) holds it; or convert it first",
+        )
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
@@ -192,6 +253,7 @@ class Writer:
             _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads),
         )
         self._folder = _folder(target)
+        self._format = _format_of(target, format)
 
     def declare(self, tensors: Iterable[TensorSpec]) -> None:
         """Declares the dense tensors that will be written, in order."""
@@ -200,7 +262,8 @@ class Writer:
     def add(self, name: str, array: Any, attributes: Mapping[str, Any] | None = None) -> None:
         """Writes a tensor: a dense array, a sparse SciPy or torch tensor, the records of a structured array or of
         a :class:`Dataset`, or :class:`Runs`."""
-        self._write(_item(name, array, self._folder, attributes))
+        for part, value in spread([(name, array)]):
+            self._write(_item(part, value, self._folder, self._format, attributes if part == name else None))
 
     def add_csr(
         self,
@@ -306,7 +369,7 @@ class Writer:
 class _Item:
     """A tensor to be written, with its parts."""
 
-    __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts")
+    __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts", "was")
 
     def __init__(
         self,
@@ -315,6 +378,7 @@ class _Item:
         layout: str,
         attributes: Mapping[str, Any] | None,
         parts: Sequence[tuple[str, Part]],
+        was: str | None = None,
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"the name of a tensor must be text, not {type(name).__name__}")
@@ -324,6 +388,8 @@ class _Item:
         self.attributes = attributes
         self.roles = [role for role, _ in parts]
         self.parts = [part for _, part in parts]
+        #: What it is in Python, if files have no such elements and attributes say it.
+        self.was = was
 
     @property
     def spec(self) -> Any:
@@ -341,45 +407,59 @@ def _folder(target: Target) -> str:
     return tempfile.gettempdir()
 
 
-def _item(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None = None) -> _Item:
+def _item(
+    name: str, value: Any, folder: str, format: str | None, attributes: Mapping[str, Any] | None = None
+) -> _Item:
     try:
-        return _made(name, value, folder, attributes)
+        return _made(name, value, folder, format, attributes)
     except UnsupportedError as e:
         if e.tensor is None:
             e.tensor = name
         raise
 
 
-def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None) -> _Item:
-    if is_scipy(value):
-        if value.format == "csr" and len(value.shape) == 2:
-            parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
-            layout = "sparse_csr"
-        else:
-            import numpy as np
-
-            coo = value.tocoo()
-            coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
-            parts = {"values": coo.data, "coords": _words(np.stack(coords))}
-            layout = "sparse_coo"
-        return _Item(name, value.shape, layout, attributes, [(role, given(x)) for role, x in parts.items()])
-    if is_torch(value):
-        layout, found = parts_of_torch(value)
+def _made(
+    name: str, value: Any, folder: str, format: str | None, attributes: Mapping[str, Any] | None
+) -> _Item:
+    if isinstance(value, Noted):
+        item = _made(name, value.value, folder, format, {**value.attributes, **(attributes or {})})
+        item.was = item.was or "it is a masked array"
+        return item
+    if is_scipy(value) or is_torch(value):
+        layout, found, own = parts_of_scipy(value) if is_scipy(value) else parts_of_torch(value)
         of = [(role, given(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
-        return _Item(name, value.shape, layout, attributes, of)
+        was = f"it is a sparse {type(value).__name__}"
+        return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, was)
+    if (isinstance(value, Records) and value._range == range(value.tensor.shape[0])) or (
+        isinstance(value, Blob) and isinstance(value._places, range) and value._places == range(value.tensor.shape[0])
+    ):
+        value = value.tensor
+    if isinstance(value, (Records, Selection)):
+        value = Dataset(iter(value), value.schema)
+    if isinstance(value, Blob):
+        value = Runs(iter(value), value.dtype or value.content)
     if isinstance(value, Tensor) and value.layout in WAYS:
         with_kind = {**value.attributes, **(attributes or {})}
         of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
         return _Item(name, value.shape, value.layout, with_kind, of)
+    was = None
+    if is_text(value):
+        import numpy as np
+
+        was = f"its elements are NumPy's {value.dtype}"
+        runs, own = texts(np.asarray(value))
+        value, attributes = Runs(runs, "utf-8"), {**own, **(attributes or {})}
     if isinstance(value, (Dataset, Runs)):
         made = value._encode(name, folder)
         count, layout, kind, components = made.head()
-        own = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
-        return _Item(name, (count,), layout, {**(attributes or {}), KIND: kind}, own)
+        of = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
+        return _Item(name, (count,), layout, {**(attributes or {}), KIND: kind}, of, was)
     if is_structured(value):
         rows = Rows(value, name)
-        return _Item(name, rows.array.shape, "records", {**(attributes or {}), KIND: rows.kind}, [("data", rows)])
-    if isinstance(value, Tensor) and value.layout != "dense":
+        was = f"its elements are records of NumPy's dtype {rows.array.dtype}"
+        with_kind = {**rows.attributes, **(attributes or {}), KIND: rows.kind}
+        return _Item(name, rows.array.shape, "records", with_kind, [("data", rows)], was)
+    if isinstance(value, Tensor) and value.layout not in ("dense", "strided"):
         raise UnsupportedError(
             f"tensor `{value.name}` of a file has the layout {value.layout}",
             code="python/layout",
@@ -388,9 +468,34 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
     part = given(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
+    own = dict(part.attributes or {})
+    if own:
+        was = f"its elements are of NumPy's dtype {value.dtype}"
     if isinstance(value, Tensor):
-        attributes = {**value.attributes, **(attributes or {})}
-    return _Item(name, part.shape, "dense", attributes, [("data", part)])
+        own.update((k, v) for k, v in value.attributes.items() if value.layout == "dense" or k != "strides")
+    layout, shape = "dense", part.shape
+    a = value if type(value).__module__ == "numpy" and hasattr(value, "flags") else part.array
+    if part.packed is None and format in KEEPING and a.dtype.byteorder == ">" and a.dtype.itemsize > 1:
+        own[BYTE_ORDER] = ">"
+    if part.packed is None and is_turned(a):
+        if format in KEEPING:
+            own[ORDER] = "F"
+        elif format in TURNING and part.dtype not in PACKED:
+            layout, part, own["strides"] = "strided", *_turned(part, a.ndim)
+    own.update(attributes or {})
+    return _Item(name, shape, layout, own or None, [("data", part)], was)
+
+
+def _turned(part: Given, axes: int) -> tuple[Given, list[int]]:
+    """Returns an array whose first dimension varies fastest as it is in memory, and its strides in elements. Those of
+    text have another dimension after ``axes`` ones, along which they are contiguous."""
+    a = part.array
+    turned = a.transpose(*reversed(range(axes)), *range(axes, a.ndim))
+    strides, step = [0] * a.ndim, 1
+    for axis in (*reversed(range(axes, a.ndim)), *range(axes)):
+        strides[axis] = step
+        step *= a.shape[axis]
+    return part._replace(array=turned, identity=None), strides
 
 
 def _dense_spec(of: TensorSpec) -> Any:
