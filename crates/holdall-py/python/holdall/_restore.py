@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrays import numpy_dtype, placed
-from ._encode import BYTE_ORDER, DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
+from ._encode import DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
 from ._kinds import named, restored
 from ._sparse import LAYOUTS
 from ._tensor import WAYS, Tensor
@@ -216,8 +216,6 @@ def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str,
             import numpy as np
 
             out[name] = np.asfortranarray(out[name])
-        if noted.get(BYTE_ORDER) == ">":
-            out[name] = out[name].astype(out[name].dtype.newbyteorder(">"), order="K")
     return found
 
 

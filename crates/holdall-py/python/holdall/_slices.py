@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import PACKED, numpy_dtype
+from ._arrays import numpy_dtype
+from ._encode import PACKED
 from ._kinds import Restored, restoring
 
 if TYPE_CHECKING:

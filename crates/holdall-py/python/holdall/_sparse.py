@@ -171,7 +171,7 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
         if layout == "sparse_csc" and len(shape) == 2:
             return out.coalesce().to_sparse_csc()
         if layout in ("sparse_bsr", "sparse_bsc") and len(shape) == 2 and _is_block(block, shape):
-            return getattr(out.coalesce(), f"to_{layout}")(tuple(block))
+            return getattr(out.coalesce(), f"to_{layout}")(block)
         return out
 
     out = _made(tensor, "torch", make)

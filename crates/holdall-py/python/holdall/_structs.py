@@ -65,8 +65,10 @@ class Rows:
         #: The schema of the records as JSON text.
         self.kind = json.dumps(schema, ensure_ascii=False)
         self._file_dtype = Types(_holdall.record_types(self.kind)).dtype()
-        if not _is_same(named(self._file_dtype, schema), given.dtype):
-            self.attributes[FIELDS] = fields(given.dtype)
+        # Byte order is not kept.
+        own = given.dtype.newbyteorder("<")
+        if not _is_same(named(self._file_dtype, schema), own):
+            self.attributes[FIELDS] = fields(own)
         self.nbytes = len(self.array) * self._file_dtype.itemsize
 
     def chunks(self) -> Iterator[Any]:

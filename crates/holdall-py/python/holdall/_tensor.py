@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
-from ._arrays import DLPACK, PACKED, PLAIN, array, flat, numpy_dtype, over, placed, writable
+from ._arrays import DLPACK, PLAIN, array, flat, numpy_dtype, over, placed, writable
+from ._encode import PACKED
 from ._kinds import restored, restoring
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport

@@ -6,7 +6,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import DLPACK, FP4, PACKED, PAIRS, bytes_of, finished, placed
+from ._arrays import DLPACK, FP4, PAIRS, bytes_of, finished, placed
+from ._encode import PACKED
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
 from ._tree import Tree
@@ -117,29 +118,36 @@ def memory(target: Any) -> Any:
     return bytes_of(target.detach()).numpy()
 
 
-def load(file: File, device: Any = None, positions: list[int] | None = None) -> Any:
-    """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the sparse
-    ones. Of a nested value that was saved, arrays of NumPy are arrays again."""
+def load_all(file: File, device: Any = None) -> dict[str, Any]:
+    """Loads all tensors of a file, or the nested value that was saved, in which arrays of NumPy are arrays again. A tensor
+    that torch has no type for is left out, with a warning."""
+    tree = Tree.of(file)
+    if tree is None or not tree.fits(tree.tensors(file)):
+        return load(file, device, is_strict=False)
+    arrays = [name for name, kind in tree.leaves.items() if kind != "$tensor"]
+    tensors = [file[name]._at for name, kind in tree.leaves.items() if kind == "$tensor"]
+    whole: dict[str, Any] = tree.restored({**file.load(arrays), **load(file, device, sorted(tensors))})
+    return whole
+
+
+def load(
+    file: File, device: Any = None, positions: list[int] | None = None, is_strict: bool = True
+) -> dict[str, Any]:
+    """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the others. Unless
+    ``is_strict``, those that cannot be loaded are left out, with a warning."""
     from ._restore import Loaded, value, warn_of
 
     native = file._native
-    tree = Tree.of(file) if positions is None else None
-    if tree is not None and tree.fits(tree.tensors(file)):
-        arrays = [name for name, kind in tree.leaves.items() if kind != "$tensor"]
-        tensors = [file[name]._at for name, kind in tree.leaves.items() if kind == "$tensor"]
-        out = {**file.load(arrays), **load(file, device, sorted(tensors))}
-        return tree.restored(out)
-    named = positions is not None
     wanted = list(range(len(native)) if positions is None else positions)
     faults = {e.tensor: e for e in native.faults() if e.tensor is not None}
     broken = {native.position(name) for name in faults}
     apart = set(native.not_dense())
     others = [at for at in wanted if at in apart and at not in broken]
-    for at in wanted if named and faults else ():
+    for at in wanted if is_strict and faults else ():
         fault = native.fault(at)
         if fault is not None:
             raise fault
-    kept: dict[str, HoldallError] | None = None if named else faults
+    kept: dict[str, HoldallError] | None = None if is_strict else faults
     host = None if str(device) == "cpu" else device
     if others or broken:
         positions = [at for at in wanted if at not in apart and at not in broken]
@@ -168,7 +176,7 @@ def load(file: File, device: Any = None, positions: list[int] | None = None) -> 
             kept[t.name] = e
     if others or host is not None or faults:
         out = {name: out[name] for name in native.names() if name in out}
-    if faults:
+    if faults and not is_strict:
         warn_of(faults, file.name)
         return Loaded(out, faults)
     return out

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
-from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
+from ._arrays import EXTRA, FP4, PLAIN, Given, dtype_name, given, plain_name
 from ._blob import Blob
 from ._datasets import KIND, Component, Dataset, Runs
-from ._encode import BYTE_ORDER, KEEPING, ORDER, TURNING, Noted, is_text, is_turned, spread, texts
+from ._encode import DTYPE, KEEPING, LACKING, ORDER, PACKED, TURNING, Noted, is_text, is_turned, spread, texts
 from ._file import File
 from ._progress import Progress, listening
 from ._records import Records, Selection
@@ -135,7 +135,8 @@ def _save(
 ) -> None:
     if not isinstance(tensors, Mapping):
         raise TypeError("tensors must be a mapping of names to arrays")
-    source, items = None, tensors.items()
+    source = None
+    items: Iterable[tuple[str, Any]] = tensors.items()
     if isinstance(tensors, File):
         source = (tensors._native, keeps_attributes)
     else:
@@ -144,7 +145,7 @@ def _save(
             tensors, tree = _flattened(tensors, format, *more)
             writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
         items = spread(tensors.items())
-    half = _Half(target, format)
+    half = _Half(target, format, tensors)
     try:
         left = _holdall.save(target, writing, items, half, tie, ordered, listener, source)
     except UnsupportedError as e:
@@ -173,8 +174,9 @@ def _flattened(tensors: Mapping[Any, Any], format: str | None, name: Any, value:
 class _Half:
     """Callbacks of the native half for arrays that are not NumPy's, or whose memory layout differs from a file's."""
 
-    def __init__(self, target: Target, format: str | None) -> None:
+    def __init__(self, target: Target, format: str | None, tensors: Mapping[str, Any]) -> None:
         self._folder = _folder(target)
+        self._tensors = tensors
         self._format = format
         #: What tensors with attributes of their own were, by name.
         self._were: dict[str, str] = {}
@@ -194,8 +196,12 @@ class _Half:
 
 
     def explained(self, e: UnsupportedError) -> UnsupportedError:
-        """Returns an error of the native half with what NumPy's type of the tensor is."""
+        """Returns an error of the native half with what the tensor is in Python."""
         was = self._were.get(e.tensor or "")
+        if was is None and e.code is not None and e.code.endswith("-type") and not isinstance(self._tensors, File):
+            # The native half has its own names of element types.
+            dtype = getattr(self._tensors.get(e.tensor or ""), "dtype", None)
+            was = None if dtype is None or str(dtype) in str(e) else f"its elements are of the dtype {dtype}"
         if was is None:
             return e
         return UnsupportedError(
@@ -423,26 +429,27 @@ def _made(
 ) -> _Item:
     if isinstance(value, Noted):
         item = _made(name, value.value, folder, format, {**value.attributes, **(attributes or {})})
-        item.was = item.was or "it is a masked array"
+        item.was = value.was
         return item
     if is_scipy(value) or is_torch(value):
         layout, found, own = parts_of_scipy(value) if is_scipy(value) else parts_of_torch(value)
         of = [(role, given(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
-        was = f"it is a sparse {type(value).__name__}"
-        return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, was)
+        kind = f"it is a sparse {type(value).__name__}"
+        return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, kind)
     if (isinstance(value, Records) and value._range == range(value.tensor.shape[0])) or (
         isinstance(value, Blob) and isinstance(value._places, range) and value._places == range(value.tensor.shape[0])
     ):
         value = value.tensor
     if isinstance(value, (Records, Selection)):
-        value = Dataset(iter(value), value.schema)
+        records = value if isinstance(value, Records) else value._records
+        value = Dataset(iter(value), records.schema)
     if isinstance(value, Blob):
         value = Runs(iter(value), value.dtype or value.content)
     if isinstance(value, Tensor) and value.layout in WAYS:
         with_kind = {**value.attributes, **(attributes or {})}
         of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
         return _Item(name, value.shape, value.layout, with_kind, of)
-    was = None
+    was: str | None = None
     if is_text(value):
         import numpy as np
 
@@ -451,9 +458,9 @@ def _made(
         value, attributes = Runs(runs, "utf-8"), {**own, **(attributes or {})}
     if isinstance(value, (Dataset, Runs)):
         made = value._encode(name, folder)
-        count, layout, kind, components = made.head()
-        of = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
-        return _Item(name, (count,), layout, {**(attributes or {}), KIND: kind}, of, was)
+        count, layout, schema, components = made.head()
+        runs_of = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
+        return _Item(name, (count,), layout, {**(attributes or {}), KIND: schema}, runs_of, was)
     if is_structured(value):
         rows = Rows(value, name)
         was = f"its elements are records of NumPy's dtype {rows.array.dtype}"
@@ -468,6 +475,11 @@ def _made(
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
     part = given(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
+    lacks = part.dtype in LACKING.get(format or "", ()) or (part.dtype == FP4 and format == "pytorch" and part.array.shape[-1:][0] % 2)
+    if lacks and part.packed is None and not isinstance(value, Tensor):
+        import numpy as np
+
+        part = Given(part.array.view(np.uint8), "uint8", None, part.owner, None, {DTYPE: part.dtype})
     own = dict(part.attributes or {})
     if own:
         was = f"its elements are of NumPy's dtype {value.dtype}"
@@ -475,12 +487,10 @@ def _made(
         own.update((k, v) for k, v in value.attributes.items() if value.layout == "dense" or k != "strides")
     layout, shape = "dense", part.shape
     a = value if type(value).__module__ == "numpy" and hasattr(value, "flags") else part.array
-    if part.packed is None and format in KEEPING and a.dtype.byteorder == ">" and a.dtype.itemsize > 1:
-        own[BYTE_ORDER] = ">"
     if part.packed is None and is_turned(a):
         if format in KEEPING:
             own[ORDER] = "F"
-        elif format in TURNING and part.dtype not in PACKED:
+        elif format in TURNING and part.dtype not in PACKED and (part.array.ndim == a.ndim or format == "pytorch"):
             layout, part, own["strides"] = "strided", *_turned(part, a.ndim)
     own.update(attributes or {})
     return _Item(name, shape, layout, own or None, [("data", part)], was)

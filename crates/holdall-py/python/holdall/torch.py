@@ -25,7 +25,7 @@ def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
     the same bytes in it) share their memory."""
     _torch.module()
     with _open(filename) as file:
-        return _torch.load(file, device)
+        return _torch.load_all(file, device)
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
@@ -34,7 +34,7 @@ def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load takes the bytes of a file; load_file takes its path")
     with _open(data) as file:
-        return _torch.load(file, device)
+        return _torch.load_all(file, device)
 
 
 def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None) -> None:

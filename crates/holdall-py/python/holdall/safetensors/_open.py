@@ -7,7 +7,7 @@ import os
 from typing import Any, Iterator
 
 from .. import _slices
-from .._arrays import PACKED
+from .._encode import PACKED
 from .._file import File
 from .._file import open as _open
 from .._cuda import Cuda
@@ -121,7 +121,7 @@ class safe_open:
             if self._framework == "torch":
                 found = self._load_torch(file)
             else:
-                found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
+                found = {name: of_array(a, self._framework, self._device) for name, a in file.load(list(file)).items()}
         return {name: found[name] for name in names}
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
