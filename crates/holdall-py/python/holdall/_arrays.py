@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, cast
 
-from ._encode import PACKED, SUBSTITUTES, numbers
+from ._encode import PACKED, numbers
 from .errors import MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -70,31 +70,42 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return known
 
 
+def extra_dtype(name: str) -> np.dtype[Any]:
+    """Returns the dtype of that name in ml_dtypes.
+
+    Raises:
+        UnsupportedError: ml_dtypes is not installed, or lacks the type.
+    """
+    import numpy as np
+
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise MissingPackageError(
+            f"NumPy has no {name}",
+            code="python/extra",
+            kind="unsupported",
+            hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
+        ) from None
+    if hasattr(ml_dtypes, name):
+        extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extra
+    raise MissingPackageError(
+        f"this ml_dtypes has no {name}",
+        code="python/extra",
+        kind="unsupported",
+        hint="pip install --upgrade ml_dtypes",
+    )
+
+
 def _numpy_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
     if name in PLAIN:
         plain: np.dtype[Any] = np.dtype(name)
         return plain if sys.byteorder == "little" else plain.newbyteorder("<")
-    if name in EXTRA or name in SUBSTITUTES:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise MissingPackageError(
-                f"NumPy has no {name}",
-                code="python/extra",
-                kind="unsupported",
-                hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
-            ) from None
-        if hasattr(ml_dtypes, name):
-            extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-            return extra
-        raise MissingPackageError(
-            f"this ml_dtypes has no {name}",
-            code="python/extra",
-            kind="unsupported",
-            hint="pip install --upgrade ml_dtypes",
-        )
+    if name in EXTRA:
+        return extra_dtype(name)
     raise UnsupportedError(
         f"the element type {name!r} is unknown",
         code="python/dtype",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._arrays import numpy_dtype, unpack
+from ._arrays import extra_dtype, numpy_dtype, unpack
 from ._encode import PACKED, SUBSTITUTES
 from .errors import LimitError, UnsupportedError
 
@@ -380,7 +380,7 @@ def _said(name: Any) -> np.dtype[Any] | None:
     import numpy as np
 
     if isinstance(name, str) and (name in SUBSTITUTES or name in PACKED):
-        return numpy_dtype(name)
+        return extra_dtype(name)
     if not isinstance(name, str) or name[1:2] not in ("S", "U", "V", "M", "m"):
         return None
     try:

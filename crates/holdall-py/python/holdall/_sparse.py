@@ -127,8 +127,8 @@ def parts_of_scipy(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
         own[BLOCK] = [int(height), int(width)]
         return "sparse_coo", {"values": np.ascontiguousarray(data).reshape(-1), "coords": coords}, own
     coo = value.tocoo()
-    coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
-    return "sparse_coo", {"values": coo.data, "coords": np.stack(coords)}, own
+    all: Any = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+    return "sparse_coo", {"values": coo.data, "coords": np.stack(all)}, own
 
 
 
