@@ -381,7 +381,7 @@ class File(Mapping[str, "Tensor"]):
             t = Tensor(self, at)
             try:
                 out[t.name] = value(t, dense)
-            except UnsupportedError as e:
+            except (MalformedError, UnsupportedError) as e:
                 if kept is None:
                     raise
                 kept[t.name] = e

@@ -11,7 +11,7 @@ from ._encode import PACKED
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
 from ._tree import Tree
-from .errors import HoldallError, MissingPackageError, UnsupportedError, UsageError
+from .errors import HoldallError, MalformedError, MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,7 +170,7 @@ def load(
         t = Tensor(file, at)
         try:
             out[t.name] = t.torch(host) if t.layout in (*LAYOUTS, "strided") else value(t, False)
-        except UnsupportedError as e:
+        except (MalformedError, UnsupportedError) as e:
             if kept is None:
                 raise
             kept[t.name] = e
