@@ -194,7 +194,7 @@ def test_structured_arrays_of_any_rank(tmp_path):
         holdall.save(tmp_path / "a.zt", {"x": np.zeros(2, [("a", "O")])})
 
 
-@pytest.mark.parametrize("format", ["zt", "ztensor2", "npz", "safetensors", "pt"])
+@pytest.mark.parametrize("format", ["zt", "ztensor2", "npz", "safetensors", "pt", "mt", "h5"])
 def test_masked_arrays(tmp_path, format):
     data = np.arange(6.0).reshape(2, 3)
     kinds = [
