@@ -1,4 +1,4 @@
-"""Nested values, and arrays of every dtype and order: what is saved comes back as it was, or is refused by name."""
+"""Nested values, and arrays of every dtype and order: a saved value comes back as it was, or is refused by name."""
 
 import collections
 import math

@@ -61,7 +61,7 @@ def test_bfloat16(model):
 def test_what_is_not_dense(tmp_path):
     sparse = pytest.importorskip("scipy.sparse")
     holdall.save(tmp_path / "s.zt", {"s": sparse.eye_array(4, format="csr"), "d": np.ones(2)})
-    # What is not dense is not rounded.
+    # Only dense tensors are rounded.
     found = holdall.load(tmp_path / "s.zt", dtype="float32")
     assert found["d"].dtype == np.float32 and isinstance(found["s"], sparse.csr_array) and found["s"].dtype == np.float64
     found = holdall.load(tmp_path / "s.zt", dtype="float32", dense=True)

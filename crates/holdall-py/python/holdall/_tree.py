@@ -31,7 +31,7 @@ _PAIRS: dict[str, Callable[[Iterable[Any]], Any]] = {"$dict": dict, "$ordered": 
 
 
 def nested(tensors: Mapping[Any, Any]) -> tuple[Any, Any] | None:
-    """Returns the first entry of a mapping that is more than an array under a name; ``None`` if there is none."""
+    """Returns the first entry of a mapping that is more than an array under a name; ``None`` if all are arrays."""
     for name, value in tensors.items():
         if type(value) in PLAIN or type(name) in (int, bool, float, tuple, type(None)):
             return name, value

@@ -204,8 +204,10 @@ class _Half:
             was = None if dtype is None or str(dtype) in str(e) else f"its elements are of the dtype {dtype}"
         if was is None:
             return e
+        # Without the name of the tensor, which follows here.
+        message = e._message.removeprefix(f"tensor `{e.tensor}`").removeprefix(", component `data`").removeprefix(": ")
         return UnsupportedError(
-            f"tensor `{e.tensor}`: {was}, which the format {self._format} does not hold: {e._message}",
+            f"tensor `{e.tensor}`: {was}, which the format {self._format} does not hold: {message}",
             code=e.code,
             kind=e.kind,
             source=e.source,
