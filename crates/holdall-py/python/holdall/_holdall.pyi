@@ -159,6 +159,7 @@ class PrivateMaps:
     def tensors(
         self, positions: Sequence[int]
     ) -> tuple[dict[str, tuple[tuple[int, ...], str, Buffer, int]], list[int]]: ...
+    def tensor(self, name: str) -> tuple[tuple[int, ...], str, Buffer, int, int] | None: ...
 
 @final
 class Buffer:

@@ -76,6 +76,20 @@ def mapped(maps: PrivateMaps, positions: Iterable[int]) -> tuple[dict[str, Any],
     return {name: tensor(buffer, start, shape, dtype) for name, (shape, dtype, buffer, start) in found.items()}, rest
 
 
+#: torch's dtypes by name, for types of which a tensor has the shape that it has in a file.
+_DTYPES: dict[str, Any] = {}
+
+
+def aligned(shape: tuple[int, ...], name: str, buffer: Buffer, start: int, count: int) -> Any:
+    """Returns a tensor of ``count`` elements over memory of a buffer in which they are aligned."""
+    torch, dtype = module(), _DTYPES.get(name)
+    if dtype is None:
+        dtype = _DTYPES[name] = _kind(torch, name, shape)[0]
+    # frombuffer keeps the buffer alive, and with it the memory.
+    out = torch.frombuffer(buffer, dtype=dtype, count=count, offset=start)
+    return out if len(shape) == 1 else out.view(shape)
+
+
 def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     """Returns torch's dtype and shape for elements of that type: torch packs FP4 in pairs along the last
     dimension."""
