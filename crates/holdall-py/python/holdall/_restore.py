@@ -112,8 +112,7 @@ def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     if dtype.names is None:
         return records.numpy().copy()
     count = len(records)
-    shape = attributes.get(SHAPE)
-    dims = tuple(int(n) for n in shape) if isinstance(shape, list) else (count,)
+    dims = _dims(attributes.get(SHAPE))
     if not count:
         out: np.ndarray[Any, Any] = np.zeros(count, dtype)
     else:
@@ -123,10 +122,10 @@ def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     given = _fields(attributes.get(FIELDS))
     if given is not None and len(given.names or ()) == len(dtype.names):
         out = _as(out, given)
-    size = 1
-    for n in dims:
-        size *= n
-    return out.reshape(dims) if size == count else out
+    try:
+        return out if dims is None else out.reshape(dims)
+    except ValueError:
+        return out
 
 
 def _as(a: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -150,7 +149,7 @@ def _fields(about: Any) -> np.dtype[Any] | None:
         if any(title is not None for title in titles):
             of["titles"] = titles
         dtype: np.dtype[Any] = np.dtype(of)  # type: ignore[call-overload]
-    except (TypeError, ValueError, KeyError, OverflowError):
+    except (TypeError, ValueError, LookupError, OverflowError, UnsupportedError):
         return None
     return None if dtype.hasobject else dtype
 
@@ -189,10 +188,18 @@ def _texts(tensor: Tensor, about: Any) -> Any:
                 found[int(at)] = about["na"]
     dtype: Any = np.dtypes.StringDType(**how)
     out = np.array(found, dtype)
+    dims = _dims(about.get("shape"))
     try:
-        return out.reshape([int(n) for n in about.get("shape", [len(found)])])
-    except (TypeError, ValueError):
+        return out if dims is None else out.reshape(dims)
+    except ValueError:
         return out
+
+
+def _dims(shape: Any) -> tuple[int, ...] | None:
+    """Returns the dimensions that an attribute lists; ``None`` if it does not."""
+    if isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape):
+        return tuple(shape)
+    return None
 
 
 def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str, str | None]]:
@@ -219,6 +226,17 @@ def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str,
     return found
 
 
+def unfit(file: File, name: str, why: str) -> MalformedError:
+    """Returns the error for a mask that is none of the array ``name``."""
+    return MalformedError(
+        f"{file.name}: tensor `{name}`: its mask does not fit it: {why}",
+        code="python/mask",
+        kind="malformed",
+        source=file.name,
+        tensor=name,
+    )
+
+
 def masked(data: Any, mask: Any, file: File, name: str) -> Any:
     """Returns the masked array ``name`` of its data and its mask.
 
@@ -231,13 +249,7 @@ def masked(data: Any, mask: Any, file: File, name: str) -> Any:
     try:
         made: Any = np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask)
     except (TypeError, ValueError, np.ma.MAError) as e:
-        raise MalformedError(
-            f"{file.name}: tensor `{name}`: its mask does not fit it: {e}",
-            code="python/mask",
-            kind="malformed",
-            source=file.name,
-            tensor=name,
-        ) from None
+        raise unfit(file, name, str(e)) from None
     fill = about.get("fill")
     dtype = made.dtype.newbyteorder("<")
     if isinstance(fill, bytes) and len(fill) == dtype.itemsize:

@@ -38,24 +38,22 @@ def nested(tensors: Mapping[Any, Any]) -> tuple[Any, Any] | None:
     return None
 
 
-def flattened(tensors: Mapping[Any, Any], is_sorted: bool) -> tuple[dict[str, Any], Any]:
-    """Returns the arrays in a nested value by name, and the structure around them. With ``is_sorted``, the format sorts the
-    keys of maps.
+def flattened(tensors: Mapping[Any, Any]) -> tuple[dict[str, Any], Any]:
+    """Returns the arrays in a nested value by name, and the structure around them.
 
     Raises:
         TypeError: a value or a key has a type that files do not hold. UsageError: the value is nested too deep.
     """
-    made = _Flattening(is_sorted)
+    made = _Flattening()
     kind = "$ordered" if type(tensors) is OrderedDict else "$dict"
     tree = made.pairs(kind, tensors.items(), (), DEPTH)
     return made.tensors, tree
 
 
 class _Flattening:
-    def __init__(self, is_sorted: bool) -> None:
+    def __init__(self) -> None:
         self.tensors: dict[str, Any] = {}
         self._taken: set[str] = set()
-        self._is_sorted = is_sorted
 
     def node(self, value: Any, path: tuple[str, ...], left: int) -> Any:
         if left <= 0:
@@ -107,8 +105,9 @@ class _Flattening:
             part = json.dumps(part) if type(key) is str and part not in ("",) and _is_json_of(part, items, texts) else part
             found.append([key, self.node(value, (*path, part), left - 3)])
         if kind == "$dict" and len(texts) == len(items):
-            in_order = not self._is_sorted or [key for key, _ in found] == sorted(texts, key=lambda key: (len(key.encode()), key.encode()))
-            if in_order and not any(key.startswith("$") for key in texts):
+            # Formats may sort the keys of maps.
+            keys = [key for key, _ in found]
+            if keys == sorted(keys, key=lambda key: (len(key.encode()), key.encode())) and not any(key.startswith("$") for key in texts):
                 return {key: value for key, value in found}
         return {kind: [[self.node(key, path, left - 3), value] for key, value in found]}
 

@@ -158,7 +158,7 @@ def _flattened(tensors: Mapping[Any, Any], format: str | None, name: Any, value:
     """Returns the arrays of a nested value and its structure, if the format holds nested values; ``name`` and
     ``value`` are its first entry that is more than an array under a name."""
     if format in FORMATS:
-        return flattened(tensors, format == "ztensor2")
+        return flattened(tensors)
     into = "this format" if format is None else f"the format {format}"
     if not isinstance(name, str):
         raise TypeError(
