@@ -412,3 +412,19 @@ def test_attributes_that_lie(tmp_path):
                             read()
                         except (holdall.HoldallError, IndexError):
                             pass
+
+
+def test_a_fault_in_a_nested_value_is_one_of_its_entry(tmp_path, monkeypatch):
+    from holdall import _arrays
+
+    given = {"a": {"good": np.ones(2), "bad": np.ones(2, ml_dtypes.bfloat16)}, "list": [1, np.ones(2, ml_dtypes.bfloat16)], "n": 1}
+    holdall.save(tmp_path / "a.zt", given)
+    monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
+    _arrays.DTYPES.clear()
+    with pytest.warns(UserWarning, match="2 tensors could not be loaded"):
+        found = holdall.load(tmp_path / "a.zt")
+    _arrays.DTYPES.clear()
+    assert list(found) == ["a", "n"] and list(found["a"]) == ["good"] and found["n"] == 1
+    for ask in (lambda: found["a"]["bad"], lambda: found["list"]):
+        with pytest.raises(holdall.UnsupportedError, match="bfloat16"):
+            ask()

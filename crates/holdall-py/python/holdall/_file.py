@@ -409,8 +409,10 @@ class File(Mapping[str, "Tensor"]):
             out = {name: out[name] for name in in_order if name in out and (name not in used or name in asked)}
         if names is None and include is None and exclude is None:
             tree = Tree.of(self)
-            if tree is not None and not faults and tree.fits(out):
-                whole: dict[str, Any] = tree.restored(out)
+            if tree is not None and tree.fits([*out, *faults]):
+                if faults:
+                    warn_of(faults, self.name)
+                whole: dict[str, Any] = tree.restored(out, faults)
                 return whole
         if faults:
             warn_of(faults, self.name)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["Loaded"]
 
 
-class Loaded(dict[str, Any]):
+class Loaded(dict[Any, Any]):
     """What :func:`holdall.load` returns for a file some of whose tensors cannot be loaded: a dict of the others.
     Asking for one of those, ``loaded["name"]``, raises its error."""
 
     __slots__ = ("faults",)
 
     #: The errors of the tensors that are not in the dict, by name.
-    faults: dict[str, HoldallError]
+    faults: dict[Any, HoldallError]
 
-    def __init__(self, values: Mapping[str, Any], faults: dict[str, HoldallError]) -> None:
+    def __init__(self, values: Mapping[Any, Any], faults: dict[Any, HoldallError]) -> None:
         super().__init__(values)
         self.faults = faults
 

@@ -135,12 +135,16 @@ def memory(target: Any) -> Any:
 def load_all(file: File, device: Any = None) -> dict[str, Any]:
     """Loads all tensors of a file, or the nested value that was saved, in which arrays of NumPy are arrays again. A tensor
     that torch has no type for is left out, with a warning."""
+    from ._restore import Loaded
+
     tree = Tree.of(file)
     if tree is None or not tree.fits(tree.tensors(file)):
         return load(file, device, is_strict=False)
     arrays = [name for name, kind in tree.leaves.items() if kind != "$tensor"]
     tensors = [file[name]._at for name, kind in tree.leaves.items() if kind == "$tensor"]
-    whole: dict[str, Any] = tree.restored({**file.load(arrays), **load(file, device, sorted(tensors))})
+    found = load(file, device, sorted(tensors), is_strict=False)
+    faults = found.faults if isinstance(found, Loaded) else {}
+    whole: dict[str, Any] = tree.restored({**file.load(arrays), **found}, faults)
     return whole
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._encode import MASKED, free
-from .errors import UsageError
+from .errors import HoldallError, UsageError
 
 if TYPE_CHECKING:
     from ._file import File
@@ -188,6 +188,13 @@ def _name(path: tuple[str, ...]) -> str:
     return ".".join(path)
 
 
+class _Faulty(Exception):
+    """A tensor of the structure cannot be loaded."""
+
+    def __init__(self, error: HoldallError) -> None:
+        self.error = error
+
+
 class _Unfit(Exception):
     """The structure is no valid one, or of a later version."""
 
@@ -243,10 +250,13 @@ class Tree:
             self.warn(f"the file was edited, and the structure {what} `{other[0]}`")
         return not other
 
-    def restored(self, tensors: Mapping[str, Any]) -> Any:
-        """Returns the nested value that was saved, with these tensors in it."""
+    def restored(self, tensors: Mapping[str, Any], faults: Mapping[str, HoldallError]) -> Any:
+        """Returns the nested value that was saved, with these tensors in it. A dict of which an entry cannot be loaded is
+        a :class:`Loaded`."""
 
         def get(kind: str, name: str) -> Any:
+            if name in faults:
+                raise _Faulty(faults[name])
             value = tensors[name]
             if kind == "$scalar":
                 return value[()]
@@ -263,7 +273,7 @@ class Tree:
             raise _Unfit(f"it has a value of type {type(node).__name__}")
         special = [key for key in node if not isinstance(key, str) or key.startswith("$")]
         if not special:
-            return {key: self._build(value, get) for key, value in node.items()}
+            return self._dict(dict, node.items(), get)
         key, value = next(iter(node.items()))
         if len(node) != 1:
             raise _Unfit(f"a map has {key!r} among other keys")
@@ -272,10 +282,23 @@ class Tree:
         if key in _LISTS and isinstance(value, list):
             return _LISTS[key](self._build(item, get) for item in value)
         if key in _PAIRS and isinstance(value, list):
-            return _PAIRS[key]((self._build(k, get), self._build(v, get)) for k, v in value)
+            return self._dict(_PAIRS[key], [(self._build(k, get), v) for k, v in value], get)
         if key == "$integer" and isinstance(value, str):
             return int(value)
         if key == "$complex" and isinstance(value, list):
             return complex(*value)
         raise _Unfit(f"{key!r} is not known")
+
+    def _dict(
+        self, make: Callable[[Iterable[Any]], Any], nodes: Iterable[tuple[Any, Any]], get: Callable[[str, str], Any]
+    ) -> Any:
+        from ._restore import Loaded
+
+        found, faults = [], {}
+        for key, node in nodes:
+            try:
+                found.append((key, self._build(node, get)))
+            except _Faulty as e:
+                faults[key] = e.error
+        return Loaded(dict(found), faults) if faults else make(found)
 
