@@ -138,6 +138,21 @@ def test_every_dtype_comes_back_or_is_refused_by_name(tmp_path, format, name):
             same({"x": x}, found, order=keeps)
 
 
+def test_versions_without_attributes_of_tensors(tmp_path):
+    """What needs none is written as before."""
+    path = tmp_path / "a.zt"
+    for version in ("1.2", "1.0", "0.1"):
+        a = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        holdall.save(path, {"x": a}, version=version)
+        assert np.array_equal(holdall.load(path)["x"], a)
+        with holdall.Writer(path, version=version) as w:
+            w.add("x", a)
+    with pytest.raises(holdall.UnsupportedError, match="`x`.*<U1"):
+        holdall.save(path, {"x": np.array(["a"])}, version="1.0")
+    with pytest.raises(holdall.UnsupportedError, match="`x`.*<U1"):
+        holdall.Writer(path, version="1.0").add("x", np.array(["a"]))
+
+
 def test_zt_refuses_no_dtype(tmp_path):
     for name in NUMBERS + TEXTS + SMALL + FLOATS:
         a = filled(random.Random(name), (2, 3), name)

@@ -145,7 +145,7 @@ def _save(
             tensors, tree = _flattened(tensors, format, *more)
             writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
         items = spread(tensors.items())
-    half = _Half(target, format, tensors)
+    half = _Half(target, _with_version(format, writing["version"]), tensors)
     try:
         left = _holdall.save(target, writing, items, half, tie, ordered, listener, source)
     except UnsupportedError as e:
@@ -202,18 +202,23 @@ class _Half:
             # The native half has its own names of element types.
             dtype = getattr(self._tensors.get(e.tensor or ""), "dtype", None)
             was = None if dtype is None or str(dtype) in str(e) else f"its elements are of the dtype {dtype}"
-        if was is None:
-            return e
-        # Without the name of the tensor, which follows here.
-        message = e._message.removeprefix(f"tensor `{e.tensor}`").removeprefix(", component `data`").removeprefix(": ")
-        return UnsupportedError(
-            f"tensor `{e.tensor}`: {was}, which the format {self._format} does not hold: {message}",
-            code=e.code,
-            kind=e.kind,
-            source=e.source,
-            tensor=e.tensor,
-            hint=e.hint or "zTensor (.zt) holds it; or convert it first",
-        )
+        return _explained(e, was, self._format)
+
+
+def _explained(e: UnsupportedError, was: str | None, format: str | None) -> UnsupportedError:
+    """Returns an error of the native half with what the tensor is in Python."""
+    if was is None:
+        return e
+    # Without the name of the tensor, which follows here.
+    message = e._message.removeprefix(f"tensor `{e.tensor}`").removeprefix(", component `data`").removeprefix(": ")
+    return UnsupportedError(
+        f"tensor `{e.tensor}`: {was}, which the format {format} does not hold: {message}",
+        code=e.code,
+        kind=e.kind,
+        source=e.source,
+        tensor=e.tensor,
+        hint=e.hint or "zTensor (.zt) holds it; or convert it first",
+    )
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
@@ -261,7 +266,7 @@ class Writer:
             _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads),
         )
         self._folder = _folder(target)
-        self._format = _format_of(target, format)
+        self._format = _with_version(_format_of(target, format), version)
 
     def declare(self, tensors: Iterable[TensorSpec]) -> None:
         """Declares the dense tensors that will be written, in order."""
@@ -368,7 +373,10 @@ class Writer:
             self._native.finish()
 
     def _write(self, item: _Item) -> None:
-        self._native.tensor(item.spec)
+        try:
+            self._native.tensor(item.spec)
+        except UnsupportedError as e:
+            raise _explained(e, item.was, self._format) from None
         for part in item.parts:
             for chunk in part.chunks():
                 self._native.write(chunk)
@@ -562,6 +570,11 @@ def _format_of(target: Any, format: str | None) -> str | None:
         if name is not None and name.lower() in (id, *extensions) and (is_written or format is not None):
             return id
     return None
+
+
+def _with_version(format: str | None, version: str | None) -> str | None:
+    """Returns the format, with its version if tensors of that version have no attributes."""
+    return "ztensor 1.0" if format == "ztensor" and version == "1.0" else format
 
 
 def _writing(
