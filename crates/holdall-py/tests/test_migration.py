@@ -54,6 +54,17 @@ def test_arrays_in_fortran_order(tmp_path):
     assert rounded["X"].dtype == np.float32 and np.array_equal(rounded["X"], given["X"])
 
 
+def test_tied_arrays_in_fortran_order(tmp_path):
+    a = np.asfortranarray(np.random.default_rng(1).random((200, 300)))
+    given = {"a": a, "b": a, "turned": a.T, "other": a + 1}
+    for format, shared in (("zt", True), ("pt", True), ("npz", False)):
+        path = tmp_path / f"a.{format}"
+        holdall.save(path, given)
+        for name, found in holdall.load(path).items():
+            is_as(found, given[name])
+        assert (path.stat().st_size < 3.5 * a.nbytes) == shared, format
+
+
 @pytest.mark.parametrize("format", ["zt", "npz", "pt"])
 def test_saved_arrays_keep_their_order(tmp_path, format):
     given = turned()

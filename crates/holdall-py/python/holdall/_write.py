@@ -30,6 +30,8 @@ Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
 Part = Given | Rows | Component
+#: Formats in which each name has separate bytes.
+APART = ("safetensors", "gguf", "npz")
 #: Targets of :func:`save`: a path, or an object with ``write``.
 Target = str | os.PathLike[str] | Any
 
@@ -87,7 +89,8 @@ def save(
         align: The start of every component is a multiple of this many bytes, a power of two.
         version: Version of the format; by default the newest.
         tied: Arrays with the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;
-            ``"auto"`` shares them except in safetensors, where other readers would miss all but the first.
+            ``"auto"`` shares them except in safetensors, where other readers would miss all but the first, and in formats that
+            cannot share bytes.
         overwrite: Whether an existing file is replaced.
         sync: Whether the file appears only when its bytes are on disk.
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
@@ -104,7 +107,7 @@ def save(
     if tied not in ("auto", "share", "copy"):
         raise UsageError(f'tied must be "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     of = _format_of(target, format)
-    tie = tied == "share" or (tied == "auto" and of != "safetensors")
+    tie = tied == "share" or (tied == "auto" and of not in APART)
     with listening(progress) as listener:
         _save(target, of, writing, tensors, tie, False, listener, keeps)
 
