@@ -328,6 +328,23 @@ def test_sparse_there_and_back(tmp_path, dtype):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
+def test_blocks_of_sparse_tensors(tmp_path):
+    d = torch.zeros(4, 6)
+    d[0, 1], d[3, 5], d[2, 4] = 1.0, 2.0, 3.0
+    given = {"bsr": d.to_sparse_bsr((2, 3)), "bsc": d.to_sparse_bsc((2, 3)), "csc": d.to_sparse_csc()}
+    holdall.save(tmp_path / "a.zt", given)
+    for name, x in ht.load_file(tmp_path / "a.zt").items():
+        assert x.layout == given[name].layout and torch.equal(x.to_dense(), d)
+        if name != "csc":
+            assert x.values().shape == given[name].values().shape
+    with holdall.Writer(tmp_path / "b.zt") as w:
+        w.add("x", d.to_sparse(), {"torch.layout": "sparse_bsr", "torch.block": [0, 5]})
+        w.add("y", d.to_sparse(), {"torch.layout": 3})
+    for x in ht.load_file(tmp_path / "b.zt").values():
+        assert x.layout == torch.sparse_coo and torch.equal(x.to_dense(), d)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
 def test_sparse_entries_in_any_order_and_twice(tmp_path):
     twice = torch.sparse_coo_tensor([[1, 1, 0], [2, 2, 0]], torch.tensor([1.0, 2, 5]), (2, 3))
     small = torch.ones(3).to(torch.float8_e4m3fn)

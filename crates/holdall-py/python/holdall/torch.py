@@ -21,8 +21,9 @@ Path = str | os.PathLike[str]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
-    """Loads all tensors of a file of any format as torch tensors, in new memory. Tied weights (of one file, with
-    the same bytes in it) share their memory."""
+    """Loads all tensors of a file of any format as torch tensors, in new memory; of a nested value that
+    :func:`holdall.save` wrote, the whole. Tied weights (of one file, with the same bytes in it) share their memory. A tensor
+    that torch cannot hold is left out, with a warning: see :func:`holdall.load`."""
     _torch.module()
     with _open(filename) as file:
         return _torch.load_all(file, device)
