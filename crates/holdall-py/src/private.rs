@@ -22,7 +22,7 @@ pub(crate) struct PrivateMaps {
 }
 
 /// The location of a tensor's elements in a private map.
-struct Place<'py> {
+struct MappedElements<'py> {
     shape: Bound<'py, PyTuple>,
     dtype: Bound<'py, PyString>,
     /// The bytes per element; `None` if elements share bytes.
@@ -55,7 +55,11 @@ impl PrivateMaps {
     }
 
     /// Returns where the elements of a tensor are; `None` if it must be read.
-    fn place<'py>(&self, py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Place<'py>>> {
+    fn elements<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: &Tensor,
+    ) -> PyResult<Option<MappedElements<'py>>> {
         let raise = |e| errors::raise(py, &e);
         if *tensor.layout() != Layout::Dense {
             return Ok(None);
@@ -66,7 +70,13 @@ impl PrivateMaps {
         let c = tensor.require(&Role::Data).map_err(raise)?;
         let dtype = dtype::py_name(py, c.dtype, c.logical_type.as_ref());
         let width = width(c.dtype, c.logical_type.as_ref());
-        Ok(Some(Place { shape: PyTuple::new(py, tensor.shape())?, dtype, width, buffer, start }))
+        Ok(Some(MappedElements {
+            shape: PyTuple::new(py, tensor.shape())?,
+            dtype,
+            width,
+            buffer,
+            start,
+        }))
     }
 
     /// Returns the buffer that holds these stored bytes, and where they start in it.
@@ -96,7 +106,8 @@ impl PrivateMaps {
         let (out, mut rest) = (PyDict::new(py), Vec::new());
         for at in positions {
             let tensor = self.file.at(at);
-            let found = tensor.as_ref().map(|tensor| self.place(py, tensor)).transpose()?.flatten();
+            let found =
+                tensor.as_ref().map(|tensor| self.elements(py, tensor)).transpose()?.flatten();
             match (tensor, found) {
                 (Some(tensor), Some(place)) => {
                     let name = PyString::new(py, tensor.name());
@@ -109,11 +120,11 @@ impl PrivateMaps {
     }
 
     /// Returns shape, element type, buffer, start in it and number of elements of the dense tensor of that name. `None`
-    /// if there is none, if it must be read instead, or if its elements are not aligned or share bytes.
+    /// if there is no such tensor, if it must be read instead, or if its elements are not aligned or share bytes.
     fn tensor<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Aligned<'py>>> {
         let found = self.file.index().position(name).and_then(|at| self.file.at(at));
         let Some(tensor) = found else { return Ok(None) };
-        let Some(place) = self.place(py, &tensor)? else { return Ok(None) };
+        let Some(place) = self.elements(py, &tensor)? else { return Ok(None) };
         let Some(width) = place.width else { return Ok(None) };
         let address = place.buffer.get().start().wrapping_add(place.start);
         // Dimensions multiply to what a file has room for.

@@ -227,7 +227,7 @@ def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str,
 
 
 def unfit(file: File, name: str, why: str) -> MalformedError:
-    """Returns the error for a mask that is none of the array ``name``."""
+    """Returns the error for a mask that does not fit the array ``name``."""
     return MalformedError(
         f"{file.name}: tensor `{name}`: its mask does not fit it: {why}",
         code="python/mask",
