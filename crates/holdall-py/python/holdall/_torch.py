@@ -87,7 +87,7 @@ def aligned(shape: tuple[int, ...], name: str, buffer: Buffer, start: int, count
         dtype = _DTYPES[name] = _kind(torch, name, shape)[0]
     # frombuffer keeps the buffer alive, and with it the memory.
     out = torch.frombuffer(buffer, dtype=dtype, count=count, offset=start)
-    return out if len(shape) == 1 else out.view(shape)
+    return out if len(shape) == 1 else out.reshape(shape)
 
 
 def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
