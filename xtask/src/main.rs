@@ -8,6 +8,7 @@ mod corpus;
 mod derived;
 mod docs;
 mod doors;
+mod dropin;
 mod fuzz;
 mod gpu;
 mod interop;
@@ -95,6 +96,11 @@ const TASKS: &[Task] = &[
         "ecosystem",
         "tests torch, transformers and others with our package, in a separate environment",
         python::ecosystem,
+    ),
+    task(
+        "safetensors",
+        "runs safetensors' own tests, of two releases, with our package in its place",
+        dropin::safetensors,
     ),
     task(
         "words",

@@ -113,8 +113,13 @@ fn wheel(venv: &Path, release: bool) -> Result<PathBuf, String> {
     only_wheel(&wheels)
 }
 
+/// Builds the package in the environment for builds, and returns the wheel.
+pub(crate) fn wheel_for() -> Result<PathBuf, String> {
+    wheel(&environment(&target().join("python-package/venv"))?, false)
+}
+
 /// Installs a wheel, replacing the previous one.
-fn install(python: &Path, wheel: &Path) -> Outcome {
+pub(crate) fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 

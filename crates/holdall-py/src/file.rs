@@ -7,7 +7,7 @@ use crate::options::{Converting, Writing};
 use crate::source::PythonSource;
 use crate::stream::NativeArriving;
 use crate::work::{far, run, run_apart, run_with};
-use crate::{dtype, errors, options, plain, value, writer};
+use crate::{dtype, errors, noted, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::Dense;
 use holdall::verify::Strictness;
@@ -232,19 +232,6 @@ impl NativeFile {
         Ok(self.get(py)?.index().unkept().to_vec())
     }
 
-    /// Returns names and NumPy types of the tensors whose elements are stored as numbers but are strings, bytes or
-    /// times in NumPy.
-    fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
-        let file = self.get(py)?;
-        let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
-        {
-            Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
-            _ => None,
-        };
-        let all = (0..file.index().len()).filter_map(|at| file.index().at(at));
-        Ok(all.filter_map(|t| descr(&t)).collect())
-    }
-
     /// Returns the indices of the tensors that patterns select.
     #[pyo3(signature = (include, exclude))]
     fn select(
@@ -279,7 +266,7 @@ impl NativeFile {
             Layout::Dense => intern!(py, "dense").clone(),
             other => PyString::new(py, other.as_str()),
         };
-        let descr = t.attributes().get("numpy.descr").and_then(holdall::Value::as_text);
+        let descr = noted::descr(t.attributes());
         (t.name(), shape, layout, dtype, t.stored_len(), descr).into_pyobject(py)
     }
 

@@ -36,6 +36,7 @@ mod memory;
 mod migrate;
 #[cfg(feature = "carton")]
 mod model;
+mod noted;
 mod numpy;
 mod options;
 #[cfg(feature = "carton")]
@@ -103,6 +104,8 @@ mod _holdall {
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::model::{NativeAnswers, NativeModel};
+    #[pymodule_export]
+    use super::noted::{file_attribute, noted};
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::pack::{fetch, pack, shrink};

@@ -1,10 +1,10 @@
 //! Tensors over private maps of their files.
 
-use crate::arrays::ElementTypes;
-use crate::errors;
+use crate::arrays::width;
 use crate::file::NativeFile;
 use crate::memory::Buffer;
-use holdall::{Extent, File, Role};
+use crate::{dtype, errors};
+use holdall::{Extent, File, Layout, Role, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::collections::BTreeMap;
@@ -20,6 +20,19 @@ pub(crate) struct PrivateMaps {
     /// The map of each source; `None` if it cannot be mapped.
     maps: Mutex<BTreeMap<u32, Option<Py<Buffer>>>>,
 }
+
+/// The location of a tensor's elements in a private map.
+struct MappedElements<'py> {
+    shape: Bound<'py, PyTuple>,
+    dtype: Bound<'py, PyString>,
+    /// The bytes per element; `None` if elements share bytes.
+    width: Option<u64>,
+    buffer: Py<Buffer>,
+    start: usize,
+}
+
+/// Shape, element type, buffer, start in it and number of elements.
+type Aligned<'py> = (Bound<'py, PyTuple>, Bound<'py, PyString>, Py<Buffer>, usize, u64);
 
 impl PrivateMaps {
     /// Returns the map of a source.
@@ -39,6 +52,31 @@ impl PrivateMaps {
         let buffer = mapped.map(|memory| Py::new(py, Buffer::writable(memory))).transpose()?;
         maps.insert(source, buffer.as_ref().map(|buffer| buffer.clone_ref(py)));
         Ok(buffer)
+    }
+
+    /// Returns where the elements of a tensor are; `None` if it must be read.
+    fn elements<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: &Tensor,
+    ) -> PyResult<Option<MappedElements<'py>>> {
+        let raise = |e| errors::raise(py, &e);
+        if *tensor.layout() != Layout::Dense {
+            return Ok(None);
+        }
+        let stored = tensor.stored_as_is(&Role::Data).map_err(raise)?;
+        let Some(stored) = stored.filter(|stored| !stored.is_empty()) else { return Ok(None) };
+        let Some((buffer, start)) = self.locate(py, stored)? else { return Ok(None) };
+        let c = tensor.require(&Role::Data).map_err(raise)?;
+        let dtype = dtype::py_name(py, c.dtype, c.logical_type.as_ref());
+        let width = width(c.dtype, c.logical_type.as_ref());
+        Ok(Some(MappedElements {
+            shape: PyTuple::new(py, tensor.shape())?,
+            dtype,
+            width,
+            buffer,
+            start,
+        }))
     }
 
     /// Returns the buffer that holds these stored bytes, and where they start in it.
@@ -65,30 +103,34 @@ impl PrivateMaps {
         py: Python<'py>,
         positions: Vec<usize>,
     ) -> PyResult<(Bound<'py, PyDict>, Vec<usize>)> {
-        let mut types = ElementTypes::new();
         let (out, mut rest) = (PyDict::new(py), Vec::new());
         for at in positions {
-            let raise = |e| errors::raise(py, &e);
-            let tensor = self.file.at(at).filter(|t| *t.layout() == holdall::Layout::Dense);
-            let stored = match &tensor {
-                Some(tensor) => tensor.stored_as_is(&Role::Data).map_err(raise)?,
-                None => None,
-            };
-            let stored = stored.filter(|stored| !stored.is_empty());
-            let found = match stored {
-                Some(stored) => self.locate(py, stored)?,
-                None => None,
-            };
-            let (Some(tensor), Some((buffer, start))) = (tensor, found) else {
-                rest.push(at);
-                continue;
-            };
-            let c = tensor.require(&Role::Data).map_err(raise)?;
-            let name = types.get(py, c.dtype, c.logical_type.as_ref())?.name(py);
-            let shape = PyTuple::new(py, tensor.shape())?;
-            out.set_item(PyString::new(py, tensor.name()), (shape, name, buffer, start))?;
+            let tensor = self.file.at(at);
+            let found =
+                tensor.as_ref().map(|tensor| self.elements(py, tensor)).transpose()?.flatten();
+            match (tensor, found) {
+                (Some(tensor), Some(place)) => {
+                    let name = PyString::new(py, tensor.name());
+                    out.set_item(name, (place.shape, place.dtype, place.buffer, place.start))?;
+                }
+                _ => rest.push(at),
+            }
         }
         Ok((out, rest))
+    }
+
+    /// Returns shape, element type, buffer, start in it and number of elements of the dense tensor of that name. `None`
+    /// if there is no such tensor, if it must be read instead, or if its elements are not aligned or share bytes.
+    fn tensor<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Aligned<'py>>> {
+        let found = self.file.index().position(name).and_then(|at| self.file.at(at));
+        let Some(tensor) = found else { return Ok(None) };
+        let Some(place) = self.elements(py, &tensor)? else { return Ok(None) };
+        let Some(width) = place.width else { return Ok(None) };
+        let address = place.buffer.get().start().wrapping_add(place.start);
+        // Dimensions multiply to what a file has room for.
+        let count = tensor.shape().iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
+        let is_aligned = (address as u64).is_multiple_of(width);
+        Ok(is_aligned.then_some((place.shape, place.dtype, place.buffer, place.start, count)))
     }
 }
 

@@ -210,7 +210,7 @@ impl<'py> Given<'py> {
         (self.specs, self.parts) = in_order.unzip();
     }
 
-    /// Makes dense tensors that are the same array share their bytes.
+    /// Makes dense and strided tensors that are the same array share their bytes.
     fn tie(&mut self) -> PyResult<()> {
         let mut same: Vec<(usize, usize)> = Vec::new();
         if let Some((_, first)) = self.identities.first() {
@@ -226,7 +226,7 @@ impl<'py> Given<'py> {
         let mut starts: Vec<(usize, usize)> = Vec::with_capacity(self.parts.len());
         for (at, (spec, parts)) in self.specs.iter().zip(&self.parts).enumerate() {
             if described.next_if_eq(&at).is_none()
-                && spec.layout == Layout::Dense
+                && matches!(spec.layout, Layout::Dense | Layout::Strided)
                 && let [ComponentData::Elements(elements)] = &parts[..]
                 && !elements.bytes().is_empty()
             {
@@ -240,7 +240,9 @@ impl<'py> Given<'py> {
                 let spec = &self.specs[at];
                 let is_same = |first: &&usize| {
                     let first = &self.specs[**first];
-                    first.shape == spec.shape && first.components == spec.components
+                    let is_alike = first.layout == spec.layout
+                        && (spec.layout == Layout::Dense || first.attributes == spec.attributes);
+                    is_alike && first.shape == spec.shape && first.components == spec.components
                 };
                 match firsts.iter().find(is_same) {
                     Some(first) => same.push((at, *first)),

@@ -1,6 +1,7 @@
 """Files in which one tensor cannot be read."""
 
 import json
+import pickle
 import struct
 
 import numpy as np
@@ -37,7 +38,14 @@ def test_the_others_are_read() -> None:
 
 def test_reading_it_raises_what_is_wrong() -> None:
     with holdall.open(broken()) as f:
-        for read in (f["bad"].numpy, f["bad"].to_dense, lambda: f.load(), lambda: f.load(["bad"]), lambda: f["bad"][0]):
+        with pytest.warns(UserWarning, match="1 tensor could not be loaded.*`bad`"):
+            found = f.load()
+        assert list(found) == ["a", "z"] and list(found.faults) == ["bad"] and "bad" not in found
+        with pytest.raises(KeyError):
+            found["other"]
+        for again in (pickle.loads(pickle.dumps(found)), f.load(exclude=["bad"])):
+            assert list(again) == ["a", "z"]
+        for read in (f["bad"].numpy, f["bad"].to_dense, lambda: found["bad"], lambda: f.load(["bad"]), lambda: f["bad"][0]):
             with pytest.raises(holdall.HoldallError) as e:
                 read()
             assert e.value.code == "safetensors/dtype" and e.value.tensor == "bad"

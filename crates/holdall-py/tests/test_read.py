@@ -351,7 +351,10 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     _arrays.DTYPES.clear()
     with holdall.open(tmp_path / "a.zt") as f:
-        for call in (f["b"].numpy, f.load, lambda: f["b"][0], lambda: np.asarray(f["b"])):
+        with pytest.warns(UserWarning, match="`b`"):
+            found = f.load()
+        assert not found and list(found.faults) == ["b"]
+        for call in (f["b"].numpy, lambda: f.load(["b"]), lambda: found["b"], lambda: f["b"][0], lambda: np.asarray(f["b"])):
             with pytest.raises(holdall.UnsupportedError) as e:
                 call()
             assert "ml_dtypes" in e.value.hint and e.value.code == "python/extra"

@@ -579,8 +579,7 @@ def test_a_schema_that_doubles_is_no_trap():
 def test_what_is_no_array_says_where_to_look(photos):
     with holdall.open(photos) as f:
         t = f["records"]
-        calls = (t.numpy, t.to_dense, lambda: t[0], t.torch, f.load, lambda: holdall.load(photos), lambda: np.asarray(t),
-                 lambda: holdall.load(photos, dense=True), lambda: t.read_into(bytearray(3)))  # fmt: skip
+        calls = (t.numpy, t.to_dense, lambda: t[0], t.torch, lambda: np.asarray(t), lambda: t.read_into(bytearray(3)))
         for call in calls:
             with pytest.raises((holdall.UnsupportedError, holdall.UsageError)) as info:
                 call()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, cast
 
+from ._encode import PACKED, numbers
 from .errors import MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from ._holdall import Buffer
     from ._tensor import Tensor
+    from .errors import HoldallError
 
 #: Element types that NumPy has.
 PLAIN = frozenset(
@@ -22,8 +24,6 @@ EXTRA = frozenset(
     "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
     "float6_e2m3fn float6_e3m2fn float4_e2m1fn".split()
 )
-#: Bits per element, for the types whose elements share bytes in files.
-PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 #: The packed type that torch has too (two elements per byte), and its name in torch.
 FP4, PAIRS = "float4_e2m1fn", "float4_e2m1fn_x2"
 #: DLPack's code and bits of each element type.
@@ -70,6 +70,34 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return known
 
 
+def extra_dtype(name: str) -> np.dtype[Any]:
+    """Returns the dtype of that name in ml_dtypes.
+
+    Raises:
+        UnsupportedError: ml_dtypes is not installed, or lacks the type.
+    """
+    import numpy as np
+
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise MissingPackageError(
+            f"NumPy has no {name}",
+            code="python/extra",
+            kind="unsupported",
+            hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
+        ) from None
+    if hasattr(ml_dtypes, name):
+        extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extra
+    raise MissingPackageError(
+        f"this ml_dtypes has no {name}",
+        code="python/extra",
+        kind="unsupported",
+        hint="pip install --upgrade ml_dtypes",
+    )
+
+
 def _numpy_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
@@ -77,24 +105,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
         plain: np.dtype[Any] = np.dtype(name)
         return plain if sys.byteorder == "little" else plain.newbyteorder("<")
     if name in EXTRA:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise MissingPackageError(
-                f"NumPy has no {name}",
-                code="python/extra",
-                kind="unsupported",
-                hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
-            ) from None
-        if hasattr(ml_dtypes, name):
-            extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-            return extra
-        raise MissingPackageError(
-            f"this ml_dtypes has no {name}",
-            code="python/extra",
-            kind="unsupported",
-            hint="pip install --upgrade ml_dtypes",
-        )
+        return extra_dtype(name)
     raise UnsupportedError(
         f"the element type {name!r} is unknown",
         code="python/dtype",
@@ -112,17 +123,30 @@ def know(dtypes: list[str]) -> None:
             pass  # Said where a tensor needs it.
 
 
-def finished(loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any]) -> dict[str, Any]:
+def finished(
+    loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any], faults: dict[str, HoldallError] | None = None
+) -> dict[str, Any]:
     """Completes what the native half has loaded: calls ``make`` for each tensor that the native half left open,
-    with its name, shape, element type, buffer, start in the buffer, and whether to copy."""
+    with its name, shape, element type, buffer, start in the buffer, and whether to copy. Tensors of which no array can be
+    made are left out, and their errors added to ``faults``, if that is given."""
     out, rest = loaded
     for name in rest:
         place = out[name]
         if isinstance(place, tuple):
-            out[name] = make(name, *place)
-        else:
+            try:
+                out[name] = make(name, *place)
+            except UnsupportedError as e:
+                if faults is None:
+                    raise
+                faults[name] = e
+                del out[name]
+        elif place in out:
             first = out[place]
             out[name] = first.reshape(first.shape)
+        else:
+            assert faults is not None
+            faults[name] = faults[place]
+            del out[name]
     return out
 
 
@@ -153,6 +177,22 @@ def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.
         out = unpack(buffer, offset, shape, PACKED[name]).view(dtype)
     out.flags.writeable = not buffer.readonly
     return out
+
+
+def over(
+    buffer: Buffer, start: int, shape: tuple[int, ...], name: str, strides: list[Any]
+) -> np.ndarray[Any, Any] | None:
+    """Returns the elements in ``buffer`` with these distances, in elements, between neighbours along each dimension;
+    ``None`` if they are not all in it, or not whole bytes."""
+    import numpy as np
+
+    if name in PACKED or 0 in shape:
+        return None
+    dtype, memory = numpy_dtype(name), cast(Any, buffer)
+    try:
+        return np.ndarray(shape, dtype, memory, start, tuple(n * dtype.itemsize for n in strides))
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def unpack(buffer: Buffer, offset: int, shape: tuple[int, ...], bits: int) -> np.ndarray[Any, Any]:
@@ -198,6 +238,8 @@ class Given(NamedTuple):
     owner: Any
     #: The shape in elements, if ``array`` holds packed elements as bytes.
     packed: tuple[int, ...] | None = None
+    #: Attributes that say what the elements were, if they are not numbers of that type in NumPy.
+    attributes: dict[str, Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -292,14 +334,14 @@ def name_of(dtype: np.dtype[Any], what: str = "") -> str:
     name = str(dtype.name)
     if name in PLAIN or name in EXTRA:
         return name
-    is_text = dtype.kind in "UT"
+    hint = "convert them first, for example x.astype('float32')"
+    if dtype.hasobject:
+        hint = "convert them first, for example x.astype('float32') or, of texts, x.astype(str)"
     raise UnsupportedError(
         f"{what + ': ' if what else ''}elements of NumPy's dtype {dtype} cannot be stored",
         code="python/dtype",
         kind="unsupported",
-        hint="zTensor and Metatensor hold text as holdall.Runs(x.tolist(), 'utf-8')"
-        if is_text
-        else "convert them first, for example x.astype('float32')",
+        hint=hint,
     )
 
 
@@ -334,15 +376,21 @@ def given(value: Any, what: str = "a tensor") -> Given:
         a = np.asarray(view)
     if isinstance(a, np.ma.MaskedArray):
         raise UnsupportedError(
-            f"{what} is a masked array, and no file holds its mask",
+            f"{what} is a masked array, which is two tensors",
             code="python/dtype",
             kind="unsupported",
-            hint="save x.filled() and x.mask as two tensors",
+            hint="holdall.save and Writer.add write masked arrays; or pass x.filled()",
         )
+    noted = None
+    if a.dtype.name not in PLAIN:
+        encoded = numbers(a)
+        if encoded is not None:
+            a, noted = encoded
     name = name_of(a.dtype, what)
     if a.size == 0 or _is_plain(a, name):
-        return Given(a, name, None, value)
-    return Given(a, name, (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder), value)
+        return Given(a, name, None, (value, a), None, noted)
+    place = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder)
+    return Given(a, name, place, (value, a), None, noted)
 
 
 def _of_torch(tensor: Any, what: str) -> Given:
@@ -369,7 +417,7 @@ def _of_torch(tensor: Any, what: str) -> Given:
         (str(tensor.device), tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride()) if tensor.numel() else None
     )
     host = tensor.cpu().contiguous()
-    raw = host.reshape(-1).view(torch.uint8).numpy()
+    raw = bytes_of(host).numpy()
     shape = tuple(tensor.shape)
     if name == FP4:
         return Given(raw, name, place, host, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
@@ -378,6 +426,17 @@ def _of_torch(tensor: Any, what: str) -> Given:
     # NumPy may lack the type; the writer only needs its name.
     width = 2 if name == "bfloat16" else 1
     return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
+
+
+def bytes_of(tensor: Any) -> Any:
+    """Returns the bytes of a contiguous torch tensor of the host, of shape ``(count,)``."""
+    import torch
+
+    flat = tensor.reshape(-1)
+    if flat.stride() != (1,):
+        # A dimension of size 1 may have any stride, also in a contiguous tensor, and views as another type need 1.
+        flat = flat.as_strided((flat.numel(),), (1,))
+    return flat.view(torch.uint8)
 
 
 def has_elements(tensor: Any) -> None:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
-from ._arrays import PACKED, numpy_dtype
+from ._arrays import numpy_dtype
+from ._encode import PACKED
 from ._file import File
 from ._rows import _json
 from ._tensor import Tensor

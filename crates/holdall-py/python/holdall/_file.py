@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdall
 from ._arrays import array, finished, know, placed, writable
-from ._kinds import restored
 from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import VerifyReport
 from ._sources import in_store, local, reader
 from ._stream import Arriving
+from ._sparse import LAYOUTS
 from ._tensor import WAYS, Tensor
-from .errors import FormatWarning, HoldallError, MissingNameError, UnsupportedError, UsageError
+from ._tree import Tree
+from .errors import FormatWarning, HoldallError, MalformedError, MissingNameError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -332,51 +333,90 @@ class File(Mapping[str, "Tensor"]):
         threads: int | None = None,
         check: Check | None = None,
         progress: Progress = None,
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    ) -> dict[str, Any]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
+        from ._restore import Loaded, masked, restore, unfit, value, warn_of
+
         if tied not in ("share", "copy"):
             raise UsageError(f'tied must be "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
         native = self._native
-        positions = None if names is None else [self[name]._at for name in _names(names)]
+        names = None if names is None else _names(names)
+        positions = None if names is None else [self[name]._at for name in names]
         if include is not None or exclude is not None:
             if names is not None:
                 raise TypeError("pass either names or include and exclude, not both")
             positions = native.select(_globs(include), _globs(exclude))
         apart = set(native.not_dense())
-        others = sorted(apart) if positions is None else [at for at in positions if at in apart]
-        wanted = range(len(native)) if positions is None else positions
-        if others:
-            fault = native.fault(others[0])
-            if fault is not None:
-                raise fault
-            name, _, layout, *_ = native.info(others[0])
-            if not dense:
-                raise UnsupportedError(
-                    f"{self.name}: tensor `{name}`: its layout is {layout}, not dense",
-                    code="python/layout",
-                    kind="unsupported",
-                    source=self.name,
-                    tensor=name,
-                    hint=(
-                        f"pass the names of dense tensors; for this one, open the file: {WAYS[layout]}"
-                        if layout in WAYS
-                        else "pass dense=True for dense copies, or the names of dense tensors"
-                    ),
-                )
-            positions = [at for at in wanted if at not in apart]
+        wanted = list(range(len(native)) if positions is None else positions)
+        # Errors of single tensors; a tensor that was asked for by name raises its error.
+        faults: dict[str, HoldallError] = {e.tensor: e for e in native.faults() if e.tensor is not None}
+        if names is not None:
+            for at in wanted if faults else ():
+                fault = native.fault(at)
+                if fault is not None:
+                    raise fault
+        if faults or not apart.isdisjoint(wanted):
+            broken = {native.position(name) for name in faults}
+            others = [at for at in wanted if at in apart and at not in broken]
+            positions = [at for at in wanted if at not in apart and at not in broken]
+        else:
+            others = []
+        found = {native.info(at)[0] for at in wanted} if faults else set()
+        faults = {name: e for name, e in faults.items() if name in found}
+        kept = faults if names is None else None
         if dtype is not None:
-            return self._rounded([native.info(at)[0] for at in wanted], dtype, saturate, dense, tied, threads, progress)
-        know(native.dtypes(positions))
-        with listening(progress) as listener:
-            out = finished(native.load(positions, threads, check, listener, True, tied == "share"), self._array)
-        if others:
-            for at in others:
-                t = Tensor(self, at)
-                out[t.name] = t.to_dense()
-            out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
-        for name, descr in native.restored():
-            if name in out:
-                out[name] = restored(out[name], descr)
+            # These are not rounded.
+            plain = WAYS if dense else (*LAYOUTS, *WAYS)
+            rounded = [native.info(at) for at in wanted if at not in apart or native.info(at)[2] not in plain]
+            names_of = [info[0] for info in rounded if info[0] not in faults and (dense or info[2] in ("dense", "strided"))]
+            out = self._rounded(names_of, dtype, saturate, dense, tied, threads, progress)
+            done = set(out)
+            others = [at for at in others if native.info(at)[0] not in done]
+        else:
+            know(native.dtypes(positions))
+            with listening(progress) as listener:
+                loaded = native.load(positions, threads, check, listener, True, tied == "share")
+            out, done = finished(loaded, self._array, kept), set()
+        for at in others:
+            t = Tensor(self, at)
+            try:
+                out[t.name] = value(t, dense)
+            except (MalformedError, UnsupportedError) as e:
+                if kept is None:
+                    raise
+                kept[t.name] = e
+        done.update(native.info(at)[0] for at in others)
+        used: set[str] = set()
+        pairs = restore(out, self, done)
+        for name, other in pairs:
+            try:
+                if any(other == masked_too for masked_too, _ in pairs):
+                    raise unfit(self, name, "it is a masked array itself")
+                if other is not None and other not in out:
+                    mask = self[other]
+                    out[other] = value(mask, True) if mask.layout in WAYS else mask.numpy(copy=True)
+                out[name] = masked(out[name], None if other is None else out[other], self, name)
+            except (MissingNameError, MalformedError, UnsupportedError) as e:
+                if kept is None:
+                    raise
+                del out[name]
+                kept[name] = e
+                continue
+            used.update(() if other is None else [other])
+        if others or used or faults:
+            asked = {*(names or ())}
+            in_order = [native.info(at)[0] for at in wanted]
+            out = {name: out[name] for name in in_order if name in out and (name not in used or name in asked)}
+        if names is None and include is None and exclude is None:
+            tree = Tree.of(self)
+            if tree is not None and tree.fits([*out, *faults]):
+                if faults:
+                    warn_of(faults, self.name)
+                whole: dict[str, Any] = tree.restored(out, faults)
+                return whole
+        if faults:
+            warn_of(faults, self.name)
+            return Loaded(out, faults)
         return out
 
     def _rounded(
@@ -439,7 +479,8 @@ class File(Mapping[str, "Tensor"]):
             MissingNameError: the file has no tensor of a name.
         """
         names = list(self) if order is None else _names(order)
-        return Arriving(self._native.stream(names, check), self.name)
+        noted = {self._native.info(at)[0]: about for at, about in _holdall.noted(self._native)}
+        return Arriving(self._native.stream(names, check), self.name, noted)
 
     def load_into(
         self,

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._arrays import PACKED, numpy_dtype, unpack
+from ._arrays import extra_dtype, numpy_dtype, unpack
+from ._encode import PACKED, SUBSTITUTES
 from .errors import LimitError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -115,6 +116,17 @@ class Types:
                 below = [row.more[0]]
             self._counts[at] = 1 + sum(self.count(b) for b in below)
         return self._counts[at]
+
+    def is_plain(self) -> bool:
+        """Returns whether every part of every record is a number, a boolean or a time, in a place of its own."""
+        for row in self.rows:
+            if row.heap or row.kind not in ("scalar", "struct", "array", "tensor") or (row.kind == "array" and row.more[1] is None):
+                return False
+            if row.kind == "tensor" and row.more[0] in PACKED:
+                return False
+            if row.kind == "struct" and any(optional for _, _, _, optional in row.more):
+                return False
+        return True
 
     def dtype(self) -> np.dtype[Any]:
         """The dtype of a record; it has no fields if no member has a fixed size."""
@@ -324,9 +336,17 @@ class Restored(NamedTuple):
         """Returns the elements of an array of such numbers, without a copy if they are contiguous."""
         import numpy as np
 
+        if self.dtype.name in SUBSTITUTES or self.dtype.name in PACKED:
+            return a.astype(self.dtype) if "int" in self.dtype.name else a.view(self.dtype)
         if self.dtype.kind in "Mm":
             return a.view(self.dtype)
-        made: np.ndarray[Any, Any] = np.ascontiguousarray(a).view(self.dtype)[..., 0]
+        if not self.per_element or not a.size:
+            empty: np.ndarray[Any, Any] = np.zeros(a.shape[:-1], self.dtype)
+            empty.flags.writeable = a.flags.writeable
+            return empty
+        # The characters of an element lie together, also in arrays that are not row by row.
+        together = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
+        made: np.ndarray[Any, Any] = together.view(self.dtype)[..., 0]
         return made
 
 
@@ -334,9 +354,9 @@ def restoring(descr: str | None, shape: tuple[int, ...], width: int) -> Restored
     """Returns how numbers of ``width`` bytes, in that shape, become elements of the NumPy type ``descr``; ``None``
     if they stay numbers."""
     said = _said(descr)
-    if said is None or said.itemsize == 0:
+    if said is None:
         return None
-    if said.kind in "Mm":
+    if said.kind in "Mm" or said.name in SUBSTITUTES or said.name in PACKED:
         return Restored(said, shape, 1) if width == said.itemsize else None
     # The last dimension holds the characters.
     if not shape or shape[-1] * width != said.itemsize:
@@ -351,9 +371,16 @@ def restored(a: np.ndarray[Any, Any], descr: str | None) -> np.ndarray[Any, Any]
 
 
 def _said(name: Any) -> np.dtype[Any] | None:
-    """Returns NumPy's dtype of that name if it is a type of strings, bytes or times."""
+    """Returns NumPy's dtype of that name if it is a type of strings, bytes or times, or one of ml_dtypes that no file
+    has elements of.
+
+    Raises:
+        UnsupportedError: it needs ml_dtypes, which is not installed.
+    """
     import numpy as np
 
+    if isinstance(name, str) and (name in SUBSTITUTES or name in PACKED):
+        return extra_dtype(name)
     if not isinstance(name, str) or name[1:2] not in ("S", "U", "V", "M", "m"):
         return None
     try:

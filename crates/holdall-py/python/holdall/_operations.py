@@ -48,9 +48,16 @@ def load(
     limits: Limits | None = None,
     threads: int | None = None,
     progress: Progress = None,
-) -> dict[str, np.ndarray[Any, Any]]:
+) -> dict[str, Any]:
     """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests. Strings, bytes and
-    times of NumPy (``<U4``, ``S4``, ``datetime64[ns]``) have the dtype that they were written with.
+    times of NumPy (``<U4``, ``S4``, ``datetime64[ns]``) have the dtype that they were written with, and arrays in
+    Fortran's order have that order.
+
+    Sparse tensors are SciPy's, of the class that was saved; records are structured arrays, or :class:`Records` if they have
+    texts, lists or optional members; runs are a :class:`Blob`. What :func:`save` wrote of nested values comes back as it was.
+
+    A tensor that can be none of these is left out, with a warning: asking the result for it raises its error, and
+    ``result.faults`` has the errors by name. If it was asked for by ``names``, the call raises.
 
     Args:
         source: A source for :func:`holdall.open`, or an open file.
@@ -58,7 +65,7 @@ def load(
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and of those to leave out, instead of names.
         dtype, saturate: The float type that dense float tensors are rounded to, or one for each pattern: see
             :func:`holdall.convert`.
-        dense: Whether sparse and quantized tensors are also loaded, as dense copies.
+        dense: Whether sparse and quantized tensors are loaded as dense copies.
         tied: Dense tensors that have the same bytes in the file (tied weights) share their memory, so that changing one
             changes the other. ``"copy"`` gives each its own memory.
         limits: Limits under which the file is opened: see :func:`holdall.open`.
@@ -68,7 +75,8 @@ def load(
     Raises:
         MissingNameError: there is no tensor of that name, or no pattern matches one.
         IntegrityError: the bytes do not match their digest.
-        UnsupportedError: a layout other than dense (without ``dense``), or an element type that needs ml_dtypes.
+        UnsupportedError: of a tensor in ``names``: a quantized layout (without ``dense``), or an element type that needs
+            ml_dtypes.
     """
     with _opened(source, limits, io=io, check=check) as file:
         return file.load(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import PACKED, numpy_dtype
+from ._arrays import numpy_dtype
+from ._encode import PACKED
 from ._kinds import Restored, restoring
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def read(tensor: Tensor, key: Any, name: str | None = None) -> Any:
     how = None if numbers else restoring(tensor._info[5], tensor.shape, numpy_dtype(tensor.dtype).itemsize)
     shape = tensor.shape if how is None else how.shape
     keys = _basic(key, len(shape))
-    if keys is None or tensor.dtype in PACKED:
+    if keys is None or tensor.dtype in PACKED or (how is not None and not how.per_element):
         return (tensor._numbers() if numbers else tensor.numpy())[key]
     # Leading integers select one block each, the first slice a run of rows: together they are one range of the
     # tensor's elements. NumPy applies the rest of the key to that range.

@@ -14,10 +14,16 @@ CSR = ("sparse_csr", "sparsecsr")
 COO = ("sparse_coo", "sparsecoo")
 #: Layouts that are sparse.
 LAYOUTS = CSR + COO
+#: The attributes of a tensor that was written from another class of SciPy, or another layout of torch.
+CLASS, BLOCK = "scipy.class", "scipy.block"
+TORCH, TORCH_BLOCK = "torch.layout", "torch.block"
+#: SciPy's formats of sparse arrays.
+KINDS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 
 
 def to_scipy(tensor: Tensor) -> Any:
-    """Returns a ``csr_array`` or ``coo_array`` in separate memory."""
+    """Returns a sparse array of the class that the tensor was written from (by default ``csr_array`` or
+    ``coo_array``), in separate memory."""
     try:
         import scipy.sparse
     except ImportError:
@@ -30,17 +36,100 @@ def to_scipy(tensor: Tensor) -> Any:
     import numpy as np
 
     native, shape = tensor._native(), tensor.shape
+    if tensor.layout not in LAYOUTS:
+        raise tensor._misuse(f"its layout is {tensor.layout}, which is not sparse", None)
+    attributes = tensor.attributes
+    name = attributes.get(CLASS)
+    kind, _, of = name.partition("_") if isinstance(name, str) else ("", "", "")
+    if kind not in KINDS or of not in ("array", "matrix"):
+        kind, of = "csr" if tensor.layout in CSR else "coo", "array"
     if tensor.layout in CSR:
         indptr, indices, (dtype, count, values) = native.csr(tensor._at)
         where = [_index(b, np) for b in (indices, indptr)]
         data = tensor._array(values, 0, tuple(count), dtype).copy()
-        return _made(tensor, "SciPy", lambda: scipy.sparse.csr_array((data, *where), shape=shape))
-    if tensor.layout in COO:
-        coords, (dtype, count, values) = native.coo(tensor._at)
-        places = tuple(_index(b, np) for b in coords)
-        data = tensor._array(values, 0, tuple(count), dtype).copy()
-        return _made(tensor, "SciPy", lambda: scipy.sparse.coo_array((data, places), shape=shape))
-    raise tensor._misuse(f"its layout is {tensor.layout}, which is not sparse", None)
+        made = getattr(scipy.sparse, f"csr_{of}")
+        return _made(tensor, "SciPy", lambda: made((data, *where), shape=shape).asformat(kind))
+    coords, (dtype, count, values) = native.coo(tensor._at)
+    places = tuple(_index(b, np) for b in coords)
+    data = tensor._array(values, 0, tuple(count), dtype).copy()
+
+    def make() -> Any:
+        found = None
+        if kind == "csc" and len(shape) == 2:
+            found = _columns(data, places, shape, np)
+        elif kind == "bsr" and len(shape) == 2:
+            found = _blocks(data, places, shape, attributes.get(BLOCK), np)
+        if found is not None:
+            return getattr(scipy.sparse, f"{kind}_{of}")(found, shape=shape)
+        return getattr(scipy.sparse, f"coo_{of}")((data, places), shape=shape).asformat(kind)
+
+    return _made(tensor, "SciPy", make)
+
+
+def _columns(data: Any, places: Any, shape: tuple[int, ...], np: Any) -> Any:
+    """Returns entries that are stored by columns as the arrays of compressed columns; ``None`` if they are not."""
+    rows, columns = places
+    if len(columns) and bool((columns[1:] < columns[:-1]).any()):
+        return None
+    ends = np.zeros(shape[1] + 1, columns.dtype)
+    np.cumsum(np.bincount(columns, minlength=shape[1]), out=ends[1:])
+    return data, rows, ends
+
+
+def _blocks(data: Any, places: Any, shape: tuple[int, ...], block: Any, np: Any) -> Any:
+    """Returns entries that are stored by blocks, each row by row, as the arrays of blocks of compressed rows; ``None``
+    if they are not."""
+    if not (isinstance(block, list) and len(block) == 2 and all(isinstance(n, int) and n > 0 for n in block)):
+        return None
+    height, width = block
+    size, index = height * width, places[0].dtype
+    if shape[0] % height or shape[1] % width or len(data) % size:
+        return None
+    rows, columns = places[0][::size] // height, places[1][::size] // width
+    if len(rows) and bool((rows[1:] < rows[:-1]).any()):
+        return None
+    expected = _of_blocks(rows.astype(np.int64), columns.astype(np.int64), height, width, np)
+    if not all(np.array_equal(a, b) for a, b in zip(expected, places)):
+        return None
+    ends = np.zeros(shape[0] // height + 1, index)
+    np.cumsum(np.bincount(rows, minlength=shape[0] // height), out=ends[1:])
+    return data.reshape(-1, height, width), columns, ends
+
+
+def _of_blocks(rows: Any, columns: Any, height: int, width: int, np: Any) -> tuple[Any, Any]:
+    """Returns the coordinates of the elements of blocks, each row by row."""
+    shape = (len(rows), height, width)
+    first = rows[:, None, None] * height + np.arange(height)[None, :, None]
+    second = columns[:, None, None] * width + np.arange(width)[None, None, :]
+    return np.broadcast_to(first, shape).reshape(-1), np.broadcast_to(second, shape).reshape(-1)
+
+
+def parts_of_scipy(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Returns the layout of a sparse SciPy array, its components, with indices not yet in the type that files have,
+    and the attributes that say what class it had."""
+    import numpy as np
+
+    name = type(value).__name__
+    own: dict[str, Any] = {} if name in ("csr_array", "coo_array") else {CLASS: name}
+    if value.format == "csr" and len(value.shape) == 2:
+        return "sparse_csr", {"values": value.data, "indices": value.indices, "indptr": value.indptr}, own
+    if value.format == "csr":
+        own = {CLASS: name}
+    if value.format == "csc":
+        columns = np.repeat(np.arange(value.shape[1]), np.diff(value.indptr))
+        count = len(columns)
+        return "sparse_coo", {"values": value.data[:count], "coords": np.stack([value.indices[:count], columns])}, own
+    if value.format == "bsr":
+        rows = np.repeat(np.arange(len(value.indptr) - 1), np.diff(value.indptr))
+        height, width = value.blocksize
+        data = value.data[: len(rows)]
+        coords = np.stack(_of_blocks(rows, value.indices[: len(rows)].astype(np.int64), height, width, np))
+        own[BLOCK] = [int(height), int(width)]
+        return "sparse_coo", {"values": np.ascontiguousarray(data).reshape(-1), "coords": coords}, own
+    coo = value.tocoo()
+    all: Any = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+    return "sparse_coo", {"values": coo.data, "coords": np.stack(all)}, own
+
 
 
 def to_torch(tensor: Tensor, device: Any) -> Any:
@@ -66,6 +155,7 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
         coords, found = native.coo(tensor._at)
         places = [_longs(b, np) for b in coords]
         compressed = False
+    attributes = tensor.attributes
 
     def make() -> Any:
         if compressed:
@@ -76,7 +166,13 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
         if tensor.layout in CSR:
             # Entries may be unsorted and repeated in files, but not in torch's compressed rows.
             return out.coalesce().to_sparse_csr()
-        return out._coalesced_(True) if _rising(places, np) else out
+        out = out._coalesced_(True) if _rising(places, np) else out
+        layout, block = attributes.get(TORCH), attributes.get(TORCH_BLOCK)
+        if layout == "sparse_csc" and len(shape) == 2:
+            return out.coalesce().to_sparse_csc()
+        if layout in ("sparse_bsr", "sparse_bsc") and len(shape) == 2 and _is_block(block, shape):
+            return getattr(out.coalesce(), f"to_{layout}")(block)
+        return out
 
     out = _made(tensor, "torch", make)
     return out if device is None else out.to(device)
@@ -96,6 +192,13 @@ def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
             source=tensor.file.name,
             tensor=tensor.name,
         ) from None
+
+
+def _is_block(block: Any, shape: tuple[int, ...]) -> bool:
+    """Returns whether it is the height and the width of blocks that a matrix of that shape consists of."""
+    if not (isinstance(block, list) and len(block) == 2):
+        return False
+    return all(isinstance(n, int) and n > 0 and size % n == 0 for n, size in zip(block, shape))
 
 
 def _index(buffer: Any, np: Any) -> Any:
@@ -121,9 +224,9 @@ def _rising(places: list[Any], np: Any) -> bool:
     return bool(after.all())
 
 
-def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the layout of a sparse torch tensor, and its components, with indices not yet in the type that files
-    have.
+def parts_of_torch(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Returns the layout of a sparse torch tensor, its components, with indices not yet in the type that files
+    have, and the attributes that say what layout it had.
 
     Raises:
         UnsupportedError: the entries are arrays (hybrid tensors), or the tensor is a batch of matrices.
@@ -148,8 +251,12 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
         )
     if value.layout == torch.sparse_csr:
         indices, indptr = value.col_indices().cpu().numpy(), value.crow_indices().cpu().numpy()
-        return "sparse_csr", {"values": value.values(), "indices": indices, "indptr": indptr}
+        return "sparse_csr", {"values": value.values(), "indices": indices, "indptr": indptr}, {}
+    own: dict[str, Any] = {}
     if value.layout != torch.sparse_coo:
+        own[TORCH] = str(value.layout).partition(".")[2]
+        if value.layout in (torch.sparse_bsr, torch.sparse_bsc):
+            own[TORCH_BLOCK] = [int(n) for n in value.values().shape[-2:]]
         try:
             value = value.to_sparse_coo().coalesce()
         except RuntimeError as e:
@@ -159,7 +266,7 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
                 kind="unsupported",
                 hint="save x.to_dense()",
             ) from None
-    return "sparse_coo", {"values": value._values(), "coords": value._indices().cpu().numpy()}
+    return "sparse_coo", {"values": value._values(), "coords": value._indices().cpu().numpy()}, own
 
 
 def is_torch(value: Any) -> bool:

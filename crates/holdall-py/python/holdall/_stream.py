@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import array, flat, placed
+from ._arrays import array, flat, over, placed
+from ._encode import DESCR, DTYPE
+from ._kinds import restored
 from .errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -20,11 +22,13 @@ class Arriving(Iterator[tuple[str, Any]]):
     """Tensors that arrive one by one: an iterator over names and arrays, and a context manager. Closing or
     deleting it stops the transfer."""
 
-    __slots__ = ("_native", "_source")
+    __slots__ = ("_native", "_source", "_noted")
 
-    def __init__(self, native: _holdall.Arriving, source: str) -> None:
+    def __init__(self, native: _holdall.Arriving, source: str, noted: dict[str, dict[str, Any]]) -> None:
         self._native = native
         self._source = source
+        #: What tensors were in Python, if they have another form in the file, by name.
+        self._noted = noted
 
     def __next__(self) -> tuple[str, np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]]:
         found = self._native.next()
@@ -34,7 +38,15 @@ class Arriving(Iterator[tuple[str, Any]]):
         try:
             if is_dense:
                 _, dtype, _, buffer = parts[0]
-                return name, array(buffer, 0, shape, dtype)
+                made = array(buffer, 0, shape, dtype)
+                noted = self._noted.get(name)
+                return name, made if noted is None else restored(made, noted.get(DESCR, noted.get(DTYPE)))
+            strides = self._noted.get(name, {}).get("strides")
+            if isinstance(strides, list) and len(parts) == 1 and len(strides) == len(shape):
+                _, dtype, _, buffer = parts[0]
+                turned = over(buffer, 0, shape, dtype, strides)
+                if turned is not None:
+                    return name, restored(turned, self._noted[name].get(DESCR))
             return name, {role: flat(buffer, storage) for role, _, storage, buffer in parts}
         except UnsupportedError as e:
             raise placed(e, self._source, name) from None

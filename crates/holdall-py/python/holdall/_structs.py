@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrays import CHUNK
-from ._kinds import Types
-from .errors import UnsupportedError, UsageError
+from ._encode import DESCR, FIELDS, SHAPE, fields
+from ._kinds import Types, named
+from .errors import UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,21 +55,20 @@ class Rows:
     def __init__(self, value: Any, name: str) -> None:
         import numpy as np
 
-        self.array: np.ndarray[Any, Any] = np.asarray(value)
+        given: np.ndarray[Any, Any] = np.asarray(value)
         if isinstance(value, np.ma.MaskedArray):
-            raise _unsuitable(name, "a masked array, and no record holds its mask")
-        if self.array.ndim != 1:
-            raise UsageError(
-                f"tensor `{name}`: records have one dimension, not {self.array.ndim}",
-                code="python/shape",
-                kind="misuse",
-                tensor=name,
-                hint="x.reshape(-1)",
-            )
+            raise _unsuitable(name, "a masked array, which is two tensors")
+        #: What the schema of a record does not say.
+        self.attributes: dict[str, Any] = {} if given.ndim == 1 else {SHAPE: list(given.shape)}
+        self.array: np.ndarray[Any, Any] = given.reshape(-1)
         schema, _ = _struct(self.array.dtype, name, "")
         #: The schema of the records as JSON text.
         self.kind = json.dumps(schema, ensure_ascii=False)
         self._file_dtype = Types(_holdall.record_types(self.kind)).dtype()
+        # Byte order is not kept.
+        own = given.dtype.newbyteorder("<")
+        if not _is_same(named(self._file_dtype, schema), own):
+            self.attributes[FIELDS] = fields(own)
         self.nbytes = len(self.array) * self._file_dtype.itemsize
 
     def chunks(self) -> Iterator[Any]:
@@ -76,7 +76,7 @@ class Rows:
         import numpy as np
 
         dtype = self._file_dtype
-        as_it_is = dtype == self.array.dtype and _is_packed(dtype) and not _has_bools(dtype)
+        as_it_is = _is_same(dtype, self.array.dtype) and _is_packed(dtype) and not _has_bools(dtype)
         every = max(1, CHUNK // dtype.itemsize)
         for start in range(0, len(self.array), every):
             part = self.array[start : start + every]
@@ -97,8 +97,28 @@ def _fill(to: np.ndarray[Any, Any], of: np.ndarray[Any, Any]) -> None:
         elif to[name].dtype == np.bool_ and of[name].dtype == np.bool_:
             # Every nonzero byte becomes 1.
             to[name] = of[name].view(np.uint8) != 0
+        elif of[name].dtype.kind in "SU" or of[name].dtype.type is np.void:
+            # The characters, or bytes.
+            unit = to[name].dtype
+            texts = np.ascontiguousarray(of[name], of[name].dtype.newbyteorder("<"))
+            to[name] = texts.reshape(-1).view(unit).reshape(to[name].shape)
+        elif of[name].dtype.kind in "mM" and to[name].dtype.kind not in "mM":
+            to[name] = of[name].astype(of[name].dtype.newbyteorder("<"), copy=False).view("<i8")
         else:
             to[name] = of[name]
+
+
+def _is_same(a: np.dtype[Any], b: np.dtype[Any]) -> bool:
+    """Returns whether two dtypes are equal, with equal titles and offsets."""
+    if a != b or a.itemsize != b.itemsize or a.names != b.names:
+        return False
+    if a.subdtype is not None and b.subdtype is not None:
+        return _is_same(a.subdtype[0], b.subdtype[0])
+    if a.fields is None or b.fields is None:
+        return True
+    return set(a.fields) == set(b.fields) and all(
+        a.fields[name][1:] == b.fields[name][1:] and _is_same(a.fields[name][0], b.fields[name][0]) for name in a.names or ()
+    )
 
 
 def _has_bools(dtype: np.dtype[Any]) -> bool:
@@ -132,6 +152,8 @@ def _struct(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any],
 
 
 def _schema(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any], int]:
+    import numpy as np
+
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         schema, align = _schema(base, name, path)
@@ -142,6 +164,14 @@ def _schema(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any],
     if dtype.names is not None:
         return _struct(dtype, name, path)
     known = NUMBERS.get(str(dtype.name))
+    descr = dtype.newbyteorder("<").str
+    if known is None and dtype.kind in "mM":
+        return {"type": "integer", "TypeDef:Int64": True, DESCR: descr}, dtype.itemsize
+    if known is None and dtype.itemsize and (dtype.kind in "SU" or dtype.type is np.void):
+        kind, width = ("Uint32", 4) if dtype.kind == "U" else ("Uint8", 1)
+        items = {"type": "integer", f"TypeDef:{kind}": True}
+        lens = {"minItems": dtype.itemsize // width, "maxItems": dtype.itemsize // width}
+        return {"type": "array", "TypeDef:Array": True, "items": items, **lens, DESCR: descr}, width
     if known is None:
         raise _unsuitable(name, f"`{path}` of NumPy's dtype {dtype}")
     kind, of = known
@@ -169,6 +199,6 @@ def _unsuitable(name: str, what: str | Any) -> UnsupportedError:
         code="python/dtype",
         kind="unsupported",
         tensor=name,
-        hint="numbers, booleans, datetime64[ns], structs and fixed arrays of these: convert with astype, or save the "
-        "member apart",
+        hint="members are numbers, booleans, times, texts and bytes, structs and fixed arrays of these: convert with astype, or save "
+        "the member apart",
     )

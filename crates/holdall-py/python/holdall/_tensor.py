@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
-from ._arrays import DLPACK, PACKED, PLAIN, array, flat, placed, writable
+from ._arrays import DLPACK, PLAIN, array, flat, numpy_dtype, over, placed, writable
+from ._encode import PACKED
 from ._kinds import restored, restoring
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
+#: What takes a tensor whose elements are not stored row by row.
+ARRAYS = ("numpy", "torch", "[]", "__dlpack__")
 #: Hints of how to read layouts that are not arrays.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
 
@@ -177,7 +180,7 @@ class Tensor:
         return self._file
 
     def numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Returns a dense tensor as a NumPy array of its shape. NumPy's strings, bytes and times, which files store
+        """Returns a dense or strided tensor as a NumPy array of its shape. NumPy's strings, bytes and times, which files store
         as numbers, have their NumPy dtype, as with :func:`holdall.load`; for strings and bytes, the last dimension of
         ``shape`` is the number of characters.
 
@@ -186,15 +189,17 @@ class Tensor:
                 writable, in separate memory. ``False``: read-only, and an error if a copy is needed.
 
         Raises:
-            UsageError: the tensor is not dense, the file is closed, or ``copy=False`` although bytes must be decoded.
+            UsageError: the tensor is not an array, the file is closed, or ``copy=False`` although bytes must be decoded.
             UnsupportedError: the element type needs ml_dtypes, which is not installed.
         """
         return restored(self._numbers(copy), self._info[5])
 
     def _numbers(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Returns a dense tensor as an array of the stored numbers, also if they are strings or times in NumPy.
+        """Returns a tensor as an array of the stored numbers, also if they are strings or times in NumPy.
         ``copy`` is as for :meth:`numpy`."""
         native = self._file._native
+        if self._info[2] == "strided":
+            return self._turned(copy)
         if copy is None:
             view: np.ndarray[Any, Any] | None = native.view(self._at)
             if view is not None:
@@ -208,6 +213,22 @@ class Tensor:
             raise self._misuse("its bytes in memory do not have the layout of an array", "leave copy=False out")
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
+    def _turned(self, copy: bool | None) -> np.ndarray[Any, Any]:
+        """Returns a tensor whose elements are not stored row by row as an array over them. A copy keeps their order, and
+        has no gaps."""
+        import numpy as np
+
+        self._dense("numpy")
+        native, strides = self._native(), self.attributes.get("strides")
+        if copy is False and not native.is_view(self._at, "data"):
+            raise self._misuse("its bytes in memory do not have the layout of an array", "leave copy=False out")
+        buffer, start = native.read_owned(self._at, "data") if copy else (native.read(self._at, "data"), 0)
+        out = over(buffer, start, self.shape, self.dtype, strides) if isinstance(strides, list) else None
+        if out is None:
+            return self.to_dense()  # Or it says what is wrong with the strides.
+        has_gaps = out.nbytes != len(buffer) - start or not out.flags.aligned
+        return np.array(out, order="K") if copy and has_gaps else out
+
     def torch(self, device: Any = None) -> torch.Tensor:
         """Returns the tensor as a torch tensor in separate memory, on ``device`` (by default the host).
 
@@ -220,13 +241,16 @@ class Tensor:
             UsageError: the tensor has another layout, or the file is closed.
         """
         from ._sparse import LAYOUTS, to_torch
-        from ._torch import tensor
+        from ._torch import strided, tensor
 
         out: torch.Tensor
         if self.layout in LAYOUTS:
             out = to_torch(self, device)
             return out
         self._dense("torch")
+        if self.layout == "strided":
+            out = strided(self, device)
+            return out
         buffer, start = self._native().read_owned(self._at, "data")
         out = tensor(buffer, start, self.shape, self.dtype, device)
         return out
@@ -336,12 +360,14 @@ class Tensor:
     def __getitem__(self, key: Any) -> Any:
         """Returns the elements that NumPy's ``a[key]`` selects. For basic keys (integers, slices, ``...``,
         ``None``) only the needed rows are read; the result may be a read-only view into the map."""
-        if type(key) is slice and self._info[1] and self._info[5] is None:
+        if type(key) is slice and self._info[1] and self._info[5] is None and self._info[2] == "dense":
             start, stop, step = key.indices(self._info[1][0])
             rows = self._file._native.rows(self._at, start, stop) if step == 1 and start < stop else None
             if rows is not None:
                 return rows
         self._dense("[]")
+        if self._info[2] == "strided":
+            return self.numpy()[key]
         return _slices.read(self, key)
 
     def __len__(self) -> int:
@@ -389,8 +415,6 @@ class Tensor:
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of its elements."""
-        from ._arrays import numpy_dtype
-
         dtype = numpy_dtype(self.dtype)
         how = restoring(self._info[5], self.shape, dtype.itemsize)
         return dtype if how is None else how.dtype
@@ -415,6 +439,8 @@ class Tensor:
         if code is None:
             raise BufferError(f"DLPack does not support {self.dtype} in this memory layout")
         self._dense("__dlpack__")
+        if self._info[2] == "strided":
+            return self._dlpack_moved(list(self.shape), code, max_version is not None and max_version[0] >= 1)
         native = self._native()
         versioned = max_version is not None and max_version[0] >= 1
         width = max(1, code[1] // 8)
@@ -476,7 +502,7 @@ class Tensor:
         fault = self.fault
         if fault is not None:
             raise fault
-        if self._info[2] != "dense":
+        if self._info[2] != "dense" and (self._info[2] != "strided" or what not in ARRAYS):
             raise self._misuse(
                 f"{what}: its layout is {self.layout}, not dense",
                 way(self.layout, "to_dense(), scipy(), dequantize() and components give what it has"),

@@ -6,10 +6,12 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import FP4, PACKED, PAIRS, finished
+from ._arrays import DLPACK, FP4, PAIRS, bytes_of, finished, placed
+from ._encode import PACKED
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
-from .errors import MissingPackageError, UnsupportedError, UsageError
+from ._tree import Tree
+from .errors import HoldallError, MalformedError, MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,11 +51,43 @@ def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device
     return out if device is None else out.to(device)
 
 
+def strided(of: Tensor, device: Any = None) -> Any:
+    """Returns a tensor whose elements are not stored row by row as a torch tensor, in memory of its own."""
+    native, strides = of._native(), of.attributes.get("strides")
+    buffer, start = native.read_owned(of._at, "data")
+    module()
+    try:
+        width = DLPACK[of.dtype][1] // 8
+        raw = tensor(buffer, start, ((len(buffer) - start) // width,), of.dtype)
+        if not isinstance(strides, list) or len(raw) == 0:
+            raise KeyError(of.dtype)
+        # Without gaps between the elements, and in their order.
+        out = raw.as_strided(of.shape, tuple(strides)).clone()
+    except (KeyError, RuntimeError, TypeError):
+        a = of.to_dense()
+        return of_numpy(a, of.dtype, device)
+    return out if device is None else out.to(device)
+
+
 def mapped(maps: PrivateMaps, positions: Iterable[int]) -> tuple[dict[str, Any], list[int]]:
     """Returns tensors of the host over private maps of their files, by name, and the indices of those that must be read
     instead. Elements that are not aligned in the file are copied, since torch's kernels may need them aligned."""
     found, rest = maps.tensors(list(positions))
     return {name: tensor(buffer, start, shape, dtype) for name, (shape, dtype, buffer, start) in found.items()}, rest
+
+
+#: torch's dtypes by name, for types of which a tensor has the shape that it has in a file.
+_DTYPES: dict[str, Any] = {}
+
+
+def aligned(shape: tuple[int, ...], name: str, buffer: Buffer, start: int, count: int) -> Any:
+    """Returns a tensor of ``count`` elements over memory of a buffer in which they are aligned."""
+    torch, dtype = module(), _DTYPES.get(name)
+    if dtype is None:
+        dtype = _DTYPES[name] = _kind(torch, name, shape)[0]
+    # frombuffer keeps the buffer alive, and with it the memory.
+    out = torch.frombuffer(buffer, dtype=dtype, count=count, offset=start)
+    return out if len(shape) == 1 else out.reshape(shape)
 
 
 def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
@@ -87,7 +121,7 @@ def warn_of_view() -> None:
 
 def memory(target: Any) -> Any:
     """Returns the memory of a torch tensor on the host, as writable bytes."""
-    torch = module()
+    module()
     if target.device.type != "cpu" or not target.is_contiguous():
         raise UsageError(
             "a torch tensor to read into is contiguous and on the host",
@@ -95,47 +129,75 @@ def memory(target: Any) -> Any:
             kind="misuse",
             hint="read into pinned memory, then copy it to the device",
         )
-    return target.detach().reshape(-1).view(torch.uint8).numpy()
+    return bytes_of(target.detach()).numpy()
 
 
-def load(file: File, device: Any = None, positions: list[int] | None = None) -> dict[str, Any]:
-    """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the sparse
-    ones."""
+def load_all(file: File, device: Any = None) -> dict[str, Any]:
+    """Loads all tensors of a file, or the nested value that was saved, in which arrays of NumPy are arrays again. A tensor
+    that torch has no type for is left out, with a warning."""
+    from ._restore import Loaded
+
+    tree = Tree.of(file)
+    if tree is None or not tree.fits(tree.tensors(file)):
+        return load(file, device, is_strict=False)
+    arrays = [name for name, kind in tree.leaves.items() if kind != "$tensor"]
+    tensors = [file[name]._at for name, kind in tree.leaves.items() if kind == "$tensor"]
+    found = load(file, device, sorted(tensors), is_strict=False)
+    faults = found.faults if isinstance(found, Loaded) else {}
+    whole: dict[str, Any] = tree.restored({**file.load(arrays), **found}, faults)
+    return whole
+
+
+def load(
+    file: File, device: Any = None, positions: list[int] | None = None, is_strict: bool = True
+) -> dict[str, Any]:
+    """Loads the tensors of a file (all, or those at these indices): the dense ones on all cores, then the others. Unless
+    ``is_strict``, those that cannot be loaded are left out, with a warning."""
+    from ._restore import Loaded, value, warn_of
+
     native = file._native
-    others = native.not_dense()
-    if positions is not None:
-        others = sorted(set(others) & set(positions))
-    for at in others:
-        t = Tensor(file, at)
-        if t.layout not in LAYOUTS:
-            raise UnsupportedError(
-                f"{file.name}: tensor `{t.name}`: its layout is {t.layout}, neither dense nor sparse",
-                code="python/layout",
-                kind="unsupported",
-                source=file.name,
-                tensor=t.name,
-                hint="holdall.open, and to_dense() of such tensors",
-            )
+    wanted = list(range(len(native)) if positions is None else positions)
+    faults = {e.tensor: e for e in native.faults() if e.tensor is not None}
+    broken = {native.position(name) for name in faults}
+    apart = set(native.not_dense())
+    others = [at for at in wanted if at in apart and at not in broken]
+    for at in wanted if is_strict and faults else ():
+        fault = native.fault(at)
+        if fault is not None:
+            raise fault
+    kept: dict[str, HoldallError] | None = None if is_strict else faults
     host = None if str(device) == "cpu" else device
-    apart = set(others)
-    if apart:
-        positions = [at for at in (range(len(native)) if positions is None else positions) if at not in apart]
+    if others or broken:
+        positions = [at for at in wanted if at not in apart and at not in broken]
 
     def make(name: str, shape: tuple[int, ...], dtype: str, buffer: Any, start: int, copy: bool) -> Any:
-        made = tensor(buffer, start, shape, dtype, host)
+        try:
+            made = tensor(buffer, start, shape, dtype, host)
+        except UnsupportedError as e:
+            raise placed(e, file.name, name) from None
         return made.clone() if copy else made
 
     if host is not None and module().device(host).type == "cuda":
         from . import _cuda
 
-        dense = list(range(len(native))) if positions is None else positions
+        dense = wanted if positions is None else positions
         out = _cuda.load(native, dense, _cuda.Cuda(host))
     else:
-        out = finished(native.load(positions, None, None, None, False, True), make)
+        out = finished(native.load(positions, None, None, None, False, True), make, kept)
     for at in others:
         t = Tensor(file, at)
-        out[t.name] = t.torch(host)
-    return {name: out[name] for name in native.names() if name in out} if others or host is not None else out
+        try:
+            out[t.name] = t.torch(host) if t.layout in (*LAYOUTS, "strided") else value(t, False)
+        except (MalformedError, UnsupportedError) as e:
+            if kept is None:
+                raise
+            kept[t.name] = e
+    if others or host is not None or faults:
+        out = {name: out[name] for name in native.names() if name in out}
+    if faults and not is_strict:
+        warn_of(faults, file.name)
+        return Loaded(out, faults)
+    return out
 
 
 def of_numpy(a: np.ndarray[Any, Any], name: str, device: Any) -> Any:

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
-from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
+from ._arrays import EXTRA, FP4, PLAIN, Given, dtype_name, given, plain_name
+from ._blob import Blob
 from ._datasets import KIND, Component, Dataset, Runs
+from ._encode import DTYPE, KEEPING, LACKING, ORDER, PACKED, TURNING, Noted, is_text, is_turned, spread, texts
 from ._file import File
 from ._progress import Progress, listening
-from ._sparse import is_scipy, is_torch, parts_of_torch
+from ._records import Records, Selection
+from ._sparse import is_scipy, is_torch, parts_of_scipy, parts_of_torch
 from ._structs import Rows, is_structured
 from ._tensor import WAYS, Tensor
+from ._tree import FORMATS, TREE, flattened, nested
 from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
 Part = Given | Rows | Component
+#: Formats in which each name has separate bytes.
+APART = ("safetensors", "gguf", "npz")
 #: Targets of :func:`save`: a path, or an object with ``write``.
 Target = str | os.PathLike[str] | Any
 
@@ -66,9 +72,14 @@ def save(
     datasets of records (zTensor, Metatensor), as :class:`Dataset` does of records with texts, lists, optional and union
     members, and :class:`Runs` become blobs: see :meth:`Tensor.records` and :meth:`Tensor.blob`.
 
+    zTensor also holds dicts, lists, tuples, sets, text, bytes, numbers, booleans and ``None``, nested as deep as about 30
+    levels: arrays in them are tensors under names with a path (``optimizer.state.0.exp_avg``), and :func:`load` returns the
+    whole as it was. Texts, times, masked arrays and small integers of ml_dtypes are written with attributes that say
+    what they were, in the formats that hold attributes of tensors.
+
     Args:
         target: A path, or an object with ``write``, which requires ``format``.
-        tensors: Arrays by name.
+        tensors: Arrays by name; in zTensor, also nested values.
         format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another writable format; by
             default the extension of the path decides.
         attributes: The file's attributes; by default those of ``tensors``, if that is an open file. safetensors has only text;
@@ -78,13 +89,15 @@ def save(
         align: The start of every component is a multiple of this many bytes, a power of two.
         version: Version of the format; by default the newest.
         tied: Arrays with the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;
-            ``"auto"`` shares them except in safetensors, where other readers would miss all but the first.
+            ``"auto"`` shares them except in safetensors, where other readers would miss all but the first, and in formats that
+            cannot share bytes.
         overwrite: Whether an existing file is replaced.
         sync: Whether the file appears only when its bytes are on disk.
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
         UnsupportedError: the format cannot represent a tensor or an attribute; nothing is written then.
+        TypeError: a value is neither an array nor one that the format holds; its key and its type are named.
         UsageError: the format is unknown, or the file exists and ``overwrite`` is false.
         FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
@@ -93,9 +106,10 @@ def save(
     writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
         raise UsageError(f'tied must be "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
-    tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
+    of = _format_of(target, format)
+    tie = tied == "share" or (tied == "auto" and of not in APART)
     with listening(progress) as listener:
-        _save(target, writing, tensors, tie, False, listener, keeps)
+        _save(target, of, writing, tensors, tie, False, listener, keeps)
 
 
 def save_ordered(
@@ -109,11 +123,12 @@ def save_ordered(
     is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
-    _save(target, writing, tensors, False, True, None, False)
+    _save(target, format or said, writing, tensors, False, True, None, False)
 
 
 def _save(
     target: Target,
+    format: str | None,
     writing: dict[str, Any],
     tensors: Mapping[str, Any],
     tie: bool,
@@ -123,17 +138,51 @@ def _save(
 ) -> None:
     if not isinstance(tensors, Mapping):
         raise TypeError("tensors must be a mapping of names to arrays")
-    source = (tensors._native, keeps_attributes) if isinstance(tensors, File) else None
-    left = _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener, source)
+    source = None
+    items: Iterable[tuple[str, Any]] = tensors.items()
+    if isinstance(tensors, File):
+        source = (tensors._native, keeps_attributes)
+    else:
+        more = nested(tensors)
+        if more is not None:
+            tensors, tree = _flattened(tensors, format, *more)
+            writing["attributes"] = {**(writing["attributes"] or {}), TREE: tree}
+        items = spread(tensors.items())
+    half = _Half(target, _with_version(format, writing["version"]), tensors)
+    try:
+        left = _holdall.save(target, writing, items, half, tie, ordered, listener, source)
+    except UnsupportedError as e:
+        raise half.explained(e) from None
     for what in left:
         warnings.warn(f"left behind: {what}", stacklevel=4)
+
+
+def _flattened(tensors: Mapping[Any, Any], format: str | None, name: Any, value: Any) -> tuple[dict[str, Any], Any]:
+    """Returns the arrays of a nested value and its structure, if the format holds nested values; ``name`` and
+    ``value`` are its first entry that is more than an array under a name."""
+    if format in FORMATS:
+        return flattened(tensors)
+    into = "this format" if format is None else f"the format {format}"
+    if not isinstance(name, str):
+        raise TypeError(
+            f"the name of a tensor must be text, not {type(name).__name__}: {name!r}. {into} holds arrays by name; "
+            "zTensor (.zt) also holds dicts with other keys"
+        )
+    raise TypeError(
+        f"tensor {name!r} must be an array, not {type(value).__name__}: numpy.asarray makes one of numbers. {into} holds arrays by "
+        "name; zTensor (.zt) also holds dicts, lists and scalars"
+    )
 
 
 class _Half:
     """Callbacks of the native half for arrays that are not NumPy's, or whose memory layout differs from a file's."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, format: str | None, tensors: Mapping[str, Any]) -> None:
         self._folder = _folder(target)
+        self._tensors = tensors
+        self._format = format
+        #: What tensors with attributes of their own were, by name.
+        self._were: dict[str, str] = {}
 
     @staticmethod
     def stored_as(dtype: Any) -> str | None:
@@ -143,8 +192,36 @@ class _Half:
     def described(self, name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
         """Returns the spec of a tensor, and for each component its part, its array (if its memory layout is the
         one of a file), and its identity."""
-        item = _item(name, value, self._folder)
+        item = _item(name, value, self._folder, self._format)
+        if item.was is not None:
+            self._were[name] = item.was
         return item.spec, [(part, part.lent, part.identity) for part in item.parts]
+
+
+    def explained(self, e: UnsupportedError) -> UnsupportedError:
+        """Returns an error of the native half with what the tensor is in Python."""
+        was = self._were.get(e.tensor or "")
+        if was is None and e.code is not None and e.code.endswith("-type") and not isinstance(self._tensors, File):
+            # The native half has its own names of element types.
+            dtype = getattr(self._tensors.get(e.tensor or ""), "dtype", None)
+            was = None if dtype is None or str(dtype) in str(e) else f"its elements are of the dtype {dtype}"
+        return _explained(e, was, self._format)
+
+
+def _explained(e: UnsupportedError, was: str | None, format: str | None) -> UnsupportedError:
+    """Returns an error of the native half with what the tensor is in Python."""
+    if was is None:
+        return e
+    # Without the name of the tensor, which follows here.
+    message = e._message.removeprefix(f"tensor `{e.tensor}`").removeprefix(", component `data`").removeprefix(": ")
+    return UnsupportedError(
+        f"tensor `{e.tensor}`: {was}, which the format {format} does not hold: {message}",
+        code=e.code,
+        kind=e.kind,
+        source=e.source,
+        tensor=e.tensor,
+        hint=e.hint or "zTensor (.zt) holds it; or convert it first",
+    )
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
@@ -192,6 +269,7 @@ class Writer:
             _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads),
         )
         self._folder = _folder(target)
+        self._format = _with_version(_format_of(target, format), version)
 
     def declare(self, tensors: Iterable[TensorSpec]) -> None:
         """Declares the dense tensors that will be written, in order."""
@@ -200,7 +278,8 @@ class Writer:
     def add(self, name: str, array: Any, attributes: Mapping[str, Any] | None = None) -> None:
         """Writes a tensor: a dense array, a sparse SciPy or torch tensor, the records of a structured array or of
         a :class:`Dataset`, or :class:`Runs`."""
-        self._write(_item(name, array, self._folder, attributes))
+        for part, value in spread([(name, array)]):
+            self._write(_item(part, value, self._folder, self._format, attributes if part == name else None))
 
     def add_csr(
         self,
@@ -297,7 +376,10 @@ class Writer:
             self._native.finish()
 
     def _write(self, item: _Item) -> None:
-        self._native.tensor(item.spec)
+        try:
+            self._native.tensor(item.spec)
+        except UnsupportedError as e:
+            raise _explained(e, item.was, self._format) from None
         for part in item.parts:
             for chunk in part.chunks():
                 self._native.write(chunk)
@@ -306,7 +388,7 @@ class Writer:
 class _Item:
     """A tensor to be written, with its parts."""
 
-    __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts")
+    __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts", "was")
 
     def __init__(
         self,
@@ -315,6 +397,7 @@ class _Item:
         layout: str,
         attributes: Mapping[str, Any] | None,
         parts: Sequence[tuple[str, Part]],
+        was: str | None = None,
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"the name of a tensor must be text, not {type(name).__name__}")
@@ -324,6 +407,8 @@ class _Item:
         self.attributes = attributes
         self.roles = [role for role, _ in parts]
         self.parts = [part for _, part in parts]
+        #: What it is in Python, if files have no such elements and attributes say it.
+        self.was = was
 
     @property
     def spec(self) -> Any:
@@ -341,45 +426,60 @@ def _folder(target: Target) -> str:
     return tempfile.gettempdir()
 
 
-def _item(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None = None) -> _Item:
+def _item(
+    name: str, value: Any, folder: str, format: str | None, attributes: Mapping[str, Any] | None = None
+) -> _Item:
     try:
-        return _made(name, value, folder, attributes)
+        return _made(name, value, folder, format, attributes)
     except UnsupportedError as e:
         if e.tensor is None:
             e.tensor = name
         raise
 
 
-def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None) -> _Item:
-    if is_scipy(value):
-        if value.format == "csr" and len(value.shape) == 2:
-            parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
-            layout = "sparse_csr"
-        else:
-            import numpy as np
-
-            coo = value.tocoo()
-            coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
-            parts = {"values": coo.data, "coords": _words(np.stack(coords))}
-            layout = "sparse_coo"
-        return _Item(name, value.shape, layout, attributes, [(role, given(x)) for role, x in parts.items()])
-    if is_torch(value):
-        layout, found = parts_of_torch(value)
+def _made(
+    name: str, value: Any, folder: str, format: str | None, attributes: Mapping[str, Any] | None
+) -> _Item:
+    if isinstance(value, Noted):
+        item = _made(name, value.value, folder, format, {**value.attributes, **(attributes or {})})
+        item.was = value.was
+        return item
+    if is_scipy(value) or is_torch(value):
+        layout, found, own = parts_of_scipy(value) if is_scipy(value) else parts_of_torch(value)
         of = [(role, given(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
-        return _Item(name, value.shape, layout, attributes, of)
+        kind = f"it is a sparse {type(value).__name__}"
+        return _Item(name, value.shape, layout, {**own, **(attributes or {})} or None, of, kind)
+    if (isinstance(value, Records) and value._range == range(value.tensor.shape[0])) or (
+        isinstance(value, Blob) and isinstance(value._places, range) and value._places == range(value.tensor.shape[0])
+    ):
+        value = value.tensor
+    if isinstance(value, (Records, Selection)):
+        records = value if isinstance(value, Records) else value._records
+        value = Dataset(iter(value), records.schema)
+    if isinstance(value, Blob):
+        value = Runs(iter(value), value.dtype or value.content)
     if isinstance(value, Tensor) and value.layout in WAYS:
         with_kind = {**value.attributes, **(attributes or {})}
         of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
         return _Item(name, value.shape, value.layout, with_kind, of)
+    was: str | None = None
+    if is_text(value):
+        import numpy as np
+
+        was = f"its elements are NumPy's {value.dtype}"
+        runs, own = texts(np.asarray(value))
+        value, attributes = Runs(runs, "utf-8"), {**own, **(attributes or {})}
     if isinstance(value, (Dataset, Runs)):
         made = value._encode(name, folder)
-        count, layout, kind, components = made.head()
-        own = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
-        return _Item(name, (count,), layout, {**(attributes or {}), KIND: kind}, own)
+        count, layout, schema, components = made.head()
+        runs_of = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
+        return _Item(name, (count,), layout, {**(attributes or {}), KIND: schema}, runs_of, was)
     if is_structured(value):
         rows = Rows(value, name)
-        return _Item(name, rows.array.shape, "records", {**(attributes or {}), KIND: rows.kind}, [("data", rows)])
-    if isinstance(value, Tensor) and value.layout != "dense":
+        was = f"its elements are records of NumPy's dtype {rows.array.dtype}"
+        with_kind = {**rows.attributes, **(attributes or {}), KIND: rows.kind}
+        return _Item(name, rows.array.shape, "records", with_kind, [("data", rows)], was)
+    if isinstance(value, Tensor) and value.layout not in ("dense", "strided"):
         raise UnsupportedError(
             f"tensor `{value.name}` of a file has the layout {value.layout}",
             code="python/layout",
@@ -388,9 +488,37 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
     part = given(value._numbers() if isinstance(value, Tensor) else value, f"tensor {name!r}")
+    lacks = part.dtype in LACKING.get(format or "", ()) or (part.dtype == FP4 and format == "pytorch" and part.array.shape[-1:][0] % 2)
+    if lacks and part.packed is None and not isinstance(value, Tensor):
+        import numpy as np
+
+        part = Given(part.array.view(np.uint8), "uint8", None, part.owner, None, {DTYPE: part.dtype})
+    own = dict(part.attributes or {})
+    if own:
+        was = f"its elements are of NumPy's dtype {value.dtype}"
     if isinstance(value, Tensor):
-        attributes = {**value.attributes, **(attributes or {})}
-    return _Item(name, part.shape, "dense", attributes, [("data", part)])
+        own.update((k, v) for k, v in value.attributes.items() if value.layout == "dense" or k != "strides")
+    layout, shape = "dense", part.shape
+    a = value if type(value).__module__ == "numpy" and hasattr(value, "flags") else part.array
+    if part.packed is None and is_turned(a):
+        if format in KEEPING:
+            own[ORDER] = "F"
+        elif format in TURNING and part.dtype not in PACKED and (part.array.ndim == a.ndim or format == "pytorch"):
+            layout, part, own["strides"] = "strided", *_turned(part, a.ndim)
+    own.update(attributes or {})
+    return _Item(name, shape, layout, own or None, [("data", part)], was)
+
+
+def _turned(part: Given, axes: int) -> tuple[Given, list[int]]:
+    """Returns an array whose first dimension varies fastest as it is in memory, and its strides in elements. Those of
+    text have another dimension after ``axes`` ones, along which they are contiguous."""
+    a = part.array
+    turned = a.transpose(*reversed(range(axes)), *range(axes, a.ndim))
+    strides, step = [0] * a.ndim, 1
+    for axis in (*reversed(range(axes, a.ndim)), *range(axes)):
+        strides[axis] = step
+        step *= a.shape[axis]
+    return part._replace(array=turned, identity=None), strides
 
 
 def _dense_spec(of: TensorSpec) -> Any:
@@ -445,6 +573,11 @@ def _format_of(target: Any, format: str | None) -> str | None:
         if name is not None and name.lower() in (id, *extensions) and (is_written or format is not None):
             return id
     return None
+
+
+def _with_version(format: str | None, version: str | None) -> str | None:
+    """Returns the format, with its version if tensors of that version have no attributes."""
+    return "ztensor 1.0" if format == "ztensor" and version == "1.0" else format
 
 
 def _writing(

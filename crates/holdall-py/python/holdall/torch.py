@@ -21,11 +21,12 @@ Path = str | os.PathLike[str]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
-    """Loads all tensors of a file of any format as torch tensors, in new memory. Tied weights (of one file, with
-    the same bytes in it) share their memory."""
+    """Loads all tensors of a file of any format as torch tensors, in new memory; of a nested value that
+    :func:`holdall.save` wrote, the whole. Tied weights (of one file, with the same bytes in it) share their memory. A tensor
+    that torch cannot hold is left out, with a warning: see :func:`holdall.load`."""
     _torch.module()
     with _open(filename) as file:
-        return _torch.load(file, device)
+        return _torch.load_all(file, device)
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
@@ -34,7 +35,7 @@ def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load takes the bytes of a file; load_file takes its path")
     with _open(data) as file:
-        return _torch.load(file, device)
+        return _torch.load_all(file, device)
 
 
 def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None) -> None:

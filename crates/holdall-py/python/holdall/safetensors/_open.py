@@ -7,13 +7,13 @@ import os
 from typing import Any, Iterator
 
 from .. import _slices
-from .._arrays import PACKED
+from .._encode import PACKED
 from .._file import File
 from .._file import open as _open
 from .._cuda import Cuda
 from .._holdall import PrivateMaps, another_handle
 from .._tensor import Tensor
-from ..errors import MissingFileError
+from ..errors import HoldallError, MissingFileError
 from ._bytes import CODES, numpy_width
 from ._errors import SafetensorError, telling
 from ._frameworks import FRAMEWORKS, of_array
@@ -112,7 +112,8 @@ class safe_open:
     def get_tensor(self, name: str) -> Any:
         """Returns a tensor: with torch and ``backend="mmap"`` over a private map of the file, otherwise in separate
         memory."""
-        return self._give(self._tensor(name))
+        found = self._place(name)
+        return self._give(self._tensor(name)) if found is None else self._moved(self._over(*found))
 
     def get_tensors(self) -> dict[str, Any]:
         """Returns all tensors as :meth:`get_tensor` does, in the order of their bytes in the file."""
@@ -121,7 +122,7 @@ class safe_open:
             if self._framework == "torch":
                 found = self._load_torch(file)
             else:
-                found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
+                found = {name: of_array(a, self._framework, self._device) for name, a in file.load(list(file)).items()}
         return {name: found[name] for name in names}
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
@@ -189,7 +190,8 @@ class safe_open:
 
     def get_slice(self, name: str) -> PySafeSlice:
         """Returns a tensor of which only the requested slices are read."""
-        return PySafeSlice(self, self._tensor(name))
+        found = self._place(name)
+        return PySafeSlice(self, name, self._tensor(name) if found is None else None, found)
 
     def _open(self) -> File:
         if self._file.closed:
@@ -213,6 +215,24 @@ class safe_open:
         with telling():
             found, _ = _torch.mapped(self._maps, [t._at])
         return found.get(t.name)
+
+    def _place(self, name: str) -> Any:
+        """Returns where in a private map the elements of a tensor are, as the arguments of :func:`holdall._torch.aligned`;
+        ``None`` if it must be read, or cannot be."""
+        if self._maps is None or not isinstance(name, str):
+            return None
+        try:
+            return self._maps.tensor(name)
+        except (HoldallError, UnicodeEncodeError):
+            return None  # The slow path raises it.
+
+    @staticmethod
+    def _over(*place: Any) -> Any:
+        """Returns a tensor of torch on the host over a private map of the file."""
+        from .._torch import aligned
+
+        with telling():
+            return aligned(*place)
 
     def _moved(self, x: Any) -> Any:
         """Returns a tensor of torch on the device of this file."""
@@ -242,22 +262,35 @@ class _safe_open_handle(safe_open):
 class PySafeSlice:
     """A tensor that is read in slices: ``s[10:20]``."""
 
-    def __init__(self, of: safe_open, tensor: Tensor) -> None:
+    def __init__(self, of: safe_open, name: str, tensor: Tensor | None, place: Any) -> None:
         self._of = of
-        self._tensor = tensor
+        self._name = name
+        self._opened = tensor
+        #: Where in a private map its elements are, if they are in one.
+        self._place = place
+
+    @property
+    def _tensor(self) -> Tensor:
+        if self._opened is None:
+            self._opened = self._of._tensor(self._name)
+        return self._opened
 
     def get_shape(self) -> list[int]:
         """Returns the dimensions."""
-        return list(self._tensor.shape)
+        return list(self._tensor.shape if self._place is None else self._place[0])
 
     def get_dtype(self) -> str:
         """Returns the element type as in safetensors: ``"F32"``."""
-        return CODES.get(self._tensor.dtype, self._tensor.dtype)
+        name = self._tensor.dtype if self._place is None else self._place[1]
+        return CODES.get(name, name)
 
     def __getitem__(self, key: Any) -> Any:
-        of, t = self._of, self._tensor
+        of = self._of
         of._open()
         # Indexed on the host, so that only the selected elements are copied to another device.
+        if self._place is not None:
+            return of._moved(of._over(*self._place)[key])
+        t = self._tensor
         whole = of._mapped(t)
         if whole is not None:
             return of._moved(whole[key])

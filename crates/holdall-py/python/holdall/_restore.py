@@ -1,0 +1,259 @@
+"""What :func:`holdall.load` returns: arrays, and the values of Python that tensors were written for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _holdall
+from ._arrays import numpy_dtype, placed
+from ._encode import DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
+from ._kinds import named, restored
+from ._sparse import LAYOUTS
+from ._tensor import WAYS, Tensor
+from .errors import HoldallError, MalformedError, UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._file import File
+
+__all__ = ["Loaded"]
+
+
+class Loaded(dict[Any, Any]):
+    """What :func:`holdall.load` returns for a file some of whose tensors cannot be loaded: a dict of the others.
+    Asking for one of those, ``loaded["name"]``, raises its error."""
+
+    __slots__ = ("faults",)
+
+    #: The errors of the tensors that are not in the dict, by name.
+    faults: dict[Any, HoldallError]
+
+    def __init__(self, values: Mapping[Any, Any], faults: dict[Any, HoldallError]) -> None:
+        super().__init__(values)
+        self.faults = faults
+
+    def __missing__(self, name: Any) -> Any:
+        if name in self.faults:
+            raise self.faults[name]
+        raise KeyError(name)
+
+    def __reduce__(self) -> Any:
+        return Loaded, (dict(self), self.faults)
+
+
+def warn_of(faults: Mapping[str, HoldallError], source: str) -> None:
+    """Warns that some tensors of a file were not loaded, and names the first few."""
+    said = [str(e) for e in list(faults.values())[:3]]
+    more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+    count = f"{len(faults)} tensor{'' if len(faults) == 1 else 's'}"
+    warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(said)}{more}", stacklevel=4)
+
+
+def value(tensor: Tensor, dense: bool) -> Any:
+    """Returns a tensor of a layout other than dense, in memory of its own: an array whose elements are not row by
+    row, a sparse matrix, a structured array. Records and runs that no array holds are read from the file.
+
+    Raises:
+        UnsupportedError: the tensor is none of these, and ``dense`` is false.
+    """
+    if tensor.fault is not None:
+        raise tensor.fault
+    if tensor.layout == "strided":
+        return tensor.numpy(copy=True)
+    if tensor.layout == "records":
+        found = structured(tensor)
+        return _kept(tensor).records() if found is None else found
+    if tensor.layout == "blob":
+        about = tensor.attributes.get(TEXT)
+        return _kept(tensor).blob() if about is None else _texts(tensor, about)
+    if dense:
+        return tensor.to_dense()
+    if tensor.layout in LAYOUTS:
+        return tensor.scipy()
+    raise UnsupportedError(
+        f"{tensor.file.name}: tensor `{tensor.name}`: its layout is {tensor.layout}, not dense",
+        code="python/layout",
+        kind="unsupported",
+        source=tensor.file.name,
+        tensor=tensor.name,
+        hint=WAYS.get(tensor.layout, "pass dense=True for dense copies, or the names of dense tensors"),
+    )
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    """Returns the tensor of another handle of its file, which stays open when the file is closed."""
+    from ._file import File
+
+    file = tensor.file
+    again = File(_holdall.another_handle(file._native), file.name, file._how, file._paths)
+    return Tensor(again, tensor._at)
+
+
+def structured(tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """Returns the records of a dataset as a structured array in memory of its own; ``None`` if a member has no fixed
+    size, may be absent, or has names (an enum): an array would not show that.
+
+    Raises:
+        UnsupportedError: a member needs ml_dtypes.
+    """
+    import numpy as np
+
+    records = tensor.records()
+    if not records._types.is_plain():
+        return None
+    attributes = tensor.attributes
+    try:
+        dtype = named(records._types.dtype(), records.schema)
+    except UnsupportedError as e:
+        raise placed(e, tensor.file.name, tensor.name) from None
+    if dtype.names is None:
+        return records.numpy().copy()
+    count = len(records)
+    dims = _dims(attributes.get(SHAPE))
+    if not count:
+        out: np.ndarray[Any, Any] = np.zeros(count, dtype)
+    else:
+        buffer, start = tensor._native().read_owned(tensor._at, "data")
+        memory: Any = buffer
+        out = np.ndarray((count,), dtype, memory, start)
+    given = _fields(attributes.get(FIELDS))
+    if given is not None and len(given.names or ()) == len(dtype.names):
+        out = _as(out, given)
+    try:
+        return out if dims is None else out.reshape(dims)
+    except ValueError:
+        return out
+
+
+def _as(a: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Returns the records with members of another layout; those that do not fit it stay as they are."""
+    try:
+        return a.astype(dtype)
+    except (TypeError, ValueError):
+        return a
+
+
+def _fields(about: Any) -> np.dtype[Any] | None:
+    """Returns the structured dtype of a description; ``None`` if it is no valid one."""
+    import numpy as np
+
+    try:
+        names, formats, offsets, size = about
+        made = [_fields(f) if _is_fields(f) else _format(f) for f in formats]
+        plain = [name[0] if isinstance(name, list) else name for name in names]
+        titles = [name[1] if isinstance(name, list) else None for name in names]
+        of: dict[str, Any] = {"names": plain, "formats": made, "offsets": offsets, "itemsize": size}
+        if any(title is not None for title in titles):
+            of["titles"] = titles
+        dtype: np.dtype[Any] = np.dtype(of)  # type: ignore[call-overload]
+    except (TypeError, ValueError, LookupError, OverflowError, UnsupportedError):
+        return None
+    return None if dtype.hasobject else dtype
+
+
+def _is_fields(form: Any) -> bool:
+    return isinstance(form, list) and len(form) == 4
+
+
+def _format(form: Any) -> Any:
+    import numpy as np
+
+    if isinstance(form, list):
+        base, shape = form
+        return np.dtype((_fields(base) if _is_fields(base) else _format(base), tuple(shape)))
+    if not isinstance(form, str):
+        raise TypeError("the name of a type is text")
+    try:
+        return np.dtype(form)
+    except TypeError:
+        return numpy_dtype(form)
+
+
+def _texts(tensor: Tensor, about: Any) -> Any:
+    """Returns the runs of a blob as an array of NumPy's strings of any length."""
+    import numpy as np
+
+    found: list[Any] = list(tensor.blob())
+    if not isinstance(about, dict) or not all(isinstance(text, str) for text in found):
+        return _kept(tensor).blob()
+    how: dict[str, Any] = {} if about.get("coerce", True) else {"coerce": False}
+    if "na" in about:
+        how["na_object"] = about["na"]
+        missing = about.get("missing", b"")
+        for at in np.frombuffer(missing, "<u8") if isinstance(missing, bytes) and len(missing) % 8 == 0 else ():
+            if at < len(found):
+                found[int(at)] = about["na"]
+    dtype: Any = np.dtypes.StringDType(**how)
+    out = np.array(found, dtype)
+    dims = _dims(about.get("shape"))
+    try:
+        return out if dims is None else out.reshape(dims)
+    except ValueError:
+        return out
+
+
+def _dims(shape: Any) -> tuple[int, ...] | None:
+    """Returns the dimensions that an attribute lists; ``None`` if it does not."""
+    if isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape):
+        return tuple(shape)
+    return None
+
+
+def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str, str | None]]:
+    """Gives the loaded arrays the types and orders that they were written with; those in ``apart`` have them
+    already. Returns the names of masked arrays, and of their masks."""
+    found: list[tuple[str, str | None]] = []
+    for at, noted in _holdall.noted(file._native):
+        name = file._native.info(at)[0]
+        if name not in out:
+            continue
+        about = noted.get(MASKED)
+        if isinstance(about, dict):
+            mask = about.get("mask")
+            found.append((name, mask if isinstance(mask, str) else None))
+        if name in apart:
+            continue
+        descr = noted.get(DESCR, noted.get(DTYPE))
+        if isinstance(descr, str):
+            out[name] = restored(out[name], descr)
+        if noted.get(ORDER) == "F":
+            import numpy as np
+
+            out[name] = np.asfortranarray(out[name])
+    return found
+
+
+def unfit(file: File, name: str, why: str) -> MalformedError:
+    """Returns the error for a mask that does not fit the array ``name``."""
+    return MalformedError(
+        f"{file.name}: tensor `{name}`: its mask does not fit it: {why}",
+        code="python/mask",
+        kind="malformed",
+        source=file.name,
+        tensor=name,
+    )
+
+
+def masked(data: Any, mask: Any, file: File, name: str) -> Any:
+    """Returns the masked array ``name`` of its data and its mask.
+
+    Raises:
+        MalformedError: the mask does not have the shape of the data.
+    """
+    import numpy as np
+
+    about = file[name].attributes[MASKED]
+    try:
+        made: Any = np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask)
+    except (TypeError, ValueError, np.ma.MAError) as e:
+        raise unfit(file, name, str(e)) from None
+    fill = about.get("fill")
+    dtype = made.dtype.newbyteorder("<")
+    if isinstance(fill, bytes) and len(fill) == dtype.itemsize:
+        made.set_fill_value(np.frombuffer(fill, dtype)[0] if dtype.itemsize else made.fill_value)
+    if about.get("hard") is True:
+        made.harden_mask()
+    return made
