@@ -23,7 +23,7 @@ use holdall_core::{Error, Result};
 use holdall_io::Work;
 use holdall_io::buffer::Buffer;
 use holdall_schema::record::rules::{LENGTH, TOO_LARGE};
-use holdall_schema::{Enum, Path, TypeId};
+use holdall_schema::{Enum, Kind, Path, TypeId};
 use plan::{Job, Plan, Slot};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -213,7 +213,7 @@ impl Records {
         work: &Work,
         gather: impl FnOnce(&mut Gatherer<'_>, &Rows<'_>) -> Found<T>,
     ) -> Result<T> {
-        if let RowSelection::Range(range) = chosen {
+        if let (RowSelection::Range(range), true) = (chosen, self.is_whole(paths)) {
             self.compare_if_whole(range)?;
         }
         let left = self.limits().decoded_len;
@@ -223,6 +223,17 @@ impl Records {
             Wrong::Told(e) => placed(e, self.tensor()),
             Wrong::Bytes => self.wrong(paths, chosen, &rows),
         })
+    }
+
+    /// Returns `true` if these paths may be all members. A digest covers whole records, so it is not compared for some
+    /// members of them, as for some of the records.
+    fn is_whole(&self, paths: &[Path]) -> bool {
+        match &self.schema().ty(self.ty()).kind {
+            Kind::Struct(fields) => {
+                paths.len() >= fields.members.len() || paths.iter().any(Path::is_root)
+            }
+            _ => true,
+        }
     }
 
     /// Returns the error of the first record with an invalid value.
