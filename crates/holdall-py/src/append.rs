@@ -1,6 +1,5 @@
 //! Rows that are added to a dataset.
 
-use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::options::Writing;
 use crate::schemas::{Filling, Given, Source};

@@ -70,8 +70,8 @@ def test_a_file_with_several_datasets(tmp_path):
 
 
 def test_nothing_changes_after_an_error(tmp_path):
-    path = tmp_path / "a.mt"
-    holdall.build(path, ROWS, KIND)
+    path = tmp_path / "a.zt"
+    holdall.build(path, ROWS, KIND, digest="crc32c")
     before = path.read_bytes()
     for rows, code in [([{"id": 2**40}], "record/range"), ([{"id": 1, "x": 2}], "record/unknown-member"), ([{}], "record/missing-member")]:
         with pytest.raises(holdall.UsageError) as e:

@@ -111,7 +111,7 @@ def test_a_whole_table_comes_back(tmp_path):
     with holdall.open(tmp_path / "through.mt") as f:
         r = f["records"].records()
         same(pa.table(r.arrow(*list(COLUMNS)[::2], batch=2)), table.select(list(COLUMNS)[::2]))
-        same(pa.table(r[::-1]), table.take([2, 1, 0]))
+        assert pa.table(r[::-1]).to_pylist() == table.to_pylist()[::-1]
         assert pa.schema(r).equals(pa.table(r).schema)
         # Other readers see times as times, and texts.
         row = r[0]

@@ -294,7 +294,8 @@ def schema_of_tensor(tensor: Tensor) -> Any:
 def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = False, node: Any = None) -> Field:
     """Returns the type of a column. With ``node``, its schema, it is the type that was given, if the schema names it."""
     row = types.rows[at]
-    flags = _NULLABLE if optional else 0
+    is_nullable = optional or (isinstance(node, dict) and node.get("arrow.nullable") is True)
+    flags = _NULLABLE if is_nullable else 0
     format, indices = said(node, str(row.more) if row.kind == "scalar" else row.kind), dictionary(node)
     if indices is not None:
         index, is_ordered = indices
@@ -339,7 +340,8 @@ def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = Fa
     if row.kind == "tensor":
         dtype, shape = row.more
         return _tensor_field(dtype, shape, name, flags)
-    if format and not (as_views and format in ("u", "z")):
+    # Polars has decimals of 128 bits only.
+    if format and not (as_views and (format in ("u", "z") or (format[0] == "d" and (format.count(",") > 1 or "-" in format)))):
         return format, name, flags, said_more, [], []
     texts, runs = ("vu", "vz") if as_views else ("U", "Z")
     return runs if row.kind == "bytes" else texts, name, flags, said_more, [], []

@@ -5,6 +5,7 @@ readers see the stored values.
 
 - ``arrow.type``: the format string of the type in Arrow's C data interface.
 - ``arrow.dictionary``: the format string of the indices of a dictionary column, and ``arrow.ordered``.
+- ``arrow.nullable``: a member that could be null, although no record lacks it.
 - ``arrow.nulls``: a list with nulls. Its elements are structs with one optional member, ``value``.
 - ``arrow.extension``: the name of an extension type, and ``arrow.extension.metadata``.
 """
@@ -46,7 +47,9 @@ def said(node: Any, kind: str) -> str | None:
 def dictionary(node: Any) -> tuple[str, bool] | None:
     """Returns the format string of the indices of a dictionary column, and whether its values are ordered."""
     found = node.get("arrow.dictionary") if isinstance(node, dict) else None
-    return (found, node.get("arrow.ordered") is True) if found in _INDICES.values() else None
+    if not isinstance(found, str) or found not in _INDICES.values():
+        return None
+    return found, node.get("arrow.ordered") is True
 
 
 def has_nulls(node: Any) -> bool:
@@ -92,14 +95,22 @@ def annotate(node: dict[str, Any], kind: Any) -> None:
         node["arrow.type"] = format
     if types.is_struct(kind):
         for field in kind:
-            annotate(node["properties"][field.name], field.type)
+            _annotate_member(node, field.name, field)
     elif types.is_map(kind):
         below = node["items"]["properties"]
         annotate(below["key"], kind.key_type)
-        annotate(below["value"], kind.item_type)
+        _annotate_member(node["items"], "value", kind.item_field)
     elif "items" in node:
         items = node["items"]
         annotate(items["properties"][VALUE] if has_nulls(node) else items, kind.value_type)
+
+
+def _annotate_member(node: dict[str, Any], name: str, field: Any) -> None:
+    """Adds the Arrow type of a member, and whether it could be null although it is not."""
+    member = node["properties"][name]
+    annotate(member, field.type)
+    if field.nullable and name in node["required"]:
+        member["arrow.nullable"] = True
 
 
 def _parameters(kind: Any) -> str:

@@ -77,7 +77,8 @@ def _nanos(value: Any) -> int | None:
 
 def _text(value: Any) -> str:
     """Returns the text of bytes, times and decimal numbers."""
-    return value if isinstance(value, str) else plain(value)  # type: ignore[no-any-return]
+    text: str = value if isinstance(value, str) else plain(value)
+    return text
 
 
 def _key(key: Any) -> str:
@@ -138,7 +139,8 @@ def plain(value: Any) -> Any:
     import numpy as np
 
     if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[ns]")) + "Z"
+        # A time that does not fit 64 bits of nanoseconds stays as it is, and is refused as text.
+        return str(value if _nanos(value) is None else value.astype("datetime64[ns]")) + "Z"
     if isinstance(value, np.ndarray) and value.dtype.kind == "M":
         return list(value)
     if isinstance(value, (np.ndarray, np.generic)):
