@@ -137,8 +137,9 @@ def batches_of(of: Any, kind: Any = None) -> Callable[[], tuple[Any, Any] | None
 def _stored_batch(batch: Any, nodes: dict[str, Any]) -> Any:
     """Returns a batch with columns of types that records have."""
     pa = pyarrow()
-    columns = [stored(column, nodes.get(name)) for name, column in zip(batch.schema.names, batch.columns)]
-    if all(new is old for new, old in zip(columns, batch.columns)):
+    given = batch.columns
+    columns = [stored(column, nodes.get(name)) for name, column in zip(batch.schema.names, given)]
+    if all(new is old for new, old in zip(columns, given)):
         return batch
     fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
