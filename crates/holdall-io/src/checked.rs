@@ -29,7 +29,8 @@ use std::sync::OnceLock;
 /// | a view of mapped bytes: [`Tensor::bytes`], [`Tensor::dense`] | nothing | nothing | nothing | all |
 /// | a component that only a [checksum](holdall_core::model::Checksum) of a larger range covers | nothing | nothing | nothing | that checksum, once |
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |
-/// | all records of a dataset, all entries of a blob | nothing | all but SHA-256 | all | all |
+/// | all records of a dataset with all members, all entries of a blob | nothing | all but SHA-256 | all | all |
+/// | some members of all records, as columns | nothing | nothing | nothing | all, when the records are opened |
 ///
 /// A digest covers all bytes of a component, so a part of it cannot be checked. Frames and chunks are always decoded as a
 /// whole, so their own checksums are checked for any part of them, unless a digest of the whole component is checked

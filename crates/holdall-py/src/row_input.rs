@@ -22,10 +22,9 @@ pub(crate) struct Objects {
 
 /// Functions of the Python half.
 struct Helpers {
-    /// Returns the class of a value as a letter, and the value or an equivalent one.
+    /// Returns the class of a value as a letter, the value or an equivalent one, and the nanoseconds
+    /// since 1970 of a time.
     class: Py<PyAny>,
-    /// Returns the nanoseconds since 1970 of a time, or `None`.
-    nanos: Py<PyAny>,
     /// Returns the text of a value that is not a string.
     text: Py<PyAny>,
     /// Returns the text of a key that is not a string.
@@ -39,8 +38,8 @@ struct Helpers {
 impl Objects {
     /// Takes the functions that `_rows.py` passes, in this order.
     pub(crate) fn new(given: &Bound<'_, PyAny>) -> PyResult<Objects> {
-        let [next, class, nanos, text, key, block, json]: [Py<PyAny>; 7] = given.extract()?;
-        let helpers = Helpers { class, nanos, text, key, block, json };
+        let [next, class, text, key, block, json]: [Py<PyAny>; 6] = given.extract()?;
+        let helpers = Helpers { class, text, key, block, json };
         Ok(Objects { next, helpers, rest: None })
     }
 }
@@ -101,8 +100,8 @@ enum Class {
     /// A NumPy array of at least one dimension.
     Array,
     Bytes,
-    /// A time that has nanoseconds since 1970.
-    Time,
+    /// A time, with nanoseconds since 1970 if they fit in 64 bits.
+    Time(Option<i64>),
     /// A decimal number, which is also text.
     Decimal,
 }
@@ -160,11 +159,12 @@ impl<'py> ObjectInput<'_, 'py> {
 
     fn set_other(&mut self, value: &Bound<'py, PyAny>) -> Result<()> {
         let found = self.helpers.class.bind(self.py).call1((value,)).map_err(failed)?;
-        let (letter, value): (String, Bound<'py, PyAny>) = found.extract().map_err(failed)?;
-        let class = match letter.as_str() {
-            "a" => Class::Array,
-            "t" => Class::Time,
-            "d" => Class::Decimal,
+        type Found<'py> = (char, Bound<'py, PyAny>, Option<i64>);
+        let (letter, value, nanos): Found<'py> = found.extract().map_err(failed)?;
+        let class = match letter {
+            'a' => Class::Array,
+            't' => Class::Time(nanos),
+            'd' => Class::Decimal,
             // One of the types that `set` knows.
             _ => return self.set(value),
         };
@@ -222,7 +222,7 @@ impl RecordInput for ObjectInput<'_, '_> {
             Class::Int | Class::Float => Token::Number,
             Class::Dict => Token::Object,
             Class::List | Class::Tuple | Class::Array => Token::Array,
-            Class::Text | Class::Bytes | Class::Time | Class::Decimal => Token::String,
+            Class::Text | Class::Bytes | Class::Time(_) | Class::Decimal => Token::String,
         })
     }
 
@@ -329,12 +329,8 @@ impl RecordInput for ObjectInput<'_, '_> {
     }
 
     fn time(&mut self) -> Result<Option<i64>> {
-        let Some((value, Class::Time)) = &self.next else { return Ok(None) };
-        let nanos = self.help(&self.helpers.nanos, value)?;
-        let nanos: Option<i64> = nanos.extract().map_err(failed)?;
-        if nanos.is_some() {
-            self.next = None;
-        }
+        let Some((_, Class::Time(nanos @ Some(_)))) = self.next else { return Ok(None) };
+        self.next = None;
         Ok(nanos)
     }
 

@@ -182,6 +182,17 @@ def test_times_and_decimals_are_taken(tmp_path):
     assert e.value.code == "record/range"
 
 
+def test_times_of_pandas_keep_their_nanoseconds(tmp_path):
+    pd = pytest.importorskip("pandas")
+    schema = struct([], t=kind("Timestamp"))
+    exact = pd.Timestamp("2024-05-01T00:00:00.000000001")
+    holdall.build(tmp_path / "a.mt", [{"t": exact}, {"t": exact.tz_localize("Europe/Paris")}], schema)
+    assert [row["t"].astype(int) for row in read(tmp_path / "a.mt")] == [exact.value, exact.value - 7_200_000_000_000]
+    assert "TypeDef:Timestamp" in holdall.schema.infer([{"t": exact}])["properties"]["t"]
+    with pytest.raises(holdall.UsageError):
+        holdall.build(tmp_path / "b.mt", [{"t": pd.NaT}], schema)
+
+
 def test_a_schema_is_inferred_from_objects():
     rows = [
         {

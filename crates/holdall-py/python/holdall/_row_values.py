@@ -26,46 +26,52 @@ _MOST = 1 << 63
 
 def objects(rows: Iterator[Any]) -> tuple[Callable[..., Any], ...]:
     """Returns the functions with which the native half reads these rows, in its order."""
-    return (lambda: list(islice(rows, ROWS)), _class, _nanos, _text, _key, _block, json_text)
+    return (lambda: list(islice(rows, ROWS)), _class, _text, _key, _block, json_text)
 
 
-def _class(value: Any) -> tuple[str, Any]:
+def _class(value: Any) -> tuple[str, Any, int | None]:
     """Returns the class of a value that is not one of Python's basic types, with the value, or with an equivalent
-    value: ``"a"`` for arrays, ``"t"`` for times, ``"d"`` for decimal numbers, ``"="`` for basic types.
+    value: ``"a"`` for arrays, ``"t"`` for times, with their nanoseconds, ``"d"`` for decimal numbers, ``"="`` for basic
+    types.
 
     Raises:
         TypeError: records have no such value.
     """
-    if isinstance(value, (datetime.date, datetime.datetime)):
-        return "t", value
+    if isinstance(value, datetime.date):
+        return "t", value, _nanos(value)
     if isinstance(value, decimal.Decimal):
-        return "d", value
+        return "d", value, None
     import numpy as np
 
     if isinstance(value, np.datetime64):
-        return "t", value
+        return "t", value, _nanos(value)
     if isinstance(value, np.ndarray):
         if not value.ndim:
             return _class(value[()])
-        is_plain = not isinstance(value, np.ma.MaskedArray) and value.dtype.kind != "M"
-        return ("a", value) if is_plain else ("=", list(value) if value.dtype.kind == "M" else value.tolist())
+        if value.dtype.kind == "M":
+            return "=", list(value), None
+        return ("=", value.tolist(), None) if isinstance(value, np.ma.MaskedArray) else ("a", value, None)
     found = plain(value)
     if type(found) is type(value):
         raise _no_value(value)
-    return "=", found
+    return "=", found, None
 
 
 def _nanos(value: Any) -> int | None:
     """Returns the nanoseconds since 1970 of a time; ``None`` if they do not fit in 64 bits. Times without a zone are
     in UTC, dates are their first moment."""
-    import numpy as np
+    if not isinstance(value, datetime.date):
+        import numpy as np
 
-    if isinstance(value, np.datetime64):
         exact = value.astype("datetime64[ns]")
         if np.isnat(value) or exact.astype(value.dtype) != value:
             return None
         return int(exact.astype(np.int64))
     if isinstance(value, datetime.datetime):
+        if hasattr(value, "nanosecond"):
+            # A time of pandas, whose NaT has the smallest number.
+            exactly: int = getattr(value, "value")  # noqa: B009
+            return exactly if exactly != -_MOST else None
         if value.tzinfo is None:
             value = value.replace(tzinfo=datetime.timezone.utc)
         since = value - _EPOCH
