@@ -17,7 +17,8 @@ __all__ = ["json_text", "objects", "plain"]
 
 #: The number of rows that are passed to the native half at a time.
 ROWS = 256
-#: 1970 in UTC, and the day of it.
+#: 1970 in UTC, without a zone, and the day of it.
+_NAIVE = datetime.datetime(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _DAY = datetime.date(1970, 1, 1).toordinal()
 #: One more than the largest number of nanoseconds that 64 bits can hold.
@@ -37,6 +38,11 @@ def _class(value: Any) -> tuple[str, Any, int | None]:
     Raises:
         TypeError: records have no such value.
     """
+    if type(value) is datetime.datetime:
+        # The usual times first, in as few steps as possible.
+        since = value - (_EPOCH if value.tzinfo is not None else _NAIVE)
+        nanos = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+        return "t", value, nanos if -_MOST <= nanos < _MOST else None
     if isinstance(value, datetime.date):
         return "t", value, _nanos(value)
     if isinstance(value, decimal.Decimal):
@@ -72,12 +78,8 @@ def _nanos(value: Any) -> int | None:
             # A time of pandas, whose NaT has the smallest number.
             exactly: int = getattr(value, "value")  # noqa: B009
             return exactly if exactly != -_MOST else None
-        if value.tzinfo is None:
-            value = value.replace(tzinfo=datetime.timezone.utc)
-        since = value - _EPOCH
-        nanos = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
-    else:
-        nanos = (value.toordinal() - _DAY) * 86_400_000_000_000
+        return _class(datetime.datetime.combine(value.date(), value.time(), value.tzinfo))[2]
+    nanos = (value.toordinal() - _DAY) * 86_400_000_000_000
     return nanos if -_MOST <= nanos < _MOST else None
 
 
