@@ -533,7 +533,7 @@ impl<H: Heap> Run<'_, H> {
         out: &mut [u8],
     ) -> Outcome<()> {
         let dims = self.schema.dims(tensor)?;
-        if dtype.bits() % 8 == 0 {
+        if dtype.bits().is_multiple_of(8) {
             let mut bytes = self.tools.spare.pop().unwrap_or_default();
             bytes.clear();
             if let Some(shape) = input.block(dtype, &mut bytes)? {
