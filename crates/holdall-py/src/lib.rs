@@ -21,6 +21,7 @@
 //! fields that it renames.
 #![deny(unsafe_code)]
 
+mod append;
 mod arrays;
 mod arrow;
 mod blob;
@@ -49,6 +50,7 @@ mod records;
 mod remedies;
 #[cfg(feature = "carton")]
 mod remote;
+mod row_input;
 mod save;
 mod schemas;
 #[cfg(feature = "quic")]
@@ -77,6 +79,8 @@ fn command(py: Python<'_>, args: Vec<std::ffi::OsString>, program: Vec<std::ffi:
 mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::append::append;
     #[pymodule_export]
     use super::arrow::{arrow_array, arrow_schema, arrow_stream, arrow_views};
     #[pymodule_export]

@@ -10,14 +10,12 @@ use crate::work::run;
 use holdall::json::parse;
 use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, Values};
 use holdall::records::{Iter, Record, RecordsAt, Sample};
-use holdall::schema::rules::ACCESS;
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
-use std::borrow::Cow;
+use pyo3::types::{PyBytes, PyList, PyString};
 use std::cell::Cell;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -179,8 +177,8 @@ impl NativeRecords {
         Ok(out)
     }
 
-    /// Returns strings, names of an enum, or JSON objects as text; `None` if the member is
-    /// absent.
+    /// Returns strings, names of an enum, or JSON objects as text, or runs of bytes; `None` if the
+    /// member is absent.
     fn texts<'py>(
         &self,
         py: Python<'py>,
@@ -189,19 +187,48 @@ impl NativeRecords {
     ) -> PyResult<Bound<'py, PyList>> {
         let records = self.get(py)?;
         let part = records.accessor(path).raise(py)?;
-        let mut left = records.limits().decoded_len;
-        let out = PyList::empty(py);
-        self.each(py, places, Some(&part), |record| {
-            let found = match records.heap() {
-                Some(_) => text(record, &part),
-                None => py.detach(|| text(record, &part)),
-            };
-            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
-            let rest = left.checked_sub(found.len() as u64);
-            let rest = rest.ok_or_else(|| too_large(records.tensor()));
-            left = rest.raise(py)?;
-            out.append(PyString::new(py, &found))
+        let is_bytes = matches!(records.schema().ty(part.ty()).kind, Kind::Bytes);
+        let column = run(py, self.bytes_of(py, places.len())?, |work| {
+            Ok(records.gather(&[path.parse()?], &places.chosen(), &work)?.pop())
         })?;
+        let Some(Gathered { len, there, values, .. }) = column else {
+            return Ok(PyList::empty(py));
+        };
+        let is_there = |at: usize| {
+            let byte = there.as_ref().map_or(Some(&u8::MAX), |bits| bits.get(at / 8));
+            byte.is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+        };
+        let out = PyList::empty(py);
+        match values {
+            Values::Runs(ends, bytes) => {
+                let mut start = 0;
+                for (at, end) in ends.as_chunks().0.iter().skip(1).enumerate() {
+                    // The bytes are in memory.
+                    let end = u64::from_le_bytes(*end) as usize;
+                    let run = bytes.get(start..end).unwrap_or_default();
+                    start = end;
+                    match (is_there(at), is_bytes) {
+                        (false, _) => out.append(py.None())?,
+                        (true, true) => out.append(PyBytes::new(py, run))?,
+                        (true, false) => out.append(PyString::from_bytes(py, run)?)?,
+                    }
+                    if (at as u64).is_multiple_of(STEP) {
+                        py.check_signals()?;
+                    }
+                }
+            }
+            Values::Places(data, e) => {
+                let names: Vec<_> = e.values.iter().map(|name| PyString::new(py, name)).collect();
+                let width = e.width.bytes() as usize;
+                for (at, index) in data.as_ref().chunks_exact(width).take(len).enumerate() {
+                    let mut number = [0; 4];
+                    number.iter_mut().zip(index).for_each(|(slot, byte)| *slot = *byte);
+                    let name = names.get(u32::from_le_bytes(number) as usize);
+                    out.append(name.filter(|_| is_there(at)))?;
+                }
+            }
+            _ => return Err(PyValueError::new_err("the member is not text")),
+        }
         Ok(out)
     }
 
@@ -378,15 +405,6 @@ impl NativeRecords {
         let (bytes, heap) = fetched.raise(py)?;
         let decode = Decode { py, tensor, schema, table, heap: &heap, make, left };
         decode.value(record.ty(), &bytes)
-    }
-}
-
-fn text<'r>(record: &'r Record<'_>, part: &'r Accessor) -> Result<Option<Cow<'r, str>>> {
-    match &record.records().schema().ty(part.ty()).kind {
-        Kind::Enum(_) => Ok(record.enum_value(part)?.map(Cow::Borrowed)),
-        Kind::Record => record.json(part),
-        Kind::String => record.string(part),
-        kind => Err(ACCESS.broken(format!("a `TypeDef:{}` is not text", kind.as_str()))),
     }
 }
 

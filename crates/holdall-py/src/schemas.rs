@@ -3,6 +3,7 @@
 use crate::arrow::GivenBatches;
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
+use crate::row_input::Objects;
 use crate::work::run_with;
 use holdall::diff::diff_schemas;
 use holdall::records::{
@@ -52,7 +53,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
     }
 }
 
-/// The source of rows: a path, or a function that returns JSON lines or batches of columns.
+/// The source of rows: a path, a function that returns JSON lines or batches of columns, or Python objects.
 pub(crate) struct Source {
     from: From,
     form: Option<RecordForm>,
@@ -62,6 +63,7 @@ enum From {
     Path(PathBuf),
     Lines(Py<PyAny>),
     Columns(Py<PyAny>),
+    Objects(Objects),
 }
 
 impl Source {
@@ -82,6 +84,7 @@ impl Source {
         let from = match what.as_str() {
             "lines" => From::Lines(value.clone().unbind()),
             "columns" => From::Columns(value.clone().unbind()),
+            "rows" => From::Objects(Objects::new(value)?),
             _ => From::Path(value.extract()?),
         };
         Ok(Source { from, form })
@@ -93,7 +96,7 @@ impl Source {
             From::Path(path) => {
                 self.form.is_none() && records::is_binary(path, &OpenOptions::new())
             }
-            From::Lines(_) | From::Columns(_) => false,
+            From::Lines(_) | From::Columns(_) | From::Objects(_) => false,
         }
     }
 
@@ -109,6 +112,7 @@ impl Source {
                 options.with_form(RecordForm::Ndjson).read(reader, ROWS)
             }
             From::Columns(next) => Ok(Rows::from_batches(GivenBatches::new(next), ROWS)),
+            From::Objects(objects) => Ok(Rows::from_source(objects, ROWS)),
         }
     }
 }

@@ -83,12 +83,11 @@ def test_what_does_not_fit_is_refused(tmp_path):
         return info.value
 
     e = refused(holdall.HoldallError, "record/type", [{"id": 1}, {"id": "x"}])
-    assert "line 2" in str(e)
+    assert "row 1" in str(e)
     refused(holdall.HoldallError, "record/unknown-member", [{"id": 1, "more": 1}])
     refused(holdall.HoldallError, None, [{"id": -1}], check=True)
     refused(TypeError, None, [{"id": {1, 2}}])
     refused(TypeError, None, None)
-    refused(TypeError, None, [{"id": 1}], None)
     refused(TypeError, None, {"id": 1})
     refused(TypeError, None, [{"id": 1}], file_members=["name"])
     refused(holdall.UsageError, "python/option", tmp_path / "r.csv", form="xml")

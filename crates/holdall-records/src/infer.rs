@@ -1,6 +1,6 @@
 //! Infers a schema from rows.
 
-use super::rows::{Fields, Row, Rows, column, unnamed};
+use super::rows::{Fields, Row, Rows, column, infer_rows, unnamed};
 use super::rules::{NO_RECORDS, TABLE};
 use holdall_core::error::Shown as _;
 use holdall_core::{Remedy, Result};
@@ -36,6 +36,10 @@ pub fn infer(
     let paths: Vec<Path> = names.iter().map(|name| column(name)).collect();
     let root = Branch::new(&names, &paths).map_err(|e| rows.at_line(e, 1))?;
     let cells = Cells { names: &names, depth: rows.depth() };
+    if let Some(mut source) = rows.take_source() {
+        let count = infer_rows(&mut *source, &mut seen, left);
+        left -= count.map_err(|e| e.in_source(rows.name()))?;
+    }
     while left > 0
         && let Some((line, row)) = rows.next()?
     {

@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+mod append;
 #[cfg(feature = "arrow")]
 pub mod arrow;
 mod at;
@@ -53,6 +54,7 @@ mod store;
 mod structs;
 mod texts;
 
+pub use append::{Append, AppendReport};
 pub use at::RecordsAt;
 #[cfg(feature = "parquet")]
 pub use batched::{TableReport, TableWriter};
@@ -72,7 +74,7 @@ pub use outline::{RecordLayout, SchemaLayout, layout};
 pub use query::{Columns, Condition, Export, Group, Groups, Query, RecordSorter, Sample};
 pub use ragged::Ragged;
 pub use record::Record;
-pub use rows::{FillOptions, RecordForm, Rows, RowsOptions};
+pub use rows::{FillOptions, RecordForm, RowSink, RowSource, Rows, RowsOptions};
 pub use runs::RunsAt;
 pub use schemas::{SchemaOrFile, is_binary, schema_of_dataset, schema_of_file, schema_of_tensor};
 #[cfg(feature = "derive")]

@@ -2,7 +2,7 @@
 
 pub use holdall_schema::calendar::{date_of, day_of};
 pub use holdall_schema::code::{Lang, code};
-pub use holdall_schema::record::{Null, Unknown};
+pub use holdall_schema::record::{InputInteger, InputNumber, Null, RecordInput, Unknown};
 pub use holdall_schema::{
     Accessor, AdditionalMembers, Align, Array, Base, Bump, Chain, Change, ChangeKind, Checker,
     Column, Content, ConversionInput, Convert, Converters, Dim, Document, Elements, Encoder, Entry,

@@ -3,6 +3,7 @@
 //! time, start themselves, also run in other builds, or need slow dependencies.
 
 mod aio;
+mod append;
 mod archives;
 mod arrays;
 mod arrow;

@@ -19,6 +19,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from ._append import AppendReport, append
 from ._batches import Batches
 from ._blob import Blob
 from ._build import BuildReport, build
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Access",
     "AccessDeniedError",
+    "AppendReport",
     "Arriving",
     "Batches",
     "Blob",
@@ -133,6 +135,7 @@ __all__ = [
     "VerifyReport",
     "Writer",
     "__version__",
+    "append",
     "build",
     "carton",
     "convert",

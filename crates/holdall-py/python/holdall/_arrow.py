@@ -12,10 +12,12 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from . import _holdall
+from ._arrow_types import dictionary, extension, has_nulls, restored, said
 from ._kinds import MOST, Types, _element, _too_many, written
 from ._packages import package
 from .errors import TargetExistsError, UsageError
@@ -91,24 +93,52 @@ class Arrow:
         self._all = all
         self._batch = batch
         self._as_views = as_views
-        self._columns: list[tuple[str, str, int, bool]] = []
+        #: Of each column: its name, its path, its type, whether every record has it, and its schema.
+        self._columns: list[tuple[str, str, int, bool, Any]] = []
         row = types.rows[types.root]
+        nodes = all.schema.get("properties")
+        nodes = nodes if isinstance(nodes, dict) else {}
         if paths:
             for path in paths:
                 at, _, always = all._find(path)
-                self._columns.append((path, path, at, always))
+                self._columns.append((path, path, at, always, nodes.get(path)))
         elif row.kind == "struct":
-            self._columns = [(name, written(name), at, not optional) for name, at, _, optional in row.more]
+            self._columns = [(name, written(name), at, not optional, nodes.get(name)) for name, at, _, optional in row.more]
         else:
-            self._columns = [(all.tensor.name, "", types.root, True)]
+            self._columns = [(all.tensor.name, "", types.root, True, None)]
 
     def __arrow_c_schema__(self) -> Any:
-        return _holdall.arrow_schema(self._field(self._as_views))
+        return _holdall.arrow_schema(self._restored(self._as_views)[0])
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         as_views = self._as_views or (requested_schema is not None and _holdall.arrow_views(requested_schema))
+        field, is_stored = self._restored(as_views)
         batches = self._batches(as_views)
-        return _holdall.arrow_stream(self._field(as_views), lambda: next(batches, None))
+        if is_stored:
+            return _holdall.arrow_stream(field, lambda: next(batches, None))
+        pa = pyarrow()
+        stream = _Stream(self._field(as_views), lambda: next(batches, None))
+        schema = pa.schema(pa.field(_Said(field)).type)
+        nodes = [node for *_, node in self._columns]
+
+        def restore() -> Iterator[Any]:
+            for batch in pa.RecordBatchReader.from_stream(stream):
+                of = zip(batch.columns, schema, nodes)
+                columns = [restored(column, field.type, node) for column, field, node in of]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, restore()).__arrow_c_stream__(requested_schema)
+
+    def _restored(self, as_views: bool) -> tuple[Field, bool]:
+        """Returns the type of the columns as they were given, and whether the stored values have its form. Values of
+        another form are converted by pyarrow; without it, the type is that of the stored values."""
+        plain = self._field(as_views)
+        if not any(isinstance(node, dict) and "arrow." in json.dumps(node) for *_, node in self._columns):
+            return plain, True
+        given = self._field(as_views, True)
+        if _has_form(plain, given):
+            return given, True
+        return (given, False) if find_spec("pyarrow") is not None else (plain, True)
 
     def to_parquet(self, target: str | os.PathLike[str], *, overwrite: bool = False, **options: Any) -> None:
         """Writes the columns as a Parquet file by pyarrow, in row groups of about a million records or 64 MiB. The
@@ -136,14 +166,15 @@ class Arrow:
             for batch in reader:
                 out.write_batch(batch)
 
-    def _field(self, as_views: bool) -> Field:
+    def _field(self, as_views: bool, restores: bool = False) -> Field:
         types = self._all._types
-        fields = [_field(types, at, name, not always, as_views) for name, _, at, always in self._columns]
+        of = self._columns
+        fields = [_field(types, at, name, not always, as_views, node if restores else None) for name, _, at, always, node in of]
         return "+s", "", 0, [], fields, []
 
     def _batches(self, as_views: bool) -> Iterator[Elements]:
         of, native = self._of, self._all._native
-        paths = [path for _, path, _, _ in self._columns]
+        paths = [path for _, path, *_ in self._columns]
         batch = self._batch or native.rows_in(_BYTES)
         for start in range(0, len(of), batch):
             part = of[start : start + batch]
@@ -158,6 +189,26 @@ def polars(of: Records | Selection) -> Any:
 def pyarrow() -> Any:
     """Imports pyarrow, or raises an error that says how to install it."""
     return package("pyarrow")
+
+
+class _Stream:
+    """A stream of batches of columns."""
+
+    def __init__(self, field: Field, step: Any) -> None:
+        self._of = field, step
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return _holdall.arrow_stream(*self._of)
+
+
+class _Said:
+    """A type, for pyarrow."""
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+
+    def __arrow_c_schema__(self) -> Any:
+        return _holdall.arrow_schema(self._field)
 
 
 @contextmanager
@@ -240,16 +291,31 @@ def schema_of_tensor(tensor: Tensor) -> Any:
 # Types.
 
 
-def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = False) -> Field:
+def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = False, node: Any = None) -> Field:
+    """Returns the type of a column. With ``node``, its schema, it is the type that was given, if the schema names it."""
     row = types.rows[at]
-    flags = _NULLABLE if optional else 0
+    is_nullable = optional or (isinstance(node, dict) and node.get("arrow.nullable") is True)
+    flags = _NULLABLE if is_nullable else 0
+    format, indices = said(node, str(row.more) if row.kind == "scalar" else row.kind), dictionary(node)
+    if indices is not None:
+        index, is_ordered = indices
+        flags |= 1 if is_ordered else 0
+        if row.kind == "enum":
+            return index, name, flags, extension(node), [], [("u", "", 0, [], [], [])]
+        plain = {key: value for key, value in node.items() if key != "arrow.dictionary"}
+        return index, name, flags, [], [], [_field(types, at, "", False, as_views, plain)]
+    said_more = extension(node)
     if row.kind == "scalar":
-        return _scalar_field(row.more, name, flags)
+        return (format, name, flags, said_more, [], []) if format else _extended(_scalar_field(row.more, name, flags), said_more)
     if row.kind == "enum":
         return _NUMBERS[row.more[0]], name, flags, [], [], [("u", "", 0, [], [], [])]
+    properties = node.get("properties") if isinstance(node, dict) else None
+    nodes = properties if isinstance(properties, dict) else {}
     if row.kind == "struct":
-        below = [_field(types, to, member, optional or maybe, as_views) for member, to, _, maybe in row.more]
-        return "+s", name, flags, [], below, []
+        below = [
+            _field(types, to, member, optional or maybe, as_views, nodes.get(member)) for member, to, _, maybe in row.more
+        ]
+        return "+s", name, flags, said_more, below, []
     if row.kind == "union":
         key, variants = row.more
         below = [("U", key, flags, [], [], [])]
@@ -257,13 +323,49 @@ def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = Fa
         return "+s", name, flags, [], below, []
     if row.kind == "array":
         items, count = row.more
+        below_node = node.get("items") if isinstance(node, dict) else None
+        below_row = types.rows[items]
+        if format == "+m" and below_row.kind == "struct" and [member for member, *_ in below_row.more] == ["key", "value"]:
+            pairs = _field(types, items, "entries", False, as_views, below_node)
+            key_field, value_field = pairs[4]
+            key_field = (*key_field[:2], key_field[2] & ~_NULLABLE, *key_field[3:])
+            return "+m", name, flags, said_more, [("+s", "entries", 0, [], [key_field, value_field], [])], []
         form = "+L" if count is None else f"+w:{count}"
-        return form, name, flags, [], [_field(types, items, "item", True, as_views)], []
+        form = "+l" if format == "+l" and count is None else form
+        if has_nulls(node) and below_row.kind == "struct" and len(below_row.more) == 1:
+            items = below_row.more[0][1]
+            wrapped = below_node.get("properties") if isinstance(below_node, dict) else None
+            below_node = wrapped.get("value") if isinstance(wrapped, dict) else None
+        return form, name, flags, said_more, [_field(types, items, "item", True, as_views, below_node)], []
     if row.kind == "tensor":
         dtype, shape = row.more
         return _tensor_field(dtype, shape, name, flags)
+    # Polars has decimals of 128 bits only.
+    if format and not (as_views and (format in ("u", "z") or (format[0] == "d" and (format.count(",") > 1 or "-" in format)))):
+        return format, name, flags, said_more, [], []
     texts, runs = ("vu", "vz") if as_views else ("U", "Z")
-    return runs if row.kind == "bytes" else texts, name, flags, [], [], []
+    return runs if row.kind == "bytes" else texts, name, flags, said_more, [], []
+
+
+def _extended(field: Field, said_more: list[tuple[str, str]]) -> Field:
+    format, name, flags, metadata, below, values = field
+    return format, name, flags, [*metadata, *said_more], below, values
+
+
+def _has_form(plain: Field, given: Field) -> bool:
+    """Returns whether columns of both types have the same buffers."""
+    if plain[0] != given[0]:
+        is_zone = plain[0].startswith("tsn:") and given[0].startswith("tsn:")
+        is_count = (plain[0] == "i" and given[0] in ("tts", "ttm")) or (plain[0] == "l" and given[0] in _COUNTS)
+        if not (is_zone or is_count):
+            return False
+    if len(plain[4]) != len(given[4]) or len(plain[5]) != len(given[5]):
+        return False
+    return all(_has_form(a, b) for a, b in zip([*plain[4], *plain[5]], [*given[4], *given[5]]))
+
+
+#: Format strings of times of day and durations of 64 bits.
+_COUNTS = ("ttu", "ttn", "tDs", "tDm", "tDu", "tDn")
 
 
 def _scalar_field(dtype: str, name: str, flags: int = 0) -> Field:

@@ -8,6 +8,7 @@ import os
 from typing import Any, Callable, Literal
 
 from ._arrow import pyarrow
+from ._arrow_types import VALUE, annotate, stored, stored_type
 from ._records import Records, Selection
 from .errors import MalformedError, UnsupportedError
 
@@ -112,23 +113,49 @@ class _File:
         return pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(at) for at in range(file.num_record_batches)))
 
 
-def batches_of(of: Any) -> Callable[[], tuple[Any, Any] | None]:
+def batches_of(of: Any, kind: Any = None) -> Callable[[], tuple[Any, Any] | None]:
     """Returns a function that returns the next batch of a table at each call, as Arrow's C structs in capsules, and
-    ``None`` at the end.
+    ``None`` at the end. ``kind`` is the schema of a record, if it is known.
 
     Raises:
         UnsupportedError: pyarrow is not installed, or a column has a type that records do not support.
     """
     reader = _reader(of)
     for field in reader.schema:
-        _kind(field.type, field.name, field.metadata)
+        _kind_of(field)
     every = iter(reader)
+    properties = kind.get("properties") if isinstance(kind, dict) else None
+    nodes = properties if isinstance(properties, dict) else {}
 
     def step() -> tuple[Any, Any] | None:
         batch = next(every, None)
-        return None if batch is None else batch.__arrow_c_array__()
+        return None if batch is None else _stored_batch(batch, nodes).__arrow_c_array__()
 
     return step
+
+
+def _stored_batch(batch: Any, nodes: dict[str, Any]) -> Any:
+    """Returns a batch with columns of types that records have."""
+    pa = pyarrow()
+    given = batch.columns
+    columns = [stored(column, nodes.get(name)) for name, column in zip(batch.schema.names, given)]
+    if all(new is old for new, old in zip(columns, given)):
+        return batch
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _kind_of(field: Any) -> dict[str, Any]:
+    """Returns the schema of the stored values of a column.
+
+    Raises:
+        UnsupportedError: records have no such values.
+    """
+    try:
+        kind = stored_type(field.type)
+    except (pyarrow().ArrowInvalid, NotImplementedError):
+        raise _refused(field.name, str(field.type)) from None
+    return _kind(kind, field.name, field.metadata)
 
 
 def schema_of(of: Any) -> dict[str, Any]:
@@ -138,13 +165,15 @@ def schema_of(of: Any) -> dict[str, Any]:
         UnsupportedError: pyarrow is not installed, or a column has a type that records do not support.
     """
     reader = _reader(of)
-    nodes = {field.name: _kind(field.type, field.name, field.metadata) for field in reader.schema}
+    nodes = {field.name: _kind_of(field) for field in reader.schema}
     seen = _Seen()
     for batch in reader:
         for name, column in zip(batch.schema.names, batch.columns):
-            seen.column(name, column)
+            seen.column(name, stored(column))
     for name, node in nodes.items():
         seen.finish(name, node)
+    for field in reader.schema:
+        annotate(nodes[field.name], field.type)
     names = list(nodes)
     required = [name for name in names if name not in seen.optional]
     return {"type": "object", "TypeDef:Struct": names, "required": required, "properties": nodes}
@@ -190,7 +219,9 @@ class _Seen:
         if "items" in node:
             self.finish(f"{path}\0", node["items"])
             if f"{path}\0" in self.optional:
-                raise _refused(path.replace("\0", "."), "an array with null in it")
+                members = {"TypeDef:Struct": [VALUE], "required": [], "properties": {VALUE: node["items"]}}
+                node["items"] = {"type": "object", "align": "natural", **members}
+                node["arrow.nulls"] = True
 
 
 def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:

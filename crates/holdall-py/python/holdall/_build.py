@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import _holdall
+from ._arrow_in import table
 from ._progress import Progress, listening
-from ._rows import Form, Path, Rows, Runs, Schema, content_name, filling, kind_of, rows
+from ._rows import Form, Path, Rows, Runs, Schema, content_name, filling, kind_of, lines, rows
 from ._rows import runs as _runs
 from ._rows import schema as _schema
 from ._write import Digest, Encoding, _writing
@@ -29,6 +31,8 @@ class BuildReport:
     runs: tuple[str, int] | None
     #: The size of the file in bytes.
     nbytes: int
+    #: The schema of a record that was inferred from the records, because none was given; ``None`` otherwise.
+    inferred: dict[str, Any] | None = None
 
 
 def build(
@@ -63,7 +67,7 @@ def build(
 
     ::
 
-        holdall.build("points.mt", "points.csv", holdall.schema.infer("points.csv"))
+        holdall.build("points.mt", "points.csv")
         holdall.build("train.mt", ({"text": t, "label": n} for t, n in samples), kind)
 
     Args:
@@ -73,7 +77,9 @@ def build(
             (pyarrow, pandas, Polars, DuckDB), which pyarrow reads, or a structured NumPy array, which become records column
             by column; null values are absent.
         schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file with the
-            schema. Optional for tables and columnar files, which have types.
+            schema. Without one, it is inferred from all records, as :func:`holdall.schema.infer` does it, or from the
+            types of the columns of a table; :attr:`BuildReport.inferred` is that schema. Rows from an iterator, which
+            are read twice then, are kept in memory.
         path: The path of the dataset in the file; by default the only dataset of the schema, or ``records``.
         form: The format of the records file; by default its extension decides.
         ignore_unknown: Whether members that the schema does not have are ignored.
@@ -97,19 +103,29 @@ def build(
     """
     if records is None and blob is None:
         raise TypeError("nothing to write: pass records, or blob with runs or files")
+    inferred = None
+    members = [file_members] if isinstance(file_members, str) else list(file_members)
     if records is not None:
-        schema = kind_of(records, schema)
+        schema, records, inferred = kind_of(records, schema, form, members)
     if blob is not None and files is None and runs is None:
         raise TypeError("the blob has no source: pass runs, or the folder `files`")
     if runs is not None and (blob is None or content is None):
         raise TypeError("runs requires blob, the name of the blob, and content")
-    how = filling(ignore_unknown, null_absent, check, files, file_members)
+    how = filling(ignore_unknown, null_absent or inferred is not None, check, files, members)
+    if records is None:
+        source = None
+    elif members:
+        source = lines(records)
+    else:
+        # The schema says how lists with nulls are stored.
+        is_table = table(records) is not None and schema is not None
+        source = rows(records, json.loads(_holdall.record_kind(_schema(schema), path)) if is_table else None)  # type: ignore[arg-type]
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
     with listening(progress) as listener:
         found = _holdall.build(
             os.fspath(target),
             None if schema is None else _schema(schema),
-            None if records is None else rows(records),
+            source,
             form,
             path,
             how,
@@ -120,4 +136,4 @@ def build(
             writing,
             listener,
         )
-    return BuildReport(**found)
+    return BuildReport(**found, inferred=inferred)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _holdall
 from ._arrays import CHUNK
-from ._kinds import Types
-from ._rows import Form, Rows, Schema, content_name, filling, kind_of, rows, rows_of_columns, shaped
+from ._rows import Form, Rows, Schema, content_name, filling, kind_of, rows, rows_of_columns
 from ._rows import Runs as _Runs
 from ._rows import runs as _runs
 from ._rows import schema as _schema
@@ -37,7 +37,7 @@ class Dataset:
             mapping of their columns: sequences of equal length, masked arrays for optional members, :class:`Ragged`
             for arrays of any length, mappings of columns for structs.
         schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
-            Optional for tables and columnar files, which have types.
+            Without one, it is inferred from all records, or from the types of the columns of a table.
         path: The path of the dataset, if the schema has several.
         form: The format of the records file; by default its extension decides.
         ignore_unknown: Whether members that the schema does not have are ignored.
@@ -63,17 +63,12 @@ class Dataset:
         check: bool = False,
         dedup: bool = False,
     ) -> None:
-        self._kind = _holdall.record_kind(_schema(kind_of(records, schema)), path)
-        if isinstance(records, Mapping):
-            self._source = rows_of_columns(records, self._shaped)
-        else:
-            self._source = rows(records, self._shaped)
+        found, records, _ = kind_of(records, schema, form)
+        self._kind = _holdall.record_kind(_schema(found), path)
+        self._source = rows_of_columns(records) if isinstance(records, Mapping) else rows(records, json.loads(self._kind))
         self._form = form
         self._how = filling(ignore_unknown, True, check, None, ())
         self._dedup = bool(dedup)
-
-    def _shaped(self, all: Iterator[Any]) -> Iterator[Any]:
-        return iter(shaped(Types(_holdall.record_types(self._kind)), all))
 
     def _encode(self, name: str, folder: str) -> _holdall.Part:
         return _holdall.encode_records(name, self._kind, self._source, self._form, self._how, self._dedup, folder)

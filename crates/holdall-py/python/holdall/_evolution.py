@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ._arrays import numpy_dtype
 from ._encode import PACKED
 from ._file import File
-from ._rows import _json
+from ._row_values import json_text
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _of_values(by: Callable[[Any], Any]) -> Callable[[str], str]:
     """Wraps a function of a value as a function of its JSON text."""
 
     def call(text: str) -> str:
-        return _json(by(json.loads(text, object_hook=_float)))
+        return json_text(by(json.loads(text, object_hook=_float)))
 
     return call
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "arrow_array",
+    "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "PrivateMaps", "Records", "Server", "Staged", "Writer", "__version__", "another_handle", "append", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "file_attribute", "formats", "limit_remedies", "model_folder",
     "noted", "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
@@ -95,6 +95,16 @@ def schema_migrate(
 ) -> dict[str, Any]: ...
 def schema_plan(file: File, schema: _Given, evolution: dict[str, Any]) -> dict[str, Any]: ...
 def schema_view(file: File, schema: _Given, evolution: dict[str, Any]) -> File: ...
+def append(
+    file: File,
+    source: _Given,
+    form: str | None,
+    to: Any,
+    path: str | None,
+    filling: dict[str, Any],
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
 def build(
     to: Any,
     schema: _Given | None,

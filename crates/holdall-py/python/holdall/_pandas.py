@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrow import _field
-from ._kinds import _element, written
+from ._kinds import _element, ndarray, written
 from ._records import bits
 from .errors import MissingPackageError
 
@@ -38,7 +38,7 @@ def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
         elif all._types.rows[at].kind == "string":
             columns[name] = pd.array(of.texts(paths[name]), dtype="string")
         else:
-            columns[name] = _objects(of.values(paths[name]))
+            columns[name] = _other(all, of, paths[name], at, maybe)
     # Copied, since the caller may write to the frame.
     return pd.DataFrame(columns, index=pd.RangeIndex(len(of)), copy=False)
 
@@ -86,6 +86,25 @@ def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, 
         values[absent] = np.datetime64("NaT")
         return values
     return getattr(pd.arrays, _MASKED[values.dtype.kind])(values, absent)
+
+
+def _other(all: Records, of: Records | Selection, path: str, at: int, maybe: bool) -> Any:
+    """Returns a member that pandas has no type for as objects, which are made from a whole column if possible."""
+    row = all._types.rows[at]
+    if row.kind == "bytes":
+        return _objects(all._native.texts(path, of._picked()))
+    items = row.more[0] if row.kind == "array" and row.more[1] is None and not maybe else None
+    if items is not None and all._types.rows[items].kind == "scalar" and all._types.rows[items].more != "bool":
+        import numpy as np
+
+        data, ends = all._native.ragged(path, of._picked())
+        buffer: Any = ends
+        dtype = _element(all._types.rows[items].more)
+        offsets = np.frombuffer(buffer, "<i8").tolist()
+        # The arrays are parts of one array, which belongs to the frame.
+        values = ndarray((offsets[-1],), dtype, data, 0, (dtype.itemsize,)).copy()
+        return _objects([values[start:end] for start, end in zip(offsets, offsets[1:])])
+    return _objects(of.values(path))
 
 
 class _Given:

@@ -426,10 +426,14 @@ NaN comes after all numbers, absent values come last; enums have the order of th
             data = native.read_range(at, "data", first * stride, last * stride)
             return ndarray((last - first, *form.shape), form.dtype, data, offset, strides)
 
+        if native.is_view(at, "data"):
+            # A view of the map, of which nothing is read now.
+            data = native.read(at, "data")
+            return ndarray((high - low, *form.shape), form.dtype, data, low * stride + offset, strides)[::step]
         size = form.dtype.itemsize
         for count in form.shape:
             size *= count
-        if native.is_view(at, "data") or 2 * size > stride:
+        if 2 * size > stride:
             return part(low, high)[::step]
         out = np.empty((high - low, *form.shape), form.dtype)
         every = max(1, PIECE // stride)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Literal
 
+from . import _holdall
 from ._arrays import dtype_name, numpy_dtype
+from ._arrow import pyarrow
 from ._arrow_in import batches_of, says_its_types, schema_of, table
 from ._columns_in import batches_of_columns, columns_of_struct
 from ._file import File
-from ._kinds import Types
 from ._records import Ragged
+from ._row_values import json_text, objects, plain
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,32 +37,39 @@ Schema = Mapping[str, Any] | Path | File
 CHUNK = 1 << 18
 
 
-def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tuple[str, Any]:
-    """Prepares rows for the native half; ``made`` converts rows that are not in a file to JSON values.
+def rows(of: Rows, kind: Any = None) -> tuple[str, Any]:
+    """Prepares rows for the native half. ``kind`` is the schema of a record, if it is known.
 
     Raises:
         TypeError: ``of`` is neither a path nor an iterable.
     """
     found = table(of)
     if found is not None:
-        return "columns", batches_of(found)
+        return "columns", batches_of(found, kind)
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
     struct = columns_of_struct(of)
     if struct is not None:
-        return rows_of_columns(struct, made)
+        return rows_of_columns(struct)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
         raise TypeError(f"records must be a path or an iterable of records, not {type(of).__name__}")
-    return "lines", _lines(made(iter(of)))
+    return "rows", objects(iter(of))
 
 
-def rows_of_columns(
-    of: Mapping[str, Any], made: Callable[[Iterator[Any]], Iterator[Any]] = iter
-) -> tuple[str, Any]:
-    """Prepares columns for the native half; ``made`` converts rows that are not numbers, times or strings to JSON
-    values."""
+def lines(of: Rows) -> tuple[str, Any]:
+    """Prepares rows for the native half like :func:`rows`; rows that are not in a file become lines of JSON.
+
+    Raises:
+        TypeError: ``of`` is neither a path nor an iterable.
+    """
+    found = rows(of)
+    return ("lines", _lines(iter(of))) if found[0] == "rows" else found  # type: ignore[arg-type]
+
+
+def rows_of_columns(of: Mapping[str, Any]) -> tuple[str, Any]:
+    """Prepares columns for the native half."""
     batches = batches_of_columns(of)
-    return ("lines", _lines(made(columns(of)))) if batches is None else ("columns", batches)
+    return ("rows", objects(columns(of))) if batches is None else ("columns", batches)
 
 
 def schema(of: Schema) -> tuple[str, Any]:
@@ -80,17 +87,36 @@ def schema(of: Schema) -> tuple[str, Any]:
     raise TypeError(f"a schema must be a mapping, a path or an open file, not {type(of).__name__}")
 
 
-def kind_of(records: Any, given: Schema | None) -> Schema:
-    """Returns the schema of records: the given one, or one from the column types of a table.
+def kind_of(
+    records: Any, given: Schema | None, form: Form | None = None, members: Iterable[str] = ()
+) -> tuple[Schema, Any, dict[str, Any] | None]:
+    """Returns the schema of records, and the records. Without a given schema it is that of the columns of a table, or
+    is inferred from all records, and also returned as the third value. Records that can be read only once are then
+    kept in memory.
 
     Raises:
-        TypeError: no schema is given, and the records have no types.
+        UnsupportedError: the records have values of two types at one path (``infer/mixed``).
     """
     if given is not None:
-        return given
-    if not says_its_types(records):
-        raise TypeError("records require a schema: holdall.schema.infer(records) creates one")
-    return schema_of(table(records))
+        return given, records, None
+    if table(records) is not None:
+        if not says_its_types(records):
+            records = pyarrow().RecordBatchReader.from_stream(records).read_all()
+        found = schema_of(table(records))
+    else:
+        if isinstance(records, Iterator):
+            records = list(records)
+        source = rows_to_infer(records)
+        found = json.loads(_holdall.schema_infer(source, form, False, 0, None, list(members), None))
+    return found, records, found
+
+
+def rows_to_infer(of: Any) -> tuple[str, Any]:
+    """Prepares rows, or a mapping of columns, for the native half: as rows, which a schema is inferred from."""
+    if isinstance(of, Mapping):
+        return "rows", objects(columns(of))
+    struct = columns_of_struct(of)
+    return rows(of) if struct is None else ("rows", objects(columns(struct)))
 
 
 def filling(
@@ -169,7 +195,7 @@ def _bytes(run: Any) -> bytes:
 
 
 def _strict(run: Any) -> str:
-    return json.dumps(run, ensure_ascii=False, allow_nan=False, default=_plain)
+    return json.dumps(run, ensure_ascii=False, allow_nan=False, default=plain)
 
 
 def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
@@ -187,7 +213,7 @@ def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
                 run = run.view(np.uint8) != 0
             return bytes(run.astype(dtype).tobytes())
     is_list = isinstance(run, Iterable) and not isinstance(run, (str, bytes, Mapping, np.ndarray))
-    return _json(list(run) if is_list else run)
+    return json_text(list(run) if is_list else run)
 
 
 def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -225,36 +251,6 @@ def _column(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
-def shaped(types: Types, all: Iterable[Any]) -> Iterable[Any]:
-    """Converts arrays for tensor members to the nested lists of the records' JSON."""
-    if not any(row.kind == "tensor" for row in types.rows):
-        return all
-    return (_shaped(types, types.root, value) for value in all)
-
-
-def _shaped(types: Types, at: int, value: Any) -> Any:
-    row = types.rows[at]
-    if row.kind == "tensor" and isinstance(value, Iterable) and not isinstance(value, Mapping):
-        import numpy as np
-
-        array = np.asarray(value)
-        if array.shape != row.more[1]:
-            message = f"a tensor of shape {list(row.more[1])}, not {list(array.shape)}"
-            raise UsageError(message, code="python/shape", kind="misuse")
-        return {"data": array.reshape(-1)}
-    if isinstance(value, Mapping):
-        members: list[Any] = row.more if row.kind == "struct" else []
-        if row.kind == "union":
-            discriminator, variants = row.more
-            members = [m for key, to in variants if key == value.get(discriminator) for m in types.rows[to].more]
-        out = dict(value)
-        out.update((name, _shaped(types, to, value[name])) for name, to, _, _ in members if name in value)
-        return out
-    if row.kind == "array" and isinstance(value, (list, tuple)):
-        return [_shaped(types, row.more[0], each) for each in value]
-    return value
-
-
 def _lines(all: Iterator[Any]) -> Callable[[], bytes]:
     """Returns a function that returns the next JSON lines at each call, and an empty result at the end."""
 
@@ -262,7 +258,7 @@ def _lines(all: Iterator[Any]) -> Callable[[], bytes]:
         parts: list[str] = []
         size = 0
         for row in all:
-            text = _json(row)
+            text = json_text(row)
             parts.append(text)
             size += len(text)
             if size >= CHUNK:
@@ -270,38 +266,3 @@ def _lines(all: Iterator[Any]) -> Callable[[], bytes]:
         return ("\n".join(parts) + "\n").encode() if parts else b""
 
     return chunk
-
-
-def _json(row: Any) -> str:
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)
-    except ValueError:
-        # JSON has no NaN and no infinities; a circular reference raises again.
-        whole = json.loads(json.dumps(row, default=_plain), parse_constant=_FLOATS.__getitem__)
-        return json.dumps(whole, ensure_ascii=False)
-
-
-#: The names of floats that JSON cannot represent.
-_FLOATS = {"NaN": {"$float": "nan"}, "Infinity": {"$float": "inf"}, "-Infinity": {"$float": "-inf"}}
-
-
-def _plain(value: Any) -> Any:
-    """Converts values of records that JSON cannot represent: bytes, complex numbers, and NumPy scalars, arrays and
-    times."""
-    import numpy as np
-
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[ns]")) + "Z"
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.isoformat()
-    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
-        return list(value)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a {type(value).__name__} is not JSON")

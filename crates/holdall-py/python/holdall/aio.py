@@ -23,6 +23,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _operations, _write
+from ._append import AppendReport
+from ._append import append as _append
 from ._build import BuildReport
 from ._build import build as _build
 from ._file import File as _File
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ._stream import Arriving as _Arriving
 
 #: ``open`` is public as well, but ``import *`` must not hide the built-in function.
-__all__ = ["Arriving", "File", "build", "convert", "load", "load_into", "save", "verify"]
+__all__ = ["Arriving", "File", "append", "build", "convert", "load", "load_into", "save", "verify"]
 
 
 def __dir__() -> list[str]:
@@ -236,6 +238,11 @@ async def convert(source: Any, target: Any, **how: Any) -> ConvertReport:
 async def verify(source: Any, **how: Any) -> VerifyReport:
     """As :func:`holdall.verify`."""
     return await _worked(_operations.verify, source, **how)
+
+
+async def append(source: Any, *args: Any, **how: Any) -> AppendReport:
+    """As :func:`holdall.append`."""
+    return await _worked(_append, source, *args, **how)
 
 
 async def build(target: Any, *args: Any, **how: Any) -> BuildReport:

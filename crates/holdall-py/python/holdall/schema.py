@@ -24,7 +24,7 @@ from ._evolution import Converter, evolution
 from ._file import File, Source
 from ._operations import _opened
 from ._progress import Progress, listening
-from ._rows import Form, Path, Rows, Schema, filling, rows
+from ._rows import Form, Path, Rows, Schema, rows_to_infer, filling, lines
 from ._rows import schema as _schema
 from ._write import Digest, Encoding, _writing
 from .errors import HoldallError
@@ -203,12 +203,13 @@ def infer(
 ) -> dict[str, Any]:
     """Infers the schema of a record from records, or the schema of a file from its tensors.
 
-    Integers become Int64 (Uint64 if they exceed it), other numbers Float64, text String, arrays of numbers that always
-    have the same length fixed arrays, and members that are missing or ``None`` in any record optional.
+    Integers become Int64 (Uint64 if they exceed it), other numbers Float64, text String, dates and times Timestamp,
+    bytes Bytes, decimal numbers and UUIDs String (their text), arrays of numbers that always have the same length
+    fixed arrays, and members that are missing or ``None`` in any record optional.
 
     Args:
-        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a Parquet or Arrow file or an Arrow
-            table (whose types determine everything but which members may be absent), a tensor file, or an open file.
+        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a mapping of their columns, a
+            structured NumPy array, a Parquet or Arrow file or an Arrow table (whose types determine everything but which members may be absent), a tensor file, or an open file.
         form: The format of the records file; by default its extension decides.
         tight: Whether to use the narrowest numbers that hold every value seen, and times if every string is a valid
             time.
@@ -223,7 +224,7 @@ def infer(
     found = table(source)
     if found is not None:
         return schema_of(found)
-    given = ("file", source._native) if isinstance(source, File) else rows(source)
+    given = ("file", source._native) if isinstance(source, File) else rows_to_infer(source)
     members = [file_members] if isinstance(file_members, str) else list(file_members)
     with listening(progress) as listener:
         schema: dict[str, Any] = json.loads(
@@ -290,7 +291,7 @@ def check(
     """
     given = None
     if records is not None:
-        given = ("file", records._native) if isinstance(records, File) else rows(records)
+        given = ("file", records._native) if isinstance(records, File) else lines(records)
     how = filling(ignore_unknown, null_absent, True, files, file_members)
     own = _own(formats, keywords)
     with listening(progress) as listener:

@@ -1,7 +1,7 @@
 //! Encodes batches of columns as records, on several threads and in order.
 
 use super::dataset::DatasetWriter;
-use super::merge::{Merge, THREADS, in_order};
+use super::merge::{Merge, THREADS, check_block, in_order};
 use crate::arrow::block::Block;
 use crate::arrow::write::Rows;
 use arrow_array::RecordBatch;
@@ -61,7 +61,16 @@ impl DatasetWriter {
                 let wrong = rows.block(&part, stride, &mut block)?;
                 let mut error = wrong.map(|(row, e)| at_row(e, first + row as u64));
                 if let Some(checker) = checker {
-                    let checked = check(&block, rows, stride, checker);
+                    let (records, heap) = (&block.records, &block.heap);
+                    let checked = check_block(
+                        records,
+                        heap,
+                        rows.schema,
+                        rows.ty,
+                        stride,
+                        rows.limits,
+                        checker,
+                    );
                     if let Err((row, e)) = checked {
                         rows.block(&part.slice(0, row), stride, &mut block)?;
                         error = Some(at_row(e, first + row as u64));
@@ -83,22 +92,6 @@ fn next_rows(batch: &Option<RecordBatch>, start: usize, most: usize) -> Option<R
     let batch = batch.as_ref()?;
     let left = batch.num_rows().saturating_sub(start).min(most);
     (left > 0).then(|| batch.slice(start, left))
-}
-
-/// Checks records against the keywords of their schema.
-fn check(
-    block: &Block,
-    rows: &Rows<'_>,
-    stride: usize,
-    checker: &Checker<'_>,
-) -> Result<(), (usize, Error)> {
-    let size = rows.schema.extent(rows.ty).map_err(|e| (0, e))?.size as usize;
-    for (row, record) in block.records.chunks_exact(stride).enumerate() {
-        let record = record.get(..size).unwrap_or_default();
-        let value = rows.schema.record_value(rows.ty, record, &block.heap, rows.limits);
-        value.and_then(|value| checker.one_record(value)).map_err(|e| (row, e))?;
-    }
-    Ok(())
 }
 
 #[cold]

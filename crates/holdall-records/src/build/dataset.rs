@@ -33,11 +33,11 @@ pub struct DatasetWriter {
     extent: Extent,
     /// Size of a record and distance from one record to the next, in bytes.
     pub(super) size: usize,
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// The caller's formats and keywords, for rows that are checked.
     pub(crate) vocabulary: Vocabulary,
     pub(crate) limits: SchemaLimits,
-    pub(super) work: Work,
+    pub(crate) work: Work,
     pub(super) records: Spool,
     pub(super) heap: SpoolHeap,
     count: u64,
@@ -236,6 +236,31 @@ impl DatasetWriter {
         Ok(self.count - before)
     }
 
+    /// Adds copies of all records of another dataset, which has the same schema, without a look at them. No records may
+    /// have been added before.
+    pub(crate) fn copy_all(&mut self, records: &Records, work: &Work) -> Result<()> {
+        let inner = &records.0;
+        let len = inner.data.len().min(inner.count.saturating_mul(inner.stride as u64));
+        let whole = inner.count.saturating_mul(self.stride as u64);
+        work.begin(len.saturating_add(inner.heap.len()));
+        for (store, len, spool) in [
+            (&inner.data, len, &mut self.records),
+            (&inner.heap, inner.heap.len(), &mut self.heap.spool),
+        ] {
+            for start in (0..len).step_by(COPIED) {
+                let bytes = store.get(start..len.min(start + COPIED as u64))?;
+                spool.append(&bytes)?;
+                work.advance(bytes.len() as u64)?;
+            }
+        }
+        // The last record may have been stored without the bytes between it and the next one.
+        while self.records.len() < whole {
+            self.records.append(&[0])?;
+        }
+        self.count = inner.count;
+        Ok(())
+    }
+
     fn moved<'f>(&mut self, record: &[u8], from: &'f From<'f>) -> Result<()> {
         self.put(|writer, out| {
             out.copy_from_slice(record);
@@ -273,6 +298,9 @@ impl DatasetWriter {
         e.in_tensor(self.name.as_str())
     }
 }
+
+/// Bytes that are copied at a time from another dataset.
+const COPIED: usize = 8 << 20;
 
 impl std::convert::From<DatasetWriter> for FinishedTensor {
     fn from(dataset: DatasetWriter) -> FinishedTensor {

@@ -2,9 +2,9 @@
 
 use super::dataset::DatasetWriter;
 use crate::entries::{From, Mover, entry};
-use holdall_core::Result;
+use holdall_core::{Error, Result};
 use holdall_io::error::IO;
-use holdall_schema::{Entry, Kind, Len, Schema, SchemaLimits, TypeId};
+use holdall_schema::{Checker, Entry, Kind, Len, Schema, SchemaLimits, TypeId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -99,7 +99,7 @@ impl<R> Order<R> {
 }
 
 /// How batches are joined.
-pub(super) enum Merge {
+pub(crate) enum Merge {
     /// Every record has its entries at the same positions, and no entry refers to other entries, so each entry is
     /// shifted by the start of the batch's heap.
     Shift { places: Vec<usize>, align: u32 },
@@ -108,7 +108,7 @@ pub(super) enum Merge {
 }
 
 impl Merge {
-    pub(super) fn new(schema: &Schema, ty: TypeId, to: &DatasetWriter) -> Merge {
+    pub(crate) fn new(schema: &Schema, ty: TypeId, to: &DatasetWriter) -> Merge {
         let mut places = Vec::new();
         let align = schema.ty(ty).heap_align.unwrap_or(1);
         if to.heap.window.is_none() && find(schema, ty, 0, &mut places).is_some() {
@@ -118,7 +118,7 @@ impl Merge {
     }
 
     /// Adds `count` records, whose entries refer to `heap`. Changes the entries of `records`.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         records: &mut [u8],
         heap: &[u8],
@@ -156,6 +156,25 @@ impl Merge {
         to.added(count);
         Ok(())
     }
+}
+
+/// Checks records against the keywords of their schema. Returns the index of the first wrong one, with the reason.
+pub(crate) fn check_block(
+    records: &[u8],
+    heap: &[u8],
+    schema: &Schema,
+    ty: TypeId,
+    stride: usize,
+    limits: &SchemaLimits,
+    checker: &Checker<'_>,
+) -> Result<(), (usize, Error)> {
+    let size = schema.extent(ty).map_err(|e| (0, e))?.size as usize;
+    for (row, record) in records.chunks_exact(stride).enumerate() {
+        let record = record.get(..size).unwrap_or_default();
+        let value = schema.record_value(ty, record, heap, limits);
+        value.and_then(|value| checker.one_record(value)).map_err(|e| (row, e))?;
+    }
+    Ok(())
 }
 
 /// Adds `base` to the offset of an entry, unless the entry is empty.

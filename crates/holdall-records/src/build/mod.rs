@@ -41,6 +41,7 @@ use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
     Segment, normal, record_kind, record_text,
 };
+pub(crate) use merge::{Merge, check_block};
 use pending::{PendingWriter, PendingWriters};
 use serde_json::Value;
 pub(crate) use spool::Spool;

@@ -111,6 +111,11 @@ impl DatasetWriter {
         if is_plain && let Some(reader) = rows.take_lines() {
             return self.lines(reader).map_err(|e| e.in_source(rows.name()));
         }
+        if let Some(mut source) = rows.take_source() {
+            let added = self.encode_rows(&mut *source, options).map_err(|e| self.in_context(e));
+            added.map_err(|e| e.in_source(rows.name()))?;
+            return Ok(self.len() - before);
+        }
         if let Some(batches) = rows.take_batches() {
             self.batches(batches, options).map_err(|e| e.in_source(rows.name()))?;
             return Ok(self.len() - before);

@@ -18,13 +18,16 @@ mod columns;
 mod files;
 mod fill;
 mod lines;
+mod source;
 #[cfg_attr(not(feature = "tables"), path = "no_table.rs")]
 mod table;
 
 pub use fill::FillOptions;
+pub use source::{RowSink, RowSource};
 
 pub(super) use columns::{Columns, column, unnamed};
 pub(super) use fill::Fill;
+pub(super) use source::infer_rows;
 pub(super) use table::Fields;
 
 use super::rules::ARRAY_LEN;
@@ -294,6 +297,8 @@ enum Cells {
     Table(Table),
     /// Batches of columns; `None` once they have been taken.
     Batches(Option<Batched>),
+    /// Rows that their source encodes; `None` once they have been taken.
+    Source(Option<Box<dyn RowSource>>),
 }
 
 /// One record that was read.
@@ -324,6 +329,12 @@ impl Rows {
         let batches = Batched::from_batches(batches);
         let depth = Limits::default().depth;
         Rows { cells: Cells::Batches(Some(batches)), name: name.into(), depth }
+    }
+
+    /// Returns the rows of a source that encodes them itself. `name` is used in errors.
+    pub fn from_source(source: impl RowSource + 'static, name: impl Into<String>) -> Rows {
+        let (cells, depth) = (Cells::Source(Some(Box::new(source))), Limits::default().depth);
+        Rows { cells, name: name.into(), depth }
     }
 
     /// Returns the name to use in errors: the path of the file.
@@ -363,8 +374,8 @@ impl Rows {
                 (span.line, Row::Json(text.get(span.start..span.end).unwrap_or_default()))
             })),
             Cells::Table(table) => Ok(table.next(name)?.map(|(line, row)| (line, Row::Table(row)))),
-            // Callers take batches first, so none are read row by row.
-            Cells::Batches(_) => Ok(None),
+            // Callers take batches and sources first, so none are read row by row.
+            Cells::Batches(_) | Cells::Source(_) => Ok(None),
         }
     }
 
@@ -383,6 +394,14 @@ impl Rows {
     pub(super) fn take_batches(&mut self) -> Option<Batched> {
         match &mut self.cells {
             Cells::Batches(batches) => batches.take(),
+            _ => None,
+        }
+    }
+
+    /// Takes the source of rows that are neither text nor columns. No rows are left afterwards.
+    pub(super) fn take_source(&mut self) -> Option<Box<dyn RowSource>> {
+        match &mut self.cells {
+            Cells::Source(source) => source.take(),
             _ => None,
         }
     }
@@ -418,6 +437,7 @@ impl std::fmt::Debug for Cells {
             Cells::Array { .. } => "array",
             Cells::Table(_) => "table",
             Cells::Batches(_) => "batches",
+            Cells::Source(_) => "source",
         })
     }
 }

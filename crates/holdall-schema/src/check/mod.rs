@@ -10,7 +10,7 @@ use crate::error::{Error, Result, Rule, Shown as _};
 use crate::extent::in_memory;
 use crate::kinds::{Scalar, TypeId, is_kind};
 use crate::limits::SchemaLimits;
-use crate::record::input::{Input, ValueInput};
+use crate::record::input::{RecordInput, ValueInput};
 use crate::record::number::Num;
 use crate::record::rules::{KEYWORD, TOO_LARGE};
 use crate::record::{Encoder, Heap};

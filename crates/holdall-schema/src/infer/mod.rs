@@ -9,6 +9,7 @@ mod write;
 
 use crate::error::Result;
 use crate::path::Path;
+use crate::record::RecordInput;
 use serde_json::Value;
 use shape::Shape;
 
@@ -102,6 +103,14 @@ impl Inference {
     /// Returns an error of the `json/…` rules; `record/type` for `null` in an array.
     pub fn text(&mut self, json: &[u8], line: u64) -> Result<()> {
         self.shape.see(json, self.depth, line, &self.options)
+    }
+
+    /// Adds a record of any source, and the number of its line, counted from 1, for errors.
+    ///
+    /// # Errors
+    /// Returns `record/type` for `null` in an array, and the errors of `input`.
+    pub fn input(&mut self, input: &mut impl RecordInput, line: u64) -> Result<()> {
+        self.shape.see_input(input, line, &self.options)
     }
 
     /// Adds the columns of the table that contains the records. Members are in the order of their columns, an array has

@@ -4,8 +4,8 @@ use super::{InferOptions, Width};
 use crate::error::Result;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
-use crate::record::Encoder;
 use crate::record::rules::TYPE;
+use crate::record::{Encoder, InputNumber, RecordInput};
 use crate::schema::Schema;
 use holdall_collections::HashMap;
 use holdall_json::{Reader, Token};
@@ -23,6 +23,9 @@ pub(super) struct Shape {
     pub(super) integers: Seen,
     pub(super) floats: Seen,
     pub(super) texts: Seen,
+    /// Times that are not text, and bytes.
+    pub(super) times: Seen,
+    pub(super) bytes: Seen,
     pub(super) arrays: Seen,
     pub(super) objects: Seen,
     /// The smallest and the largest integer.
@@ -76,9 +79,18 @@ impl Shape {
         wants: &InferOptions,
     ) -> Result<()> {
         let mut reader = Reader::new(text, 0, depth)?;
-        let mut see = See { line, wants, scratch: String::new() };
-        see.value(&mut reader, self)?;
+        self.see_input(&mut reader, line, wants)?;
         reader.end()
+    }
+
+    /// Adds one record of any source.
+    pub(super) fn see_input(
+        &mut self,
+        input: &mut impl RecordInput,
+        line: u64,
+        wants: &InferOptions,
+    ) -> Result<()> {
+        See { line, wants, scratch: String::new(), data: Vec::new() }.value(input, self)
     }
 
     /// Adds the columns of a table: members are in their order, even those without a value, and an array has as many
@@ -128,32 +140,37 @@ struct See<'w> {
     line: u64,
     wants: &'w InferOptions,
     scratch: String,
+    data: Vec<u8>,
 }
 
 impl See<'_> {
     /// Adds a value. The recursion is bounded by the reader.
-    fn value(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+    fn value(&mut self, reader: &mut impl RecordInput, shape: &mut Shape) -> Result<()> {
         let token = reader.peek()?;
         if token == Token::Null {
-            return reader.null();
+            return reader.skip();
         }
         shape.values = shape.values.saturating_add(1);
+        if reader.time()?.is_some() {
+            shape.times.add(self.line);
+            return Ok(());
+        }
+        self.data.clear();
+        if reader.bytes(&mut self.data)? {
+            shape.bytes.add(self.line);
+            return Ok(());
+        }
         match token {
             Token::Null => {}
             Token::Bool => {
                 reader.bool()?;
                 shape.bools.add(self.line);
             }
-            Token::Number => {
-                let number = reader.number()?;
-                let integer = number.is_integer.then(|| number.text.parse::<i128>().ok()).flatten();
-                let integer =
-                    integer.filter(|n| *n <= i128::from(u64::MAX) && *n >= i128::from(i64::MIN));
-                match integer {
-                    Some(n) => self.integer(n, shape),
-                    None => self.float(number.text, shape),
-                }
-            }
+            Token::Number => match reader.number()? {
+                InputNumber::Unsigned(n) => self.integer(i128::from(n), shape),
+                InputNumber::Negative(n) => self.integer(i128::from(n), shape),
+                InputNumber::Long(_, x) | InputNumber::Float(x) => self.float(x, shape),
+            },
             Token::String => {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 let text = reader.string(&mut scratch)?;
@@ -179,13 +196,12 @@ impl See<'_> {
         }
     }
 
-    fn float(&mut self, text: &str, shape: &mut Shape) {
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest, which is compared")]
+    fn float(&mut self, wide: f64, shape: &mut Shape) {
         shape.floats.add(self.line);
-        if self.wants.width == Width::Tight && !shape.is_wide {
-            let wide = text.parse::<f64>().unwrap_or(f64::INFINITY);
-            let narrow = text.parse::<f32>().unwrap_or(f32::INFINITY);
+        if self.wants.width == Width::Tight && !shape.is_wide && wide.is_finite() {
             // Checks whether the shortest decimal of the 32-bit float is the same number.
-            let back = narrow.to_string().parse::<f64>().unwrap_or(f64::NAN);
+            let back = (wide as f32).to_string().parse::<f64>().unwrap_or(f64::NAN);
             shape.is_wide = back != wide;
         }
     }
@@ -206,7 +222,7 @@ impl See<'_> {
         }
     }
 
-    fn array(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+    fn array(&mut self, reader: &mut impl RecordInput, shape: &mut Shape) -> Result<()> {
         let mut items = shape.items.take().unwrap_or_default();
         let mut len = 0u64;
         reader.begin_array()?;
@@ -227,7 +243,7 @@ impl See<'_> {
         Ok(())
     }
 
-    fn object(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+    fn object(&mut self, reader: &mut impl RecordInput, shape: &mut Shape) -> Result<()> {
         let mut ahead = reader.clone();
         if self.is_float(&mut ahead)? {
             shape.floats.add(self.line);
@@ -268,7 +284,7 @@ impl See<'_> {
     }
 
     /// Returns `true` if the next object is `{"$float": "nan"}` or similar.
-    fn is_float(&mut self, ahead: &mut Reader<'_>) -> Result<bool> {
+    fn is_float(&mut self, ahead: &mut impl RecordInput) -> Result<bool> {
         ahead.begin_object()?;
         if ahead.next_key(&mut self.scratch)? != Some("$float") || ahead.peek()? != Token::String {
             return Ok(false);

@@ -18,9 +18,7 @@ struct Write<'w> {
 impl Write<'_> {
     fn shape(&self, shape: &Shape, path: &Path) -> Result<Value> {
         if self.wants.file_members.contains(path) {
-            return Ok(
-                json!({"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": true}),
-            );
+            return Ok(bytes());
         }
         match self.kind(shape, path) {
             // Every cell is text, so text always fits.
@@ -33,10 +31,19 @@ impl Write<'_> {
 
     fn kind(&self, shape: &Shape, path: &Path) -> Result<Value> {
         let has_numbers = shape.integers.count > 0 || shape.floats.count > 0;
+        // Text and values that have a form as text are all text.
+        let is_text = shape.texts.count > 0;
+        let nothing = Seen::default();
+        let (texts, times, bytes) = match is_text {
+            true => (shape.texts, nothing, nothing),
+            false => (nothing, shape.times, shape.bytes),
+        };
         let kinds = [
             ("a boolean", shape.bools),
             ("a number", if shape.integers.count > 0 { shape.integers } else { shape.floats }),
-            ("text", shape.texts),
+            ("text", texts),
+            ("a time", times),
+            ("bytes", bytes),
             ("an array", shape.arrays),
             ("an object", shape.objects),
         ];
@@ -50,6 +57,12 @@ impl Write<'_> {
         }
         if has_numbers {
             return Ok(self.number(shape));
+        }
+        if times.count > 0 {
+            return Ok(time());
+        }
+        if bytes.count > 0 {
+            return Ok(self::bytes());
         }
         if shape.arrays.count > 0 || shape.columns.is_some() {
             return self.array(shape, path);
@@ -96,7 +109,7 @@ impl Write<'_> {
 
     fn text(&self, shape: &Shape) -> Value {
         if self.wants.width == Width::Tight && shape.texts.count > 0 && !shape.is_no_time {
-            return json!({"type": "string", "format": "date-time", "TypeDef:Timestamp": true});
+            return time();
         }
         let has_few = !shape.is_various && !shape.different.is_empty();
         if has_few && self.wants.enums > 0 {
@@ -153,10 +166,19 @@ impl Write<'_> {
     }
 }
 
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time", "TypeDef:Timestamp": true})
+}
+
+fn bytes() -> Value {
+    json!({"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": true})
+}
+
 /// Returns `true` if only numbers and booleans were seen, including in arrays.
 fn is_numeric(shape: &Shape) -> bool {
     let nests = shape.items.as_deref().is_none_or(is_numeric);
-    shape.values > 0 && shape.texts.count == 0 && shape.objects.count == 0 && nests
+    let others = [shape.texts, shape.times, shape.bytes, shape.objects];
+    shape.values > 0 && others.iter().all(|seen| seen.count == 0) && nests
 }
 
 fn mixed(path: &Path, a: &(&str, Seen), b: &(&str, Seen)) -> Error {

@@ -1,15 +1,16 @@
 //! Converts JSON to the bytes of records.
 
 use super::fail::{Fail, Outcome};
-use super::input::{Input, ValueInput};
+use super::input::{RecordInput, ValueInput};
 use super::number::{Element, Num, expect, small_code};
 use super::rules::{
-    BASE64, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
+    BASE64, BOOL_BYTE, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
 use super::{Entry, Heap};
+use crate::dtype::TensorDType;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::extent::get;
-use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
+use crate::kinds::{Array, Enum, Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
 use crate::rules::OPEN_SHAPE;
@@ -121,7 +122,11 @@ impl<'s> Encoder<'s> {
         self.input(&mut ValueInput::new(json), record, heap)
     }
 
-    fn input<I: Input, H: Heap>(
+    /// Encodes a value of any source into `record`. The data of entries is appended to the heap.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Encoder::value`] and those of `input`.
+    pub fn input<I: RecordInput, H: Heap>(
         &mut self,
         input: &mut I,
         record: &mut [u8],
@@ -154,7 +159,7 @@ struct Run<'r, H> {
 
 impl<H: Heap> Run<'_, H> {
     /// Encodes one value of a type. `out` is all zero and has the size of the type.
-    fn value<I: Input>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
+    fn value<I: RecordInput>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
         let schema = self.schema;
         match &get(&schema.types, ty)?.kind {
             Kind::Scalar(scalar) => {
@@ -190,7 +195,7 @@ impl<H: Heap> Run<'_, H> {
     }
 
     /// Encodes an object as a struct. `skip` is the discriminator of the union that contains it.
-    fn fields<I: Input>(
+    fn fields<I: RecordInput>(
         &mut self,
         input: &mut I,
         fields: &Struct,
@@ -237,7 +242,7 @@ impl<H: Heap> Run<'_, H> {
         self.missing(fields, &seen, out)
     }
 
-    fn member<I: Input>(
+    fn member<I: RecordInput>(
         &mut self,
         input: &mut I,
         fields: &Struct,
@@ -278,7 +283,12 @@ impl<H: Heap> Run<'_, H> {
         Ok(())
     }
 
-    fn union<I: Input>(&mut self, input: &mut I, union: &Union, out: &mut [u8]) -> Outcome<()> {
+    fn union<I: RecordInput>(
+        &mut self,
+        input: &mut I,
+        union: &Union,
+        out: &mut [u8],
+    ) -> Outcome<()> {
         expect(input, Token::Object, "a union")?;
         let tag = self.union_tag(&mut input.clone(), union)?;
         let Some(variant) = union.variants.get(tag) else { return Ok(()) };
@@ -291,7 +301,7 @@ impl<H: Heap> Run<'_, H> {
     }
 
     /// Looks for the discriminator, which most writers put first.
-    fn union_tag<I: Input>(&mut self, ahead: &mut I, union: &Union) -> Result<usize> {
+    fn union_tag<I: RecordInput>(&mut self, ahead: &mut I, union: &Union) -> Result<usize> {
         let text = &mut self.tools.text;
         let name = &*union.discriminator;
         ahead.begin_object()?;
@@ -316,19 +326,31 @@ impl<H: Heap> Run<'_, H> {
         })
     }
 
-    fn base64<I: Input>(&mut self, input: &mut I, out: &mut [u8]) -> Outcome<()> {
-        expect(input, Token::String, "base64")?;
+    fn base64<I: RecordInput>(&mut self, input: &mut I, out: &mut [u8]) -> Outcome<()> {
         let mut bytes = self.tools.spare.pop().unwrap_or_default();
         bytes.clear();
-        base64(input.string(&mut self.tools.text)?, &mut bytes)?;
+        if !input.bytes(&mut bytes)? {
+            expect(input, Token::String, "base64")?;
+            base64(input.string(&mut self.tools.text)?, &mut bytes)?;
+        }
         let entry = append(self.heap, &bytes, 1)?;
         self.tools.spare.push(bytes);
         copy(out, &entry.to_bytes());
         Ok(())
     }
 
-    fn array<I: Input>(&mut self, input: &mut I, array: &Array, out: &mut [u8]) -> Outcome<()> {
+    fn array<I: RecordInput>(
+        &mut self,
+        input: &mut I,
+        array: &Array,
+        out: &mut [u8],
+    ) -> Outcome<()> {
         expect(input, Token::Array, "an array")?;
+        if let Some(dtype) = self.dtype_of(array.items)
+            && self.block(input, array, dtype, out)?
+        {
+            return Ok(());
+        }
         input.begin_array()?;
         let items = self.schema.extent(array.items)?;
         let (stride, size) = (width64(items.stride), width64(items.size));
@@ -368,16 +390,19 @@ impl<H: Heap> Run<'_, H> {
         Ok(())
     }
 
-    fn tensor<I: Input>(
+    fn tensor<I: RecordInput>(
         &mut self,
         input: &mut I,
         tensor: &TensorType,
         out: &mut [u8],
     ) -> Outcome<()> {
-        expect(input, Token::Object, "a tensor")?;
         let Some(dtype) = tensor.dtype else {
             return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
+        if I::HAS_NESTED_TENSORS && input.peek()? != Token::Object {
+            return self.nested_tensor(input, tensor, dtype, out);
+        }
+        expect(input, Token::Object, "a tensor")?;
         input.begin_object()?;
         let (mut has_dtype, mut has_shape, mut has_data) = (false, false, false);
         while let Some(key) = input.next_key(&mut self.tools.text)? {
@@ -413,7 +438,7 @@ impl<H: Heap> Run<'_, H> {
         Ok(())
     }
 
-    fn shape<I: Input>(&mut self, input: &mut I, tensor: &TensorType) -> Outcome<()> {
+    fn shape<I: RecordInput>(&mut self, input: &mut I, tensor: &TensorType) -> Outcome<()> {
         let wanted = self.schema.dims(tensor)?;
         expect(input, Token::Array, "a shape")?;
         input.begin_array()?;
@@ -434,7 +459,7 @@ impl<H: Heap> Run<'_, H> {
         Ok(())
     }
 
-    fn elements<I: Input>(
+    fn elements<I: RecordInput>(
         &mut self,
         input: &mut I,
         element: Element,
@@ -452,28 +477,80 @@ impl<H: Heap> Run<'_, H> {
             if at >= len {
                 return Err(wrong("more").into());
             }
-            match element {
-                Element::Whole(num) => {
-                    let width = bits / 8;
-                    let start = at.saturating_mul(width);
-                    let slot = out.get_mut(start..start.saturating_add(width));
-                    num.encode(input, slot.unwrap_or_default(), text)
-                        .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
-                }
-                Element::Bits(kind) => {
-                    let code = small_code(kind, input, text)
-                        .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
-                    let start = at.saturating_mul(bits);
-                    let shifted = (code << (start % 8)).to_le_bytes();
-                    let bytes = out.get_mut(start / 8..).debug_unwrap();
-                    for (slot, b) in bytes.iter_mut().zip(shifted) {
-                        *slot |= b;
-                    }
-                }
-            }
+            one_element(input, element, bits, at, text, out)
+                .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
             at = at.saturating_add(1);
         }
         if at == len { Ok(()) } else { Err(wrong(&at.to_string()).into()) }
+    }
+
+    /// Returns the element type of scalars.
+    fn dtype_of(&self, ty: TypeId) -> Option<TensorDType> {
+        match get(&self.schema.types, ty).ok()?.kind {
+            Kind::Scalar(scalar) => element_type(scalar),
+            _ => None,
+        }
+    }
+
+    /// Encodes an array whose elements the input has in one block. Returns `false` if it does not.
+    fn block<I: RecordInput>(
+        &mut self,
+        input: &mut I,
+        array: &Array,
+        dtype: TensorDType,
+        out: &mut [u8],
+    ) -> Outcome<bool> {
+        let mut bytes = self.tools.spare.pop().unwrap_or_default();
+        bytes.clear();
+        let found = input.block(dtype, &mut bytes)?;
+        if let Some(shape) = &found {
+            check_block(dtype, &bytes, shape)?;
+            let [count] = shape[..] else {
+                let message = format!("expected one dimension, found the shape {shape:?}");
+                return Err(TYPE.broken(message).into());
+            };
+            match array.len {
+                Len::Fixed(len) if len != count => {
+                    let message = format!("expected {len} elements, found {count}");
+                    return Err(COUNT.broken(message).into());
+                }
+                Len::Fixed(_) => copy(out, &bytes),
+                Len::Variable { .. } => {
+                    let align = self.schema.extent(array.items)?.align;
+                    copy(out, &append(self.heap, &bytes, align)?.to_bytes());
+                }
+            }
+        }
+        self.tools.spare.push(bytes);
+        Ok(found.is_some())
+    }
+
+    /// Encodes a tensor from a block of elements, or from nested arrays of numbers.
+    fn nested_tensor<I: RecordInput>(
+        &mut self,
+        input: &mut I,
+        tensor: &TensorType,
+        dtype: TensorDType,
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        let dims = self.schema.dims(tensor)?;
+        if dtype.bits().is_multiple_of(8) {
+            let mut bytes = self.tools.spare.pop().unwrap_or_default();
+            bytes.clear();
+            if let Some(shape) = input.block(dtype, &mut bytes)? {
+                if shape != dims {
+                    return Err(wrong_shape(&dims, &shape).into());
+                }
+                check_block(dtype, &bytes, &shape)?;
+                copy(out, &bytes);
+                self.tools.spare.push(bytes);
+                return Ok(());
+            }
+            self.tools.spare.push(bytes);
+        }
+        let (element, bits) = (Num::of_dtype(dtype), width64(dtype.bits()));
+        let mut at = 0;
+        nested(input, &dims, element, bits, &mut at, &mut self.tools.text, out)
     }
 
     /// Returns the bytes of a part of the value.
@@ -489,6 +566,108 @@ impl<H: Heap> Run<'_, H> {
             LENGTH.broken(format!("a member ends after the {len} bytes of its record"))
         })
     }
+}
+
+/// Encodes element number `at` of a tensor.
+fn one_element<I: RecordInput>(
+    input: &mut I,
+    element: Element,
+    bits: usize,
+    at: usize,
+    text: &mut String,
+    out: &mut [u8],
+) -> Result<()> {
+    let start = at.saturating_mul(bits);
+    match element {
+        Element::Whole(num) => {
+            let (start, width) = (start / 8, bits / 8);
+            let slot = out.get_mut(start..start.saturating_add(width));
+            num.encode(input, slot.unwrap_or_default(), text)?;
+        }
+        Element::Bits(kind) => {
+            let shifted = (small_code(kind, input, text)? << (start % 8)).to_le_bytes();
+            let bytes = out.get_mut(start / 8..).debug_unwrap();
+            for (slot, b) in bytes.iter_mut().zip(shifted) {
+                *slot |= b;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Encodes nested arrays of these dimensions. `at` is the number of the next element. The recursion is bounded by the
+/// number of dimensions in the schema.
+fn nested<I: RecordInput>(
+    input: &mut I,
+    dims: &[u64],
+    element: Element,
+    bits: usize,
+    at: &mut usize,
+    text: &mut String,
+    out: &mut [u8],
+) -> Outcome<()> {
+    let Some((len, rest)) = dims.split_first() else {
+        one_element(input, element, bits, *at, text, out)?;
+        *at = at.saturating_add(1);
+        return Ok(());
+    };
+    expect(input, Token::Array, "an array of the tensor")?;
+    input.begin_array()?;
+    let mut count = 0u64;
+    while input.next_item()? {
+        if count >= *len {
+            return Err(COUNT.broken(format!("expected {len} elements, found more")).into());
+        }
+        let place = Segment::Index(count);
+        nested(input, rest, element, bits, at, text, out).map_err(|f| f.inside(place))?;
+        count = count.saturating_add(1);
+    }
+    if count == *len {
+        return Ok(());
+    }
+    Err(COUNT.broken(format!("expected {len} elements, found {count}")).into())
+}
+
+/// Checks the length of a block of elements, and that booleans are 0 or 1.
+fn check_block(dtype: TensorDType, bytes: &[u8], shape: &[u64]) -> Result<()> {
+    let width = dtype.bits() / 8;
+    let wanted = shape.iter().fold(width, |all, len| all.saturating_mul(*len));
+    if bytes.len() as u64 != wanted {
+        let message = format!("{} bytes for elements of the shape {shape:?}", bytes.len());
+        return Err(LENGTH.broken(message));
+    }
+    match bytes.iter().find(|b| **b > 1).filter(|_| dtype == TensorDType::Bool) {
+        Some(byte) => Err(BOOL_BYTE.broken(format!("found the byte {byte}, not 0 or 1"))),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn wrong_shape(wanted: &[u64], found: &[u64]) -> Error {
+    TYPE.broken(format!("expected the shape {wanted:?}, found {found:?}"))
+}
+
+/// Returns the type of tensors' elements that has the form of a scalar.
+fn element_type(scalar: Scalar) -> Option<TensorDType> {
+    Some(match scalar {
+        Scalar::Int8 => TensorDType::I8,
+        Scalar::Int16 => TensorDType::I16,
+        Scalar::Int32 => TensorDType::I32,
+        Scalar::Int64 => TensorDType::I64,
+        Scalar::Uint8 => TensorDType::U8,
+        Scalar::Uint16 => TensorDType::U16,
+        Scalar::Uint32 => TensorDType::U32,
+        Scalar::Uint64 => TensorDType::U64,
+        Scalar::Float16 => TensorDType::F16,
+        Scalar::BFloat16 => TensorDType::Bf16,
+        Scalar::Float8E4M3 => TensorDType::F8_E4M3,
+        Scalar::Float8E5M2 => TensorDType::F8_E5M2,
+        Scalar::Float32 => TensorDType::F32,
+        Scalar::Float64 => TensorDType::F64,
+        Scalar::Complex64 => TensorDType::C64,
+        Scalar::Boolean => TensorDType::Bool,
+        Scalar::Complex128 | Scalar::Timestamp => return None,
+    })
 }
 
 /// The set of members that were present.

@@ -1,12 +1,13 @@
-//! The JSON that an encoder reads: text, or a value in memory.
+//! The values that an encoder reads: JSON text, JSON values in memory, and objects of other languages.
 
+use crate::dtype::TensorDType;
 use crate::error::Result;
 use holdall_json::{NUMBER, Reader, TYPE, Token, parse};
 use serde_json::{Map, Value};
 
-/// A JSON number.
+/// A number of a [`RecordInput`].
 #[derive(Debug, Clone)]
-pub(crate) enum Number {
+pub enum InputNumber {
     /// An integer that is not negative.
     Unsigned(u64),
     /// A negative integer.
@@ -17,9 +18,9 @@ pub(crate) enum Number {
     Float(f64),
 }
 
-/// The text of a number where an integer is expected, exactly as it is written instead of as the nearest double.
+/// A number of a [`RecordInput`] where an integer is expected, exactly as it is written instead of as the nearest double.
 #[derive(Debug)]
-pub(crate) enum Integer {
+pub enum InputInteger {
     /// An integer that is not negative.
     Unsigned(u64),
     /// A negative integer.
@@ -28,36 +29,79 @@ pub(crate) enum Integer {
     Other(String),
 }
 
-impl Integer {
-    fn from_i128(n: i128) -> Option<Integer> {
-        let unsigned = u64::try_from(n).map(Integer::Unsigned);
-        unsigned.or_else(|_| i64::try_from(n).map(Integer::Negative)).ok()
+impl InputInteger {
+    fn from_i128(n: i128) -> Option<InputInteger> {
+        let unsigned = u64::try_from(n).map(InputInteger::Unsigned);
+        unsigned.or_else(|_| i64::try_from(n).map(InputInteger::Negative)).ok()
     }
 }
 
-/// Reads one JSON value piece by piece, as [`Reader`] does. A clone reads the same value again.
-pub(crate) trait Input: Clone {
+/// Reads one value piece by piece: JSON, or a value that corresponds to JSON. A clone reads the same value again.
+///
+/// Each function fails if the next value has another type; [`RecordInput::peek`] tells the type. Functions with a
+/// default implementation are for values that JSON does not have, such as bytes and times.
+pub trait RecordInput: Clone {
+    /// Returns the type of the next value.
     fn peek(&mut self) -> Result<Token>;
+
+    /// Returns the type of the next value: `wanted` if the value can be read as that.
+    fn peek_as(&mut self, wanted: Token) -> Result<Token> {
+        let _ = wanted;
+        self.peek()
+    }
+
+    /// Begins to read an object.
     fn begin_object(&mut self) -> Result<()>;
+    /// Returns the next key of an object, or `None` at its end. The key may be in `scratch`.
     fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
     where
         Self: 's;
+    /// Begins to read an array.
     fn begin_array(&mut self) -> Result<()>;
+    /// Returns `true` if the array has another item, which is the next value.
     fn next_item(&mut self) -> Result<bool>;
+    /// Reads a string, which may be in `scratch`.
     fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where
         Self: 's;
-    fn number(&mut self) -> Result<Number>;
-    fn integer(&mut self) -> Result<Integer>;
+
+    /// Appends the next value to `out` if it is bytes, and reads it. Returns `false` for all other values.
+    fn bytes(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let _ = out;
+        Ok(false)
+    }
+
+    /// Reads a time, in nanoseconds since 1970 UTC. Returns `None` for all other values, and for times that do not fit
+    /// in 64 bits.
+    fn time(&mut self) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
+    /// Reads an array of any rank with elements of this type: appends them to `out` in row-major order and in their
+    /// little-endian form, and returns the shape. Returns `None` for all other values.
+    fn block(&mut self, dtype: TensorDType, out: &mut Vec<u8>) -> Result<Option<Vec<u64>>> {
+        let _ = (dtype, out);
+        Ok(None)
+    }
+
+    /// Whether nested arrays of numbers can be tensors. In JSON a tensor is an object.
+    const HAS_NESTED_TENSORS: bool = false;
+
+    /// Reads a number.
+    fn number(&mut self) -> Result<InputNumber>;
+    /// Reads a number where an integer is expected.
+    fn integer(&mut self) -> Result<InputInteger>;
+    /// Reads a boolean.
     fn bool(&mut self) -> Result<bool>;
+    /// Skips a value.
     fn skip(&mut self) -> Result<()>;
-    /// Reads an object, checks that its keys are unique, and returns its text.
+    /// Reads an object, checks that its keys are unique, and returns its JSON text.
     fn object_text<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where
         Self: 's;
 }
 
-impl Input for Reader<'_> {
+impl RecordInput for Reader<'_> {
     #[inline]
     fn peek(&mut self) -> Result<Token> {
         Reader::peek(self)
@@ -95,25 +139,25 @@ impl Input for Reader<'_> {
     }
 
     #[inline]
-    fn number(&mut self) -> Result<Number> {
+    fn number(&mut self) -> Result<InputNumber> {
         let start = self.offset();
         let number = Reader::number(self)?;
         if number.is_integer {
             if let Ok(n) = number.text.parse::<u64>() {
-                return Ok(Number::Unsigned(n));
+                return Ok(InputNumber::Unsigned(n));
             }
             if let Some(n) = number.text.parse::<i64>().ok().filter(|n| *n != 0) {
-                return Ok(Number::Negative(n));
+                return Ok(InputNumber::Negative(n));
             }
         }
         if let Some(x) = short_decimal(number.text) {
-            return Ok(Number::Float(x));
+            return Ok(InputNumber::Float(x));
         }
         match number.text.parse::<f64>() {
             Ok(x) if x.is_finite() && is_long(number.is_integer, x) => {
-                Ok(Number::Long(number.text.into(), x))
+                Ok(InputNumber::Long(number.text.into(), x))
             }
-            Ok(x) if x.is_finite() => Ok(Number::Float(x)),
+            Ok(x) if x.is_finite() => Ok(InputNumber::Float(x)),
             _ => {
                 let message = "the number is out of range for a double";
                 Err(NUMBER.broken(message).at(start..self.offset()))
@@ -122,19 +166,19 @@ impl Input for Reader<'_> {
     }
 
     #[inline]
-    fn integer(&mut self) -> Result<Integer> {
+    fn integer(&mut self) -> Result<InputInteger> {
         let start = self.offset();
         let number = Reader::number(self)?;
         if number.is_integer
             && let Ok(n) = number.text.parse::<u64>()
         {
-            return Ok(Integer::Unsigned(n));
+            return Ok(InputInteger::Unsigned(n));
         }
-        if let Some(n) = number.integer().and_then(Integer::from_i128) {
+        if let Some(n) = number.integer().and_then(InputInteger::from_i128) {
             return Ok(n);
         }
         match number.text.parse::<f64>() {
-            Ok(x) if x.is_finite() => Ok(Integer::Other(shortened(number.text))),
+            Ok(x) if x.is_finite() => Ok(InputInteger::Other(shortened(number.text))),
             _ => {
                 let message = "the number is out of range for a double";
                 Err(NUMBER.broken(message).at(start..self.offset()))
@@ -237,7 +281,7 @@ impl<'v> ValueInput<'v> {
     }
 }
 
-impl<'v> Input for ValueInput<'v> {
+impl<'v> RecordInput for ValueInput<'v> {
     fn peek(&mut self) -> Result<Token> {
         Ok(match self.next {
             Some(Value::Object(_)) => Token::Object,
@@ -307,26 +351,26 @@ impl<'v> Input for ValueInput<'v> {
         }
     }
 
-    fn number(&mut self) -> Result<Number> {
+    fn number(&mut self) -> Result<InputNumber> {
         let Value::Number(number) = self.take("a number")? else {
             return Err(TYPE.broken("expected a number"));
         };
         match (number.as_u64(), number.as_i64(), number.as_f64()) {
-            (Some(n), ..) => Ok(Number::Unsigned(n)),
-            (None, Some(n), _) => Ok(Number::Negative(n)),
-            (None, None, Some(x)) => Ok(Number::Float(x)),
+            (Some(n), ..) => Ok(InputNumber::Unsigned(n)),
+            (None, Some(n), _) => Ok(InputNumber::Negative(n)),
+            (None, None, Some(x)) => Ok(InputNumber::Float(x)),
             (None, None, None) => Err(NUMBER.broken("the number is out of range for a double")),
         }
     }
 
-    fn integer(&mut self) -> Result<Integer> {
+    fn integer(&mut self) -> Result<InputInteger> {
         match self.number()? {
-            Number::Unsigned(n) => Ok(Integer::Unsigned(n)),
-            Number::Negative(n) => Ok(Integer::Negative(n)),
-            Number::Long(text, _) => Ok(Integer::Other(shortened(&text))),
-            Number::Float(x) => Ok(whole_double(x)
-                .and_then(Integer::from_i128)
-                .unwrap_or_else(|| Integer::Other(format!("{x:?}")))),
+            InputNumber::Unsigned(n) => Ok(InputInteger::Unsigned(n)),
+            InputNumber::Negative(n) => Ok(InputInteger::Negative(n)),
+            InputNumber::Long(text, _) => Ok(InputInteger::Other(shortened(&text))),
+            InputNumber::Float(x) => Ok(whole_double(x)
+                .and_then(InputInteger::from_i128)
+                .unwrap_or_else(|| InputInteger::Other(format!("{x:?}")))),
         }
     }
 

@@ -11,6 +11,7 @@ mod time;
 pub(crate) mod walk;
 
 pub use encode::{Encoder, Null, Unknown};
+pub use input::{InputInteger, InputNumber, RecordInput};
 pub use run::{check_run, encode_run};
 
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Converts numbers between JSON and bytes (sections 5.2 and 5.3).
 
 use super::float::{self, SmallFloat};
-use super::input::{Input, Integer, Number};
+use super::input::{InputInteger, InputNumber, RecordInput};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
@@ -88,7 +88,7 @@ impl Num {
     #[inline]
     pub(crate) fn encode(
         self,
-        input: &mut impl Input,
+        input: &mut impl RecordInput,
         out: &mut [u8],
         text: &mut String,
     ) -> Result<()> {
@@ -128,6 +128,10 @@ impl Num {
                 found => return Err(not(found, "true or false")),
             },
             Num::Time => {
+                if let Some(nanos) = input.time()? {
+                    put(out, nanos.to_le_bytes());
+                    return Ok(());
+                }
                 expect(input, Token::String, "a time")?;
                 let found = input.string(text)?;
                 let Some(nanos) = time::parse(found) else {
@@ -206,7 +210,7 @@ pub(super) enum Element {
 /// Reads a number and returns its code as a small float.
 pub(super) fn small_code(
     kind: SmallFloat,
-    input: &mut impl Input,
+    input: &mut impl RecordInput,
     text: &mut String,
 ) -> Result<u32> {
     small(kind, &real(input, text)?)
@@ -233,33 +237,33 @@ fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) {
 
 /// Reads a whole number in the range of the kind.
 #[inline]
-fn integer<T>(input: &mut impl Input, least: T, most: T) -> Result<T>
+fn integer<T>(input: &mut impl RecordInput, least: T, most: T) -> Result<T>
 where
     T: TryFrom<u64> + TryFrom<i64> + std::fmt::Display,
 {
     expect(input, Token::Number, "an integer")?;
     let number = input.integer()?;
     let found = match number {
-        Integer::Unsigned(n) => T::try_from(n).ok(),
-        Integer::Negative(n) => T::try_from(n).ok(),
-        Integer::Other(_) => None,
+        InputInteger::Unsigned(n) => T::try_from(n).ok(),
+        InputInteger::Negative(n) => T::try_from(n).ok(),
+        InputInteger::Other(_) => None,
     };
     found.ok_or_else(|| no_integer(number, &format!("not a whole number from {least} to {most}")))
 }
 
 /// Reads a float. Floats that JSON cannot represent are written as `{"$float": …}`.
 #[inline]
-fn real(input: &mut impl Input, text: &mut String) -> Result<Real> {
-    match input.peek()? {
+fn real(input: &mut impl RecordInput, text: &mut String) -> Result<Real> {
+    match input.peek_as(Token::Number)? {
         Token::Number => Ok(Real(input.number()?)),
-        Token::Object => Ok(Real(Number::Float(odd_float(input, text)?))),
+        Token::Object => Ok(Real(InputNumber::Float(odd_float(input, text)?))),
         found => Err(not(found, "a number")),
     }
 }
 
 /// A number where a float is expected. A number that is written as an integer must be represented exactly, or it is
 /// refused.
-struct Real(Number);
+struct Real(InputNumber);
 
 impl Real {
     /// Returns the nearest double.
@@ -267,9 +271,9 @@ impl Real {
     #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is wanted")]
     fn nearest(&self) -> f64 {
         match self.0 {
-            Number::Unsigned(n) => n as f64,
-            Number::Negative(n) => n as f64,
-            Number::Long(_, x) | Number::Float(x) => x,
+            InputNumber::Unsigned(n) => n as f64,
+            InputNumber::Negative(n) => n as f64,
+            InputNumber::Long(_, x) | InputNumber::Float(x) => x,
         }
     }
 
@@ -283,10 +287,10 @@ impl Real {
         /// Up to this number, all integers are exact doubles.
         const EXACT: u64 = 1 << 53;
         let is_same = match self.0 {
-            Number::Float(_) => return Ok(()),
-            Number::Unsigned(n) => n <= EXACT && self.nearest() == x,
-            Number::Negative(n) => n.unsigned_abs() <= EXACT && self.nearest() == x,
-            Number::Long(..) => false,
+            InputNumber::Float(_) => return Ok(()),
+            InputNumber::Unsigned(n) => n <= EXACT && self.nearest() == x,
+            InputNumber::Negative(n) => n.unsigned_abs() <= EXACT && self.nearest() == x,
+            InputNumber::Long(..) => false,
         };
         if is_same { Ok(()) } else { self.check_digits(x, shortest) }
     }
@@ -294,10 +298,10 @@ impl Real {
     #[cold]
     fn check_digits(&self, x: f64, shortest: impl FnOnce(&mut String)) -> Result<()> {
         let written = match &self.0 {
-            Number::Unsigned(n) => n.to_string(),
-            Number::Negative(n) => n.to_string(),
-            Number::Long(text, _) => text.to_string(),
-            Number::Float(_) => return Ok(()),
+            InputNumber::Unsigned(n) => n.to_string(),
+            InputNumber::Negative(n) => n.to_string(),
+            InputNumber::Long(text, _) => text.to_string(),
+            InputNumber::Float(_) => return Ok(()),
         };
         let mut short = String::new();
         shortest(&mut short);
@@ -315,7 +319,7 @@ impl Real {
 }
 
 #[cold]
-fn odd_float(input: &mut impl Input, text: &mut String) -> Result<f64> {
+fn odd_float(input: &mut impl RecordInput, text: &mut String) -> Result<f64> {
     let wrong = || TYPE.broken("expected a number or `{\"$float\": …}`, found another object");
     input.begin_object()?;
     if input.next_key(text)? != Some("$float") || input.peek()? != Token::String {
@@ -363,7 +367,7 @@ fn small(kind: SmallFloat, real: &Real) -> Result<u32> {
 }
 
 fn pair(
-    input: &mut impl Input,
+    input: &mut impl RecordInput,
     part: Num,
     len: usize,
     out: &mut [u8],
@@ -396,8 +400,8 @@ fn pair_text(part: Num, len: usize, bytes: &[u8], out: &mut String) -> std::fmt:
 
 /// Checks the type of the next token.
 #[inline]
-pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Result<()> {
-    let found = input.peek()?;
+pub(crate) fn expect(input: &mut impl RecordInput, wanted: Token, what: &str) -> Result<()> {
+    let found = input.peek_as(wanted)?;
     if found == wanted { Ok(()) } else { Err(not(found, what)) }
 }
 
@@ -412,10 +416,10 @@ fn out_of_range(x: f64, why: &str) -> Error {
 }
 
 #[cold]
-fn no_integer(number: Integer, why: &str) -> Error {
+fn no_integer(number: InputInteger, why: &str) -> Error {
     RANGE.broken(match number {
-        Integer::Unsigned(n) => format!("{n} is {why}"),
-        Integer::Negative(n) => format!("{n} is {why}"),
-        Integer::Other(text) => format!("{text} is {why}"),
+        InputInteger::Unsigned(n) => format!("{n} is {why}"),
+        InputInteger::Negative(n) => format!("{n} is {why}"),
+        InputInteger::Other(text) => format!("{text} is {why}"),
     })
 }
