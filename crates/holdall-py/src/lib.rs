@@ -29,6 +29,7 @@ mod decode;
 #[cfg(feature = "carton")]
 mod describe;
 mod dtype;
+mod edit;
 mod errors;
 mod file;
 mod kinds;
@@ -84,6 +85,8 @@ mod _holdall {
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::edit::{NativeEdit, compact};
     #[pymodule_export]
     use super::file::NativeFile;
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
