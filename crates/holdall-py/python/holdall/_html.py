@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._columns import whole
 from ._pictures import histogram
 from .errors import HoldallError
 
 if TYPE_CHECKING:
     from ._blob import Blob
     from ._carton_types import Spec
+    from ._columns import Columns, Description
     from ._file import File
     from ._package import Package
     from ._records import Records, Selection
@@ -109,17 +111,49 @@ def table(file: File) -> str:
 @safe
 def records(of: Records | Selection) -> str:
     """Returns a table of the first records; those of a selection with their positions."""
-    tensor = of.tensor
+    all = whole(of)
+    tensor = all.tensor
     head = f"<p>{text(repr(of))}</p>"
     if tensor.file.closed:
         return f"<p>{text(repr(of))}, closed</p>"
-    fit = _fitting(tensor.nbytes, of.total)
+    fit = _fitting(tensor.nbytes, all._native.head()[0])
     if not fit:
         return f"{head}{muted('The records are large: select some of their members to see them.')}"
     shown = list(of[:fit])
-    positions = of.places[: len(shown)].tolist() if hasattr(of, "places") else None
+    positions = _positions(of, len(shown))
     rows = [row if isinstance(row, dict) else {"": row} for row in shown]
     return head + grid(rows, len(of), positions)
+
+
+@safe
+def columns(of: Columns) -> str:
+    """Returns a table of some members of the first records."""
+    all = whole(of.records)
+    head = f"<p>{text(repr(of))}</p>"
+    if all.tensor.file.closed:
+        return f"<p>{text(repr(of))}, closed</p>"
+    # Members of fixed size are small, whatever else the records contain.
+    is_small = not any(all._types.rows[all._find(path)[0]].heap for path in of.columns)
+    fit = ROWS if is_small else _fitting(all.tensor.nbytes, all._native.head()[0])
+    if not fit:
+        return f"{head}{muted('The records are large: column(path) and values(path) read a member.')}"
+    shown = list(of[:fit])
+    return head + grid(shown, len(of), _positions(of.records, len(shown)))
+
+
+@safe
+def description(of: Description) -> str:
+    """Returns a table of summaries of members."""
+    rows = [row._asdict() for row in of.values()]
+    for row in rows:
+        row |= {name: _number(row[name]) for name in ("mean", "std") if row[name] is not None}
+    return f"<p>{of.records} records</p>{grid(rows, len(rows))}"
+
+
+def _positions(of: Records | Selection, count: int) -> list[int] | None:
+    """Returns the positions of the first records of a selection."""
+    places = getattr(of, "places", None)
+    return None if places is None else places[:count].tolist()
 
 
 def grid(rows: list[dict[str, Any]], count: int, positions: list[int] | None = None) -> str:
@@ -144,7 +178,7 @@ def blob(of: Blob) -> str:
     if tensor.file.closed:
         return f"<p>{text(repr(of))}, closed</p>"
     is_mapped = tensor._native().is_view(tensor._at, "data")
-    fit = ROWS if is_mapped else _fitting(tensor.nbytes, of.total)
+    fit = ROWS if is_mapped else _fitting(tensor.nbytes, of._native.head()[0])
     if not fit:
         return f"{head}{muted('The runs are large: b[i] reads one.')}"
     rows = []
@@ -232,7 +266,13 @@ def _cell(value: object) -> str:
 
 def _one_line(value: object) -> str:
     """Returns a value in one line, not much longer than a cell."""
-    shown = value if isinstance(value, str) else repr(value[:WIDTH] if isinstance(value, (bytes, list)) else value)
+    if isinstance(value, (bytes, list)):
+        shown = repr(value[:WIDTH])
+    elif isinstance(value, str) or hasattr(value, "dtype"):
+        # NumPy's times and arrays are shorter as text.
+        shown = str(value)
+    else:
+        shown = repr(value)
     return " ".join(shown[: 2 * WIDTH].split())
 
 
@@ -252,7 +292,7 @@ def card(package: Package) -> str:
         "platforms": " · ".join(package.platforms) or "any",
         "self-tests": str(len(package.self_tests)) if package.self_tests else None,
     }
-    lines = "".join(_row(text(key), text(text)) for key, text in facts.items() if text)
+    lines = "".join(_row(text(key), text(fact)) for key, fact in facts.items() if fact)
     lines += _specs("input", package.inputs) + _specs("output", package.outputs)
     files = list(package.files.values())
     widest = max((f.nbytes or 0 for f in files), default=0) or 1
