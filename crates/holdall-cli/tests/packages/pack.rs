@@ -193,6 +193,38 @@ fn booleans_of_a_graph_are_declared_as_numbers() {
 }
 
 #[test]
+fn a_graph_that_the_built_in_engine_cannot_run_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    // The operator of a tree, which is not in the standard set.
+    let graph = [&field(4, b"TreeEnsembleClassifier")[..], &field(7, b"ai.onnx.ml")].concat();
+    let with_node = |element: u8| {
+        let mut model = onnx(element);
+        // A second graph field replaces the first: readers take the last one.
+        let nodes = field(1, &graph);
+        model.extend(field(7, &nodes));
+        model
+    };
+    let sound = holdall(["pack", &write(dir.path(), "m.onnx", onnx(1)), "--json"]);
+    assert!(!sound.ends_with(0).out.contains("onnx/built-in"));
+    let model = write(dir.path(), "trees.onnx", with_node(1));
+    let packed = holdall(["pack", &model]).ends_with(0);
+    for said in ["onnx/built-in", "ai.onnx.ml.TreeEnsembleClassifier", "ONNX Runtime"] {
+        assert!(packed.err.contains(said), "{said}: {packed:?}");
+    }
+    let packed = holdall(["pack", &model, "-f", "--json"]).ends_with(0).json();
+    assert_eq!(packed["warnings"][0]["code"], "onnx/built-in");
+    // Text, which the engine does not have.
+    let model = write(dir.path(), "text.onnx", onnx(8));
+    let packed = holdall(["pack", &model, "--json"]).ends_with(0).json();
+    assert_eq!(packed["warnings"][0]["code"], "onnx/built-in");
+    assert!(packed["warnings"][0]["message"].as_str().unwrap().contains("`x`"), "{packed}");
+    // Another runner has other operators.
+    let runner = ["--runner", "python", "--framework-version", ">=3.10"];
+    let packed = holdall([&["pack", &model, "-f", "--json"][..], &runner].concat()).ends_with(0);
+    assert!(!packed.out.contains("onnx/built-in"), "{packed:?}");
+}
+
+#[test]
 fn a_damaged_model_is_packed_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let sound = std::fs::read(accept("safetensors/st_dense_all.safetensors")).unwrap();

@@ -91,13 +91,18 @@ pub fn unsupported(bytes: &[u8]) -> Result<Unsupported> {
         return Err(e);
     }
     let found = signature(bytes)?;
-    let texts = found.inputs.iter().chain(&found.outputs).filter_map(|value| match value {
-        Declared::Tensor(spec) if spec.ty == ValueType::String => Some(spec.name.clone()),
-        _ => None,
-    });
+    let mut texts: Vec<String> = Vec::new();
+    for value in found.inputs.iter().chain(&found.outputs) {
+        if let Declared::Tensor(spec) = value
+            && spec.ty == ValueType::String
+            && !texts.contains(&spec.name)
+        {
+            texts.push(spec.name.clone());
+        }
+    }
     Ok(Unsupported {
         operators: operators.into_iter().collect(),
-        texts: texts.collect(),
+        texts,
         has_doubles: has_doubles(bytes)?,
     })
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from ._arrow import Arrow, polars
 from ._blob import Chosen, chosen, place
@@ -113,9 +114,11 @@ class Columns(Sequence[Any]):
         if isinstance(key, slice):
             return Columns(self._of[key], self._paths)
         if chosen(key, len(self), "records") is not None:
-            return Columns(self._of[key], self._paths)
+            some: Selection = self._of[key]  # type: ignore[assignment]
+            return Columns(some, self._paths)
         at = place(range(len(self)), key, "records", None)
-        return next(iter(Columns(self._of[at : at + 1], self._paths)))
+        one: Records | Selection = self._of[at : at + 1]
+        return next(iter(Columns(one, self._paths)))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self._of), BATCH):
@@ -137,7 +140,8 @@ class Columns(Sequence[Any]):
         return columns(self)
 
 
-class ColumnSummary(NamedTuple):
+@dataclass(frozen=True)
+class ColumnSummary:
     """A summary of one member of records."""
 
     #: The member's path and its type.
@@ -179,8 +183,8 @@ class Description(Mapping[str, ColumnSummary]):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        titles = ColumnSummary._fields
-        rows = [titles, *([_shown(value) for value in row] for row in self._rows.values())]
+        titles = [field.name for field in fields(ColumnSummary)]
+        rows = [titles, *([_shown(value) for value in asdict(row).values()] for row in self._rows.values())]
         widths = [max(len(row[at]) for row in rows) for at in range(len(titles))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         return "\n".join([f"{self._records} records", *lines])
@@ -193,11 +197,12 @@ class Description(Mapping[str, ColumnSummary]):
 
 def whole(of: Records | Selection) -> Records:
     """Returns the dataset that the records belong to."""
-    all: Records = getattr(of, "_records", of)
-    return all
+    all: Any = getattr(of, "_records", of)
+    found: Records = all
+    return found
 
 
-def is_paths(key: Any) -> bool:
+def is_paths(key: Any) -> TypeGuard[list[str]]:
     """Returns whether a key is a list of members."""
     return isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key)
 

@@ -50,7 +50,7 @@ class Edit:
 
     __slots__ = ("_native", "_path", "_open", "_writing", "_progress", "_compacts", "_changes", "_report")
 
-    def __init__(self, path: str, opening: tuple[Check, dict[str, Any] | None], writing: dict[str, Any], progress: Progress):
+    def __init__(self, path: str, opening: tuple[Check, dict[str, Any] | None], writing: dict[str, Any], progress: Progress) -> None:
         self._path = path
         self._open = opening
         self._writing = writing
@@ -125,7 +125,7 @@ class Edit:
 
     def rename(self, *rules: str) -> int:
         """Renames the tensors that rules such as ``"model.*=*"`` match, and returns their number. The first rule that
-        matches a name applies, and names are those before the edit.
+        matches a name applies. Patterns and rules apply to the names after the changes so far.
 
         Raises:
             UsageError: two tensors would have the same name. MissingNameError: no rule matches.
@@ -165,19 +165,19 @@ class Edit:
             UsageError: the edit has ended.
         """
         with listening(self._progress) as listener:
-            said = None
-            if self._changes or not self._compacts:
-                said = self._native.commit(self._writing, listener)
-            else:
+            if self._compacts and not self._changes:
                 self._native.discard()
-            if self._compacts:
-                compacted = _holdall.compact(self._path, *self._open, self._writing, listener)
-                if said is not None:
-                    for field in ("left_behind", "warnings"):
-                        compacted[field] = said[field] + compacted[field]
-                said = compacted
+                said = self._compacted(listener)
+            else:
+                said = self._native.commit(self._writing, listener)
+                if self._compacts:
+                    compacted = self._compacted(listener)
+                    said = compacted | {name: said[name] + compacted[name] for name in ("left_behind", "warnings")}
         self._report = EditReport._of(said)
         return self._report
+
+    def _compacted(self, listener: Any) -> dict[str, Any]:
+        return _holdall.compact(self._path, *self._open, self._writing, listener)
 
     def discard(self) -> None:
         """Drops the changes."""

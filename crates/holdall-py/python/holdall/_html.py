@@ -3,6 +3,7 @@ nothing in it runs, and an error becomes text."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable
 from html import escape
@@ -144,7 +145,7 @@ def columns(of: Columns) -> str:
 @safe
 def description(of: Description) -> str:
     """Returns a table of summaries of members."""
-    rows = [row._asdict() for row in of.values()]
+    rows = [dataclasses.asdict(row) for row in of.values()]
     for row in rows:
         row |= {name: _number(row[name]) for name in ("mean", "std") if row[name] is not None}
     return f"<p>{of.records} records</p>{grid(rows, len(rows))}"

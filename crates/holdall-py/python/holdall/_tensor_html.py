@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._html import muted, safe, size, text, values
 from ._pictures import BARS, COLUMNS, ROWS, heat_map, histogram, places
+from .errors import HoldallError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,11 +52,14 @@ def tensor(of: Tensor) -> str:
     if of.layout in ("records", "blob"):
         shown: Any = of.records() if of.layout == "records" else of.blob()
         return head + str(shown._repr_html_())
-    sample = _sample(of)
+    if not of.size:
+        return head
+    try:
+        sample = _sample(of)
+    except HoldallError as e:
+        return head + muted(f"Its values are not shown: {e._message}")
     if isinstance(sample, str):
         return head + muted(sample)
-    if not sample.flat.size:
-        return head
     return head + _pictured(of, sample)
 
 
@@ -104,14 +108,15 @@ def _matrix(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     if a.ndim < 2 or a.size == 0 or a.shape[-1] < 2:
         return None
     last = a[(0,) * (a.ndim - 2)]
-    return last[places(last.shape[0], ROWS)][:, places(last.shape[1], COLUMNS)]
+    found: np.ndarray[Any, Any] = last[places(last.shape[0], ROWS)][:, places(last.shape[1], COLUMNS)]
+    return found
 
 
 def _numbers(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Returns values as floats, of which complex ones are magnitudes; ``None`` if they are not numbers."""
     import numpy as np
 
-    if a.dtype.kind in "SUTOMm":
+    if a.dtype.kind in "SUTOMm" or a.dtype.type is np.void:
         return None
     with np.errstate(all="ignore"):
         if a.dtype.kind == "c":
@@ -136,7 +141,7 @@ def _pictured(of: Tensor, sample: Sample) -> str:
         with np.errstate(all="ignore"):
             facts |= {"mean": _number(finite.mean().item()), "std": _number(finite.std().item())}
         # The difference of the largest and the smallest number may be too large for a float.
-        if finite.size > 1 and low < high and np.isfinite(high - low):
+        if low < high and np.isfinite(high / 4 - low / 4) and high / 4 - low / 4 < np.finfo(float).max / 4:
             counts = np.histogram(finite, bins=BARS, range=(low, high))[0]
             drawn.append(_figure(histogram(counts.tolist()), f"{facts['min']} … {facts['max']}"))
     for what, count in (

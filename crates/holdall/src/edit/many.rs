@@ -3,9 +3,9 @@
 use super::Edit;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
+use holdall_io::Tensor;
 use holdall_io::error::{SAME_NAME, SELECT};
 use holdall_io::select::{Rename, Select};
-use holdall_io::{File, Tensor};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -31,37 +31,47 @@ impl Edit {
         Ok(())
     }
 
-    /// Removes the tensors that the selection finds in the file before the changes. Returns their number.
+    /// Removes the tensors that the selection finds among those that the file has after the changes so far. Returns
+    /// their number.
     ///
     /// # Errors
-    /// The errors of [`Select::tensors`] and [`Edit::remove`].
+    /// The errors of [`Select::names`] and [`Edit::remove`].
     pub fn remove_all(&mut self, select: &Select) -> Result<usize> {
-        let tensors = select.tensors(&self.file)?;
-        for tensor in &tensors {
-            self.remove(tensor.name())?;
+        let names = self.names();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let removed = select.names(&all).map_err(|e| e.in_source(self.file.name()))?;
+        for name in &removed {
+            self.remove(name)?;
         }
-        Ok(tensors.len())
+        Ok(removed.len())
     }
 
-    /// Renames every tensor of the file before the changes that a rule matches. Returns their number. The new names may
-    /// be old names of other renamed tensors.
+    /// Returns the names of the tensors that the file has after the changes so far.
+    fn names(&self) -> Vec<String> {
+        let mut all: Vec<_> = self.by_name.iter().collect();
+        all.sort_by_key(|(_, position)| **position);
+        all.into_iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Renames every tensor that a rule matches, of those that the file has after the changes so far. Returns their
+    /// number. The new names may be old names of other renamed tensors.
     ///
     /// # Errors
     /// Misuse if no rule matches, or two tensors would have one name; and the errors of [`Edit::rename`].
     pub fn rename_all(&mut self, rules: &[Rename]) -> Result<usize> {
-        let file = self.file.clone();
+        let (names, source) = (self.names(), self.file.name().to_owned());
         let mut changes: Vec<(&str, Cow<'_, str>)> = Vec::new();
-        for name in file.names() {
+        for name in &names {
             let new = Rename::first(rules, name);
-            if new != name {
+            if new != *name {
                 changes.push((name, new));
             }
         }
         if changes.is_empty() {
-            let e = SELECT.broken(format!("no rule renames any of the {} tensors", file.len()));
-            return Err(e.in_source(file.name()));
+            let e = SELECT.broken(format!("no rule renames any of the {} tensors", names.len()));
+            return Err(e.in_source(source));
         }
-        check_names(&file, &changes)?;
+        check_names(&names, &changes).map_err(|e| e.in_source(source))?;
         // Renames may form a cycle, so all old names are released before any new one is assigned.
         for (at, (old, _)) in changes.iter().enumerate() {
             self.rename(old, &passing_name(at))?;
@@ -74,12 +84,13 @@ impl Edit {
 }
 
 /// Refuses to give two tensors the same name.
-fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
+fn check_names(names: &[String], changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
     let shown = |name: &str| format!("`{}`", name.shown());
     let refuse = |message: String| {
-        let e = SAME_NAME.broken(message).in_source(file.name());
+        let e = SAME_NAME.broken(message);
         Err(e.with_hint("use as many `*` after `=` as before it: 'OLD.*=NEW.*'"))
     };
+    let taken: HashSet<&str> = names.iter().map(String::as_str).collect();
     let olds: HashSet<&str> = changes.iter().map(|(old, _)| *old).collect();
     let mut news: HashMap<&str, &str> = HashMap::new();
     for (old, new) in changes {
@@ -87,7 +98,7 @@ fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
             let (other, old, new) = (shown(other), shown(old), shown(new));
             return refuse(format!("the rules rename both {other} and {old} to {new}"));
         }
-        if file.index().get(new).is_some() && !olds.contains(&**new) {
+        if taken.contains(&**new) && !olds.contains(&**new) {
             let (old, new) = (shown(old), shown(new));
             return refuse(format!(
                 "the rules rename {old} to {new}, which is the name of another tensor"
