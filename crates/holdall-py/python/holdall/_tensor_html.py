@@ -21,8 +21,8 @@ WHOLE = 1 << 20
 RUNS, RUN = 64, 4096
 #: Of a larger tensor that is not mapped: the number of bytes that are read from its start.
 START = 1 << 18
-#: The maximum number of elements of a tensor that is not dense and is decoded.
-DECODED = 1 << 18
+#: The maximum number of elements, and of stored bytes, of a tensor that is not dense and is decoded.
+DECODED, STORED = 1 << 18, 8 << 20
 #: The number of texts or times that are listed.
 LISTED = 8
 
@@ -66,7 +66,7 @@ def tensor(of: Tensor) -> str:
 def _sample(of: Tensor) -> Sample | str:
     """Returns all values of a small tensor, or some of a large one; or the reason why there are none."""
     if of.layout != "dense":
-        if of.size > DECODED:
+        if of.size > DECODED or of.stored_nbytes > STORED:
             return f"A tensor of layout {of.layout}: stats() reads its {of.size} values."
         return _whole(of.to_dense())
     nbytes = of.nbytes
