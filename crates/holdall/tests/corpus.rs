@@ -16,7 +16,6 @@ const CODEC: &str = "of codecs without rules of their own, in which no format's 
 const EXCUSED: &[(&str, &str)] = &[
     ("format/not-built", "found in builds that lack a format"),
     ("package/unread", "of a file that is packed, as a warning"),
-    ("onnx/built-in", "of a graph that is packed, as a warning"),
     ("infer/mixed", GIVEN),
     ("infer/no-records", GIVEN),
     ("schema/no-mirror", GIVEN),

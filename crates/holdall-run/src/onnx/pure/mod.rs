@@ -195,7 +195,7 @@ mod tests {
             Ok(_) => true,
             Err(e) => {
                 let text = e.to_string();
-                !text.contains("not supported or not enabled") && !text.contains("requires feature")
+                !text.contains("not supported or not enabled") && !text.contains(" feature")
             }
         }
     }
