@@ -131,7 +131,7 @@ fn node(bytes: &[u8]) -> Result<(&str, &str)> {
 }
 
 impl Unsupported {
-    /// Returns a warning that says what is not supported, and what runs the graph instead; `None` if the built-in engine
+    /// Returns a warning that names the unsupported parts and the engine that runs the graph instead; `None` if the built-in engine
     /// supports everything.
     pub fn warning(&self) -> Option<Warning> {
         let mut reasons = Vec::new();

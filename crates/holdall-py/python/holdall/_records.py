@@ -370,7 +370,8 @@ class Records(Sequence[Any]):
         Raises:
             MissingNameError: the records have no such member.
         """
-        return describe(self, members)
+        with _about(self._tensor):
+            return describe(self, members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
@@ -584,7 +585,8 @@ class Selection(Sequence[Any]):
 
     def describe(self, *members: str) -> Description:
         """Summarises members of the selected records: see :meth:`Records.describe`."""
-        return describe(self, members)
+        with _about(self._records._tensor):
+            return describe(self, members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False

@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 impl Records {
-    /// Returns a counter of records by the values of these members, or of all records if there are none. For each group,
+    /// Returns a counter of records by the values of these members, or of all records without members. For each group,
     /// it also computes these aggregates: `count(at)` (the number of records with this member), `sum(stars)`,
     /// `mean(stars)`, `std(stars)` (of the population), `min(caption)` or `max(caption)`.
     ///

@@ -83,7 +83,7 @@ impl Records {
 
     /// Parses a condition on a record: `stars>=4`, `label=cat`, `image` (the member is present), `!image` (it is
     /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, `stars between 2 and 4`,
-    /// `at is null` (it is absent), `caption like %sea%` (`%` stands for any text, `_` for one character), or `caption
+    /// `at is null` (it is absent), `caption like %sea%` (`%` is any text, `_` one character), or `caption
     /// contains sea` for texts and arrays. `width < height` compares two members: a value without quotes that is not a
     /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
     /// `and`, `or` or `)`; a value in quotes, written as a JSON string, can contain anything.

@@ -6,8 +6,8 @@ use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_schema::{Accessor, Kind};
 
-/// A pattern for a whole text: `%` stands for any text, also an empty one, and `_` for one character. After a
-/// backslash, `%`, `_` and the backslash stand for themselves. Matching is case-sensitive.
+/// A pattern for a whole text: `%` matches any text, also an empty one, and `_` one character. After a
+/// backslash, `%`, `_` and the backslash match themselves. Matching is case-sensitive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pattern(Vec<Piece>);
 

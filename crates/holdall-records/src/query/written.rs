@@ -393,7 +393,7 @@ mod tests {
             ("a is null", Null("a")),
             ("(a IS not  NULL) or b", Any(vec![not(Null("a")), There("b")])),
             ("a is nullable", There("a is nullable")),
-            ("what is = 3", compare("what is", Equal, "3")),
+            ("that is = 3", compare("that is", Equal, "3")),
             ("a between 2 and 4 and b", All(vec![between("a", "2", "4"), There("b")])),
             ("a not between 2 and 4", not(between("a", "2", "4"))),
             ("in between = 4", compare("in between", Equal, "4")),
