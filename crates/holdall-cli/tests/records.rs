@@ -199,7 +199,7 @@ fn records_are_sorted_counted_and_grouped() {
         shown(&file, &["--count", "--where", "text like 'record 1_ %' and id<member(id)"]),
         "0\n"
     );
-    assert_eq!(shown(&file, &["--count", "--where", "text like %1_ — % and flag is null"]), "7\n");
+    assert_eq!(shown(&file, &["--count", "--where", "text like %1_ — % and flag is null"]), "8\n");
     let path = file.path().to_str().unwrap();
     let no = holdall(["records", path, "--aggregate", "median(id)"]).ends_with(2);
     assert!(no.err.contains("records/aggregate") && no.err.contains("mean(stars)"), "{no:?}");

@@ -1,6 +1,6 @@
 //! What `pack` makes of models and folders, and what it refuses.
 
-use super::{field, npy, onnx, sound_and_altered, write};
+use super::{field, npy, onnx, onnx_with, sound_and_altered, write};
 use crate::command::{accept, command, holdall};
 use std::path::Path;
 
@@ -196,17 +196,10 @@ fn booleans_of_a_graph_are_declared_as_numbers() {
 fn a_graph_that_the_built_in_engine_cannot_run_is_named() {
     let dir = tempfile::tempdir().unwrap();
     // The operator of a tree, which is not in the standard set.
-    let graph = [&field(4, b"TreeEnsembleClassifier")[..], &field(7, b"ai.onnx.ml")].concat();
-    let with_node = |element: u8| {
-        let mut model = onnx(element);
-        // A second graph field replaces the first: readers take the last one.
-        let nodes = field(1, &graph);
-        model.extend(field(7, &nodes));
-        model
-    };
+    let node = [field(4, b"TreeEnsembleClassifier"), field(7, b"ai.onnx.ml")].concat();
     let sound = holdall(["pack", &write(dir.path(), "m.onnx", onnx(1)), "--json"]);
     assert!(!sound.ends_with(0).out.contains("onnx/built-in"));
-    let model = write(dir.path(), "trees.onnx", with_node(1));
+    let model = write(dir.path(), "trees.onnx", onnx_with(1, &field(1, &node)));
     let packed = holdall(["pack", &model]).ends_with(0);
     for said in ["onnx/built-in", "ai.onnx.ml.TreeEnsembleClassifier", "ONNX Runtime"] {
         assert!(packed.err.contains(said), "{said}: {packed:?}");
