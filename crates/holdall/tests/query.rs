@@ -198,7 +198,9 @@ fn groups_have_aggregates() {
         assert_eq!(float(&cat.aggregates[3]), 4.5);
         assert!((float(&cat.aggregates[5]) - 11.25f64.sqrt()).abs() < 1e-12);
         let flags = |wanted: u64| {
-            let has = |at: &u64| (at % 3 == 0) == (wanted == 0) && value(*at).get("flag").is_some();
+            let has = |at: &u64| {
+                at.is_multiple_of(3) == (wanted == 0) && value(*at).get("flag").is_some()
+            };
             (0..12).filter(has).count().to_string()
         };
         assert_eq!(cat.aggregates[4], Some(flags(0)));
