@@ -99,6 +99,9 @@ impl NativeRecords {
     }
 }
 
+/// The JSON texts of a group's values, the number of its records, and the JSON texts of its aggregates.
+type GroupRow = (Vec<Option<String>>, u64, Vec<Option<String>>);
+
 /// An iterator over records.
 enum All<'r> {
     Range(Iter<'r>),
@@ -253,7 +256,7 @@ impl NativeRecords {
         places: Picked,
         members: Vec<String>,
         aggregates: Vec<String>,
-    ) -> PyResult<Vec<(Vec<Option<String>>, u64, Vec<Option<String>>)>> {
+    ) -> PyResult<Vec<GroupRow>> {
         let records = self.get(py)?;
         run(py, self.bytes_of(py, places.len())?, |work| {
             let groups = records.counted(&members, &aggregates, &places.chosen(), &work)?;
