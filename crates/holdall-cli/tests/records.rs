@@ -188,7 +188,21 @@ fn records_are_sorted_counted_and_grouped() {
     assert_eq!(lines(&out)[0], json!({"label": "dog", "count": 10}));
     let out = shown(&file, &["--group", "label"]);
     assert!(out.contains("dog    13") && out.contains("2 of 2 groups"), "{out}");
+    let out = shown(&file, &["--group", "label", "--aggregate", "sum(id),max(text)", "--csv"]);
+    assert_eq!(
+        out,
+        "label,count,sum(id),max(text)\ndog,13,127,record 8 — ünïcode\ncat,7,63,record 9 — ünïcode\n"
+    );
+    let out = shown(&file, &["--aggregate", "mean(id)", "--where", "id between 3 and 5", "--json"]);
+    assert_eq!(lines(&out)[0], json!({"count": 3, "mean(id)": 4.0}));
+    assert_eq!(
+        shown(&file, &["--count", "--where", "text like 'record 1_ %' and id<member(id)"]),
+        "0\n"
+    );
+    assert_eq!(shown(&file, &["--count", "--where", "text like %1_ — % and flag is null"]), "8\n");
     let path = file.path().to_str().unwrap();
+    let no = holdall(["records", path, "--aggregate", "median(id)"]).ends_with(2);
+    assert!(no.err.contains("records/aggregate") && no.err.contains("mean(stars)"), "{no:?}");
     let error = holdall(["records", path, "--where", "label=dgo", "--json"]).ends_with(2).error();
     assert_eq!(error["hint"], "did you mean `dog`?");
     let error = holdall(["records", path, "--sort", "idd", "--json"]).ends_with(2).error();

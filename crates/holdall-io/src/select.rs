@@ -89,15 +89,36 @@ impl Select {
     /// # Errors
     /// NotFound if an include matches nothing, with the most similar name as a hint.
     pub fn tensors(&self, file: &File) -> Result<Vec<Tensor>> {
+        self.check(|name| file.index().get(name).is_some(), || file.names())
+            .map_err(|e| e.in_source(file.name()))?;
+        Ok(file.tensors().filter(|t| self.takes(t.name())).collect())
+    }
+
+    /// Returns the selected ones of these names, in their order.
+    ///
+    /// # Errors
+    /// NotFound if an include matches nothing, with the most similar name as a hint.
+    pub fn names<'n>(&self, all: &[&'n str]) -> Result<Vec<&'n str>> {
+        let known: HashSet<&str> = all.iter().copied().collect();
+        self.check(|name| known.contains(name), || all.iter().copied())?;
+        Ok(all.iter().copied().filter(|name| self.takes(name)).collect())
+    }
+
+    /// Returns an error if an include matches none of these names.
+    fn check<'n, I: ExactSizeIterator<Item = &'n str>>(
+        &self,
+        is_known: impl Fn(&str) -> bool,
+        all: impl Fn() -> I,
+    ) -> Result<()> {
         for glob in &self.include.all {
             let found = match glob.as_name() {
-                Some(name) => [name, glob.as_str()].iter().any(|n| file.index().get(n).is_some()),
-                None => file.names().any(|name| glob.matches(name)),
+                Some(name) => [name, glob.as_str()].into_iter().any(&is_known),
+                None => all().any(|name| glob.matches(name)),
             };
             if !found {
-                return Err(glob.matches_nothing(file.names()).in_source(file.name()));
+                return Err(glob.matches_nothing(all()));
             }
         }
-        Ok(file.tensors().filter(|t| self.takes(t.name())).collect())
+        Ok(())
     }
 }

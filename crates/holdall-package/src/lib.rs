@@ -114,7 +114,7 @@ pub const NESTED: &str = "nested";
 pub const LINKED: &str = "linked";
 
 /// The tables of rules of this crate.
-static TABLES: &[&[&Rule]] = &[onnx::RULES, signature::RULES, value::RULES];
+static TABLES: &[&[&Rule]] = &[onnx::RULES, onnx::engine::RULES, signature::RULES, value::RULES];
 
 /// Returns the rules of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

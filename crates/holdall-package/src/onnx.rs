@@ -1,5 +1,7 @@
 //! Reads the inputs and outputs of an ONNX file from its graph, without its weights.
 
+pub mod engine;
+
 use crate::description::{DimSpec, ShapeSpec, ValueSpec};
 use crate::value::ValueType;
 use holdall_collections::HashSet;
@@ -109,7 +111,7 @@ impl Declared {
 }
 
 /// The kinds of messages in an ONNX file, as far as they contain other messages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageKind {
     Model,
     Operators,

@@ -30,6 +30,7 @@ mod decode;
 #[cfg(feature = "carton")]
 mod describe;
 mod dtype;
+mod edit;
 mod errors;
 mod file;
 mod kinds;
@@ -89,6 +90,8 @@ mod _holdall {
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::edit::{NativeEdit, compact};
     #[pymodule_export]
     use super::file::NativeFile;
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]

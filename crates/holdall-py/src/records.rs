@@ -97,6 +97,9 @@ impl NativeRecords {
     }
 }
 
+/// The JSON texts of a group's values, the number of its records, and the JSON texts of its aggregates.
+type GroupRow = (Vec<Option<String>>, u64, Vec<Option<String>>);
+
 /// An iterator over records.
 enum All<'r> {
     Range(Iter<'r>),
@@ -273,17 +276,19 @@ impl NativeRecords {
     }
 
     /// Returns the values of members as JSON texts, with the number of records at these positions
-    /// that have each.
+    /// that have each, and the JSON texts of aggregates of these records.
     fn groups(
         &self,
         py: Python<'_>,
         places: Picked,
         members: Vec<String>,
-    ) -> PyResult<Vec<(Vec<Option<String>>, u64)>> {
+        aggregates: Vec<String>,
+    ) -> PyResult<Vec<GroupRow>> {
         let records = self.get(py)?;
         run(py, self.bytes_of(py, places.len())?, |work| {
-            let groups = records.counted(&members, &places.chosen(), &work)?;
-            Ok(groups.finish().into_iter().map(|group| (group.values, group.count)).collect())
+            let groups = records.counted(&members, &aggregates, &places.chosen(), &work)?;
+            let all = groups.finish().into_iter();
+            Ok(all.map(|group| (group.values, group.count, group.aggregates)).collect())
         })
     }
 

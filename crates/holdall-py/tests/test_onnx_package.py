@@ -114,3 +114,26 @@ def test_external_data(model, tmp_path):
         np.testing.assert_array_equal(initializers(out)[name], array)
     x = np.ones((1, 64), "f4")
     np.testing.assert_array_equal(run(out, x), run(model, x))
+
+
+def test_a_graph_that_the_built_in_engine_cannot_run_is_packed_with_a_warning(tmp_path):
+    texts = helper.make_tensor_value_info("words", TensorProto.STRING, ["n"])
+    lower = helper.make_node("StringNormalizer", ["words"], ["y"], case_change_action="LOWER")
+    trees = helper.make_node("LabelEncoder", ["y"], ["n"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1])
+    result = helper.make_tensor_value_info("n", TensorProto.INT64, ["n"])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([lower, trees], "texts", [texts], [result])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "texts.onnx")
+    report = holdall.carton.pack(tmp_path / "texts.onnx", tmp_path / "texts.carton")
+    [warning] = [w for w in report.warnings if w.code == "onnx/built-in"]
+    for said in ("ai.onnx.StringNormalizer", "ai.onnx.ml.LabelEncoder", "`words`", "ONNX Runtime"):
+        assert said in warning.message
+    with pytest.raises(holdall.UnsupportedError):
+        holdall.carton.run(tmp_path / "texts.carton", {"words": np.array(["A"])})
+
+
+def test_a_graph_that_runs_is_packed_without_a_warning(model, tmp_path):
+    report = holdall.carton.pack(model, tmp_path / "model.carton")
+    assert [w.code for w in report.warnings] == []
+    x = np.ones((2, 64), "f4")
+    assert np.allclose(holdall.carton.run(tmp_path / "model.carton", {"x": x})["y"], run(model, x), atol=1e-4)

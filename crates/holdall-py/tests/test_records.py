@@ -462,7 +462,7 @@ def test_slices_are_lists(photos):
         with pytest.raises(IndexError):
             r[wrong]
     with pytest.raises(TypeError, match="column"):
-        r["id"]
+        r[1.0]
 
 
 def test_a_slice_reads_only_its_bytes(tmp_path):
@@ -568,12 +568,13 @@ def test_a_schema_that_doubles_is_no_trap():
     }
     r = by_hand(kind, b"\7")
     calls = (lambda: r.dtype, r.numpy, lambda: r.columns, lambda: r.enums, lambda: r[0], lambda: list(r),
-             lambda: r.values("x"), lambda: r.column("x"), r._repr_html_)  # fmt: skip
+             lambda: r.values("x"), lambda: r.column("x"), r.describe)  # fmt: skip
     for call in calls:
         with pytest.raises(holdall.LimitError) as info:
             call()
         assert info.value.tensor == "r" and info.value.code in ("python/dtype", "schema/too-large")
     assert r.column("n").tolist() == [7] and r.values("n") == [7] and repr(r).endswith("1 record of 1 bytes: struct>")
+    assert "which cannot be shown: LimitError" in r._repr_html_()
 
 
 def test_what_is_no_array_says_where_to_look(photos):

@@ -29,7 +29,10 @@ holdall_core::error::rules! {
         "A Rust type for records has its fields where the schema has the members, with the same sizes and kinds.";
     /// An invalid condition.
     pub CONDITION: Misuse "records/condition"
-        "A condition names a member and compares it with a value of the member's kind.";
+        "A condition names a member and compares it with a value of the member's kind, or with another member that it can be compared with.";
+    /// An invalid aggregate.
+    pub AGGREGATE: Misuse "records/aggregate"
+        "An aggregate is count, sum, min, max, mean or std of a member of the right kind: `mean(stars)`.";
     /// A member that cannot be exported as files or give them names.
     pub FILE_MEMBER: Misuse "records/file-member"
         "Members of bytes or text can be exported as files, which can be named after text, enums and numbers.";

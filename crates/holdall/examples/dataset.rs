@@ -122,8 +122,8 @@ fn ask(path: &Path) -> holdall::Result<()> {
     let records = holdall::open(path)?.tensor("train")?.records()?;
     let query = records.query().with_condition("label in (1, 2) and score>=0.5")?;
     println!("{} of {}", query.count()?, records.len());
-    for group in query.groups(&["label"])? {
-        println!("{:?}: {}", group.values, group.count);
+    for group in query.groups(&["label"], &["mean(score)"])? {
+        println!("{:?}: {}, {:?}", group.values, group.count, group.aggregates);
     }
     for record in query.with_order(&["-score"])?.with_sample(3, 1).run()? {
         println!("{}", record?.to_json()?);

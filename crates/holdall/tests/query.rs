@@ -81,7 +81,7 @@ fn columns_are_members_as_json() {
 fn what_cannot_be_asked_is_refused() {
     everywhere(|records| {
         for (text, code) in [
-            ("id=x", "records/condition"),
+            ("id=nothing", "records/condition"),
             ("tags=1", "records/condition"),
             ("", "records/condition"),
             ("!", "records/condition"),
@@ -137,6 +137,96 @@ fn conditions_are_put_together() {
 }
 
 #[test]
+fn patterns_ranges_and_absence_are_conditions() {
+    everywhere(|records| {
+        let ids = |text: &str| -> Vec<u64> {
+            let query = records.query().with_range(0..40).with_condition(text).unwrap();
+            query.run().unwrap().map(|r| r.unwrap().index()).collect()
+        };
+        let wanted =
+            |holds: &dyn Fn(u64) -> bool| (0..40).filter(|i| holds(*i)).collect::<Vec<_>>();
+        let has_flag = |at: u64| value(at).get("flag").is_some();
+        assert_eq!(ids("id between 3 and 5"), [3, 4, 5]);
+        assert_eq!(ids("id not between 3 and 38 and label=cat"), [0, 39]);
+        assert_eq!(ids("text like 'record 1_ — %'"), (10..20).collect::<Vec<_>>());
+        assert_eq!(ids("text not like record%"), [0; 0]);
+        assert_eq!(ids("label like c%"), wanted(&|i| i % 3 == 0));
+        assert_eq!(ids("flag is null"), wanted(&|i| !has_flag(i)));
+        assert_eq!(ids("flag is not null"), wanted(&has_flag));
+        // A comparison of two members.
+        assert_eq!(ids("id = member(id)").len(), 40);
+        assert!(ids("id != id").is_empty() && ids("text < member(text)").is_empty());
+        assert_eq!(ids("label = text"), [0; 0]);
+        // For a text, every value is a text.
+        assert_eq!(ids("text < text").len(), 40);
+        assert_eq!(ids("flag = member(flag)"), wanted(&has_flag));
+        // An absent member differs from everything, also from itself.
+        assert_eq!(ids("flag != member(flag)"), wanted(&|i| !has_flag(i)));
+        for text in [
+            "id like 3",
+            "label between cat and dog",
+            "id between 3",
+            "id between 3 or 5",
+            "id = member(text)",
+            "id = text",
+            "label < member(text)",
+            "tags = member(tags)",
+            "text like 'x\\'",
+        ] {
+            let e = records.condition(text).unwrap_err();
+            assert_eq!((e.code(), e.tensor()), ("records/condition", Some("set")), "{text}");
+        }
+        let e = records.condition("id = member(nothing)").unwrap_err();
+        assert_eq!(e.code(), "schema/unknown-path");
+    });
+}
+
+#[test]
+fn groups_have_aggregates() {
+    everywhere(|records| {
+        let asked = ["sum(id)", "min(text)", "max(text)", "mean(id)", "count(flag)", "std(id)"];
+        let query = records.query().with_range(0..12);
+        let groups = query.groups(&["label"], &asked).unwrap();
+        assert_eq!(groups.len(), 2);
+        let dog = groups.iter().find(|g| g.values == [Some("\"dog\"".to_owned())]).unwrap();
+        let cat = groups.iter().find(|g| g.values == [Some("\"cat\"".to_owned())]).unwrap();
+        let float = |text: &Option<String>| text.as_ref().unwrap().parse::<f64>().unwrap();
+        assert_eq!((cat.count, dog.count), (4, 8));
+        assert_eq!(cat.aggregates[0].as_deref(), Some("18"));
+        assert_eq!(cat.aggregates[1].as_deref(), Some("\"record 0 — ünïcode\""));
+        assert_eq!(cat.aggregates[2].as_deref(), Some("\"record 9 — ünïcode\""));
+        assert_eq!(float(&cat.aggregates[3]), 4.5);
+        assert!((float(&cat.aggregates[5]) - 11.25f64.sqrt()).abs() < 1e-12);
+        let flags = |wanted: u64| {
+            let has = |at: &u64| {
+                at.is_multiple_of(3) == (wanted == 0) && value(*at).get("flag").is_some()
+            };
+            (0..12).filter(has).count().to_string()
+        };
+        assert_eq!(cat.aggregates[4], Some(flags(0)));
+        assert_eq!(dog.aggregates[4], Some(flags(1)));
+        // The columns are gathered, with the same result.
+        let range = holdall::records::gather::RowSelection::Range(0..12);
+        let counted = records.counted(&["label"], &asked, &range, &holdall::Work::new()).unwrap();
+        assert_eq!(counted.finish(), groups);
+        let none: [&str; 0] = [];
+        let all = records.query().groups(&none, &["max(id)"]).unwrap();
+        assert_eq!((all[0].count, all[0].aggregates[0].as_deref()), (COUNT, Some("499")));
+        for (text, code) in [
+            ("id", "records/aggregate"),
+            ("median(id)", "records/aggregate"),
+            ("sum(text)", "records/aggregate"),
+            ("sum()", "records/aggregate"),
+            ("min(tags)", "records/condition"),
+            ("sum(nothing)", "schema/unknown-path"),
+        ] {
+            let e = records.groups(&none, &[text]).unwrap_err();
+            assert_eq!((e.code(), e.tensor()), (code, Some("set")), "{text}");
+        }
+    });
+}
+
+#[test]
 fn names_that_are_nearly_right_are_suggested() {
     everywhere(|records| {
         let near = |e: holdall::Error| match e.remedies() {
@@ -188,7 +278,7 @@ fn records_are_counted() {
             COUNT.div_ceil(3)
         );
         assert!(query.clone().with_range(1..COUNT + 1).count().is_err());
-        let groups = query.clone().with_range(0..10).groups(&["label", "flag"]).unwrap();
+        let groups = query.clone().with_range(0..10).groups(&["label", "flag"], &[""; 0]).unwrap();
         let found: Vec<_> = groups.iter().map(|g| (g.values.clone(), g.count)).collect();
         let value = |label: &str, flag: Option<&str>| {
             vec![Some(format!("\"{label}\"")), flag.map(str::to_owned)]

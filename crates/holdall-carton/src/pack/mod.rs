@@ -1,6 +1,7 @@
 //! Writes a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
 //! pass that writes it.
 
+mod engine;
 mod ignored;
 mod named;
 mod parts;

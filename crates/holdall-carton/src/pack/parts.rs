@@ -356,6 +356,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
         PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
+    warnings.extend(super::engine::warning(files, &description));
     Ok(warnings)
 }
 

@@ -16,9 +16,8 @@ use holdall::error::Shown as _;
 use holdall::fields;
 use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
-use holdall::{Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions};
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use holdall::{Edit, EditReport, Error, Remedy, Result, Select, Work, WriteOptions};
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use value::ValueType;
@@ -174,11 +173,8 @@ fn change(
             ("1 tensor replaced".to_owned(), writing.options(work))
         }
         Action::Remove { globs } => {
-            let tensors = Select::new(globs, &[])?.tensors(edit.file())?;
-            for tensor in &tensors {
-                edit.remove(tensor.name())?;
-            }
-            (format!("{} removed", count(tensors.len() as u64, "tensor")), plain(work))
+            let removed = edit.remove_all(&Select::new(globs, &[])?)?;
+            (format!("{} removed", count(removed as u64, "tensor")), plain(work))
         }
         Action::Rename { rules } => {
             let renamed = rename(session, edit, rules)?;
@@ -260,71 +256,16 @@ fn append(
     let other = input::open(session, other)?;
     writing::idle_renames(session, &rules, &other);
     let tensors = select.read()?.tensors(&other)?;
-    for tensor in &tensors {
-        let name = Rename::first(&rules, tensor.name());
-        if replace && edit.file().index().get(&name).is_some() {
-            edit.remove(&name)?;
-        }
-        edit.append(tensor, &name)?;
-    }
+    edit.append_all(&tensors, &rules, replace)?;
     Ok(tensors.len() as u64)
 }
 
 /// Renames every tensor that a rule matches. Returns their number.
 fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
     let rules = writing::renames(rules)?;
-    let file = edit.file().clone();
-    let mut changes: Vec<(&str, Cow<'_, str>)> = Vec::new();
-    for name in file.names() {
-        let new = Rename::first(&rules, name);
-        if new != name {
-            changes.push((name, new));
-        }
-    }
-    if changes.is_empty() {
-        let rule = &holdall::error::SELECT;
-        let e = rule.broken(format!("no rule renames any of the {} tensors", file.len()));
-        return Err(e.in_source(file.name()).into());
-    }
-    writing::idle_renames(session, &rules, &file);
-    check_names(&file, &changes)?;
-    // Renames may form a cycle, so all old names are released before any new one is assigned.
-    for (at, (old, _)) in changes.iter().enumerate() {
-        edit.rename(old, &passing_name(at))?;
-    }
-    for (at, (_, new)) in changes.iter().enumerate() {
-        edit.rename(&passing_name(at), new)?;
-    }
-    Ok(changes.len() as u64)
-}
-
-/// Refuses to give two tensors the same name.
-fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
-    let shown = |name: &str| format!("`{}`", name.shown());
-    let refuse = |message: String| {
-        let e = holdall::error::SAME_NAME.broken(message).in_source(file.name());
-        Err(e.with_hint("use as many `*` after `=` as before it: 'OLD.*=NEW.*'"))
-    };
-    let olds: HashSet<&str> = changes.iter().map(|(old, _)| *old).collect();
-    let mut news: HashMap<&str, &str> = HashMap::new();
-    for (old, new) in changes {
-        if let Some(other) = news.insert(new, old) {
-            let (other, old, new) = (shown(other), shown(old), shown(new));
-            return refuse(format!("the rules rename both {other} and {old} to {new}"));
-        }
-        if file.index().get(new).is_some() && !olds.contains(&**new) {
-            let (old, new) = (shown(old), shown(new));
-            return refuse(format!(
-                "the rules rename {old} to {new}, which is the name of another tensor"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Returns a temporary name that no file uses.
-fn passing_name(at: usize) -> String {
-    format!("\0holdall renames\0{at}")
+    let renamed = edit.rename_all(&rules)?;
+    writing::idle_renames(session, &rules, edit.file());
+    Ok(renamed as u64)
 }
 
 fn tell(

@@ -19,7 +19,7 @@ use holdall::fields;
 use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
 use holdall::source::SourceReader;
-use holdall::{Check, Error, Location};
+use holdall::{Check, Error, Location, Warning};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -169,7 +169,8 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     let report = packer.with_work(session.work("packing")).write(out.path(), args.force)?;
     out.publish()?;
     report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
-    tell(session, &to, &report)?;
+    let warnings: Vec<_> = prepared.warnings.into_iter().chain(report.warnings.clone()).collect();
+    tell(session, &to, &report, &warnings)?;
     Ok(Status::Fine)
 }
 
@@ -272,11 +273,17 @@ fn read(path: &Path) -> Result<String, Error> {
         .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))
 }
 
-fn tell(session: &Session, to: &Path, report: &PackReport) -> Result<(), Failure> {
+fn tell(
+    session: &Session,
+    to: &Path,
+    report: &PackReport,
+    warnings: &[Warning],
+) -> Result<(), Failure> {
     let hash = hex(&report.hash);
     let name = to.display().to_string();
     if session.json() {
-        let fields = fields!(package: &name).and(report.to_plain().without("warnings"));
+        let shown = report.to_plain().without("warnings").and(fields!(warnings: warnings));
+        let fields = fields!(package: &name).and(shown);
         writeln!(session.out(), "{}", as_json(&fields))?;
     } else if !session.global.quiet {
         let files = count(report.files, "file");

@@ -34,12 +34,15 @@ use write::Output;
   holdall records train.mt --sample 5 --seed 1 --json      five random ones, reproducible
   holdall records train.mt --where 'label in (cat, dog) and not stars<3' --sort=-stars,id
   holdall records train.mt --group label                   the number of records per label
+  holdall records train.mt --group label --aggregate 'mean(stars),max(at.lat)'
   holdall records train.mt --csv --files out --file-member image    save a member as files
   holdall records train.mt --where 'stars>=4' --parquet good.parquet
   holdall records old.mt --schema new.json --rename text=caption    with another schema
 
 Any record can be read without reading those before it. Conditions are MEMBER=VALUE, !=, <, <=, > and >=; \
-MEMBER in (VALUE, VALUE); and MEMBER contains VALUE, for text and arrays. MEMBER alone is true if the member \
+MEMBER in (VALUE, VALUE); MEMBER between VALUE and VALUE; MEMBER is null; MEMBER like PATTERN, with % for any \
+text and _ for a character; and MEMBER contains VALUE, for text and arrays. A VALUE can be another member: \
+width<height, or title=member(caption) for texts. MEMBER alone is true if the member \
 is present (for a Boolean, if it is true), !MEMBER if it is not. Conditions are combined with `and`, `or`, `not` \
 and parentheses; a VALUE that contains such words is quoted like JSON text. All --where must hold.
 With --schema, records are converted while they are read, to the result of `holdall schema migrate`; members \
@@ -79,12 +82,16 @@ pub(crate) struct RecordsArgs {
     sort: Vec<String>,
 
     /// Print only the number of records
-    #[arg(long, conflicts_with_all = ["sort", "columns", "group", "files", "csv", "table"])]
+    #[arg(long, conflicts_with_all = ["sort", "columns", "group", "aggregate", "files", "csv", "table"])]
     count: bool,
 
     /// Print the number of records for each combination of these members' values, the most frequent first
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with_all = ["sort", "columns", "files"])]
     group: Vec<String>,
+
+    /// Also print these aggregates of each group, or of all records: count, sum, min, max, mean or std of a MEMBER
+    #[arg(long, value_name = "FUNCTION(MEMBER)", value_delimiter = ',', conflicts_with_all = ["sort", "columns", "files", "count"])]
+    aggregate: Vec<String>,
 
     /// Write the bytes of --file-member into files in this folder, and show the files' names instead
     #[arg(long, value_name = "DIR", requires = "file_member")]
@@ -119,11 +126,11 @@ pub(crate) struct RecordsArgs {
     table: bool,
 
     /// Write a Parquet file
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files", "arrow"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "aggregate", "files", "arrow"])]
     parquet: Option<PathBuf>,
 
     /// Write an Arrow IPC file, which other programs can map
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "aggregate", "files"])]
     arrow: Option<PathBuf>,
 }
 
@@ -161,8 +168,8 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     if args.count {
         return counted(session, query.count()?);
     }
-    if !args.group.is_empty() {
-        return groups(session, args, &query.groups(&args.group)?);
+    if !args.group.is_empty() || !args.aggregate.is_empty() {
+        return groups(session, args, &query.groups(&args.group, &args.aggregate)?);
     }
     if !args.sort.is_empty() {
         query = query.with_order(&args.sort)?;
@@ -204,16 +211,19 @@ fn counted(session: &Session, count: u64) -> Result<Status, Failure> {
 
 /// Prints the number of records per combination of values.
 fn groups(session: &Session, args: &RecordsArgs, groups: &[Group]) -> Result<Status, Failure> {
-    let titles: Vec<String> = args.group.iter().map(|name| name.trim().to_owned()).collect();
-    let titles = [titles, vec!["count".to_owned()]].concat();
+    let trimmed =
+        |all: &[String]| -> Vec<String> { all.iter().map(|name| name.trim().to_owned()).collect() };
+    let titles =
+        [trimmed(&args.group), vec!["count".to_owned()], trimmed(&args.aggregate)].concat();
     let mut output = Output::new(session, args, &titles, true);
     for (place, group) in (0..).zip(groups) {
         if output.is_full() {
             output.more = true;
             break;
         }
-        let values = group.values.iter().cloned();
-        output.values(session, place, values.chain([Some(group.count.to_string())]).collect())?;
+        let values = group.values.iter().cloned().chain([Some(group.count.to_string())]);
+        let values = values.chain(group.aggregates.iter().cloned()).collect();
+        output.values(session, place, values)?;
     }
     output.finish(session, &count(groups.len() as u64, "group"))
 }

@@ -18,10 +18,15 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 /// Returns an ONNX graph that only declares an input `x` of this type and of shape `[n, 2]`.
 fn onnx(element: u8) -> Vec<u8> {
+    onnx_with(element, &[])
+}
+
+/// Returns such a graph with further fields, such as nodes.
+fn onnx_with(element: u8, fields: &[u8]) -> Vec<u8> {
     let dims = [field(1, &field(2, b"n")), field(1, &[0x08, 2])].concat();
     let tensor = [vec![0x08, element], field(2, &dims)].concat();
     let value = [field(1, b"x"), field(2, &field(1, &tensor))].concat();
-    let graph = [field(2, b"g"), field(11, &value), field(12, &value)].concat();
+    let graph = [fields, &field(2, b"g"), &field(11, &value), &field(12, &value)].concat();
     [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat()
 }
 

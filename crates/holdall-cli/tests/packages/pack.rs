@@ -1,6 +1,6 @@
 //! What `pack` makes of models and folders, and what it refuses.
 
-use super::{field, npy, onnx, sound_and_altered, write};
+use super::{field, npy, onnx, onnx_with, sound_and_altered, write};
 use crate::command::{accept, command, holdall};
 use std::path::Path;
 
@@ -190,6 +190,31 @@ fn booleans_of_a_graph_are_declared_as_numbers() {
     }
     let ran = holdall(["run", package, "-i", "x=[[1, 0], [0, 0]]", "--json"]).ends_with(0);
     assert!(ran.out.replace(' ', "").contains("[[0,1],[1,1]]"), "{}", ran.out);
+}
+
+#[test]
+fn a_graph_that_the_built_in_engine_cannot_run_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    // The operator of a tree, which is not in the standard set.
+    let node = [field(4, b"TreeEnsembleClassifier"), field(7, b"ai.onnx.ml")].concat();
+    let sound = holdall(["pack", &write(dir.path(), "m.onnx", onnx(1)), "--json"]);
+    assert!(!sound.ends_with(0).out.contains("onnx/built-in"));
+    let model = write(dir.path(), "trees.onnx", onnx_with(1, &field(1, &node)));
+    let packed = holdall(["pack", &model]).ends_with(0);
+    for said in ["onnx/built-in", "ai.onnx.ml.TreeEnsembleClassifier", "ONNX Runtime"] {
+        assert!(packed.err.contains(said), "{said}: {packed:?}");
+    }
+    let packed = holdall(["pack", &model, "-f", "--json"]).ends_with(0).json();
+    assert_eq!(packed["warnings"][0]["code"], "onnx/built-in");
+    // Text, which the engine does not have.
+    let model = write(dir.path(), "text.onnx", onnx(8));
+    let packed = holdall(["pack", &model, "--json"]).ends_with(0).json();
+    assert_eq!(packed["warnings"][0]["code"], "onnx/built-in");
+    assert!(packed["warnings"][0]["message"].as_str().unwrap().contains("`x`"), "{packed}");
+    // Another runner has other operators.
+    let runner = ["--runner", "python", "--framework-version", ">=3.10"];
+    let packed = holdall([&["pack", &model, "-f", "--json"][..], &runner].concat()).ends_with(0);
+    assert!(!packed.out.contains("onnx/built-in"), "{packed:?}");
 }
 
 #[test]

@@ -23,7 +23,10 @@ from ._append import AppendReport, append
 from ._batches import Batches
 from ._blob import Blob
 from ._build import BuildReport, build
+from ._columns import Columns, ColumnSummary, Description
 from ._datasets import Dataset, Runs
+from ._dtype import DType
+from ._edit import Edit, EditReport, edit
 from ._file import File, staged
 from ._file import open as open
 from ._holdall import Buffer, __version__
@@ -91,11 +94,17 @@ __all__ = [
     "Blob",
     "Buffer",
     "BuildReport",
+    "ColumnSummary",
+    "Columns",
     "Component",
     "ConnectionFailedError",
     "ConvertReport",
+    "DType",
     "Dataset",
+    "Description",
     "Diff",
+    "Edit",
+    "EditReport",
     "File",
     "FileIoError",
     "FormatWarning",
@@ -140,6 +149,7 @@ __all__ = [
     "carton",
     "convert",
     "diff",
+    "edit",
     "errors",
     "formats",
     "inspect",

@@ -181,9 +181,9 @@ class Arrow:
             yield len(part), 0, [None], native.gather(paths, part._picked(), as_views), []
 
 
-def polars(of: Records | Selection) -> Any:
-    """Returns the records as a Polars frame."""
-    return package("polars").DataFrame(Arrow(of, (), as_views=True))
+def polars(of: Records | Selection, paths: Sequence[str] = ()) -> Any:
+    """Returns the records, or their members at ``paths``, as a Polars frame."""
+    return package("polars").DataFrame(Arrow(of, paths, as_views=True))
 
 
 def pyarrow() -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import _holdall
 from ._arrays import array, numpy_dtype
+from ._dtype import DType
 from .errors import HoldallError
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ class Blob:
     #: The content of the runs: ``"utf-8"``, ``"json"``, ``"bytes"`` or ``"elements"``.
     content: Literal["utf-8", "json", "bytes", "elements"]
     #: The element type if the runs hold elements: ``"float32"``, …
-    dtype: str | None
+    dtype: DType | None
 
     def __init__(self, tensor: Tensor, native: _holdall.Blob, places: range | np.ndarray[Any, Any] | None = None) -> None:
         self._tensor = tensor
         self._native = native
-        count, self.content, self.dtype = native.head()
+        count, self.content, dtype = native.head()
+        self.dtype = None if dtype is None else DType(dtype)
         self._places: range | np.ndarray[Any, Any] = range(count) if places is None else places
 
     @property
@@ -129,6 +131,11 @@ class Blob:
         what = self.content if self.dtype is None else self.dtype
         count = len(self)
         return f"<holdall.Blob {self._tensor.name!r}, {count} run{'' if count == 1 else 's'} of {what}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import blob
+
+        return blob(self)
 
 
 def blob(tensor: Tensor) -> Blob:

@@ -94,6 +94,8 @@ def build(
         runs, content: The runs of the blob and their content: see :class:`Runs`. By default the content comes from
             the schema, and is bytes for files.
         overwrite: Whether an existing file is replaced.
+        progress: ``True`` for a bar, or a function that is called with the bytes done and the total, which grows when
+            the file is written.
 
     Raises:
         UsageError: a record does not fit the schema (the error has its line, or its row counted from 0, and its path,
@@ -121,7 +123,8 @@ def build(
         is_table = table(records) is not None and schema is not None
         source = rows(records, json.loads(_holdall.record_kind(_schema(schema), path)) if is_table else None)  # type: ignore[arg-type]
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
-    with listening(progress) as listener:
+    # A file is read, and then the new one is written.
+    with listening(progress, 2 if isinstance(records, (str, os.PathLike)) else 1) as listener:
         found = _holdall.build(
             os.fspath(target),
             None if schema is None else _schema(schema),

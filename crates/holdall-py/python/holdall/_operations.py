@@ -391,12 +391,12 @@ def _inspected(source: Source | File) -> dict[str, Any]:
         for name, t in file.items():
             tensors[name] = {
                 "shape": list(t.shape),
-                "dtype": t.dtype,
+                "dtype": str(t.dtype),
                 "layout": t.layout,
                 "attributes": t.attributes,
                 "components": {
                     role: {
-                        "dtype": c.dtype,
+                        "dtype": str(c.dtype),
                         "encoding": c.encoding,
                         "start": c.start,
                         "end": c.end,

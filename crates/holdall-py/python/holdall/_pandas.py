@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from ._records import Records, Selection
 
 
-def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
-    """Returns the members of ``of``, which is ``all`` or a selection of it, as a frame."""
+def frame(all: Records, of: Records | Selection, paths: Sequence[str] = ()) -> pd.DataFrame:
+    """Returns the members of ``of``, which is ``all`` or a selection of it, or those at ``paths``, as a frame."""
     try:
         import pandas as pd
     except ImportError:
@@ -26,19 +27,22 @@ def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
             "pandas is not installed", code="python/extra", kind="unsupported", hint="pip install pandas; or column(path)"
         ) from None
     row = all._types.rows[all._types.root]
-    if row.kind != "struct":
+    if paths:
+        members = [(path, path, at, not always) for path in paths for at, _, always in [all._find(path)]]
+    elif row.kind == "struct":
+        members = [(name, written(name), at, maybe) for name, at, _, maybe in row.more]
+    else:
         return pd.DataFrame({all.tensor.name: _objects(of.values(""))})
-    paths = {name: written(name) for name, _, _, _ in row.more}
-    wanted = [name for name, at, _, maybe in row.more if _is_gathered(all, at, maybe)]
-    made = dict(zip(wanted, all._native.gather([paths[name] for name in wanted], of._picked())))
+    wanted = {name: path for name, path, at, maybe in members if _is_gathered(all, at, maybe)}
+    made = dict(zip(wanted, all._native.gather(list(wanted.values()), of._picked())))
     columns = {}
-    for name, at, _, maybe in row.more:
+    for name, path, at, maybe in members:
         if name in made:
             columns[name] = _column(pd, all, at, maybe, made[name], len(of))
         elif all._types.rows[at].kind == "string":
-            columns[name] = pd.array(of.texts(paths[name]), dtype="string")
+            columns[name] = pd.array(of.texts(path), dtype="string")
         else:
-            columns[name] = _other(all, of, paths[name], at, maybe)
+            columns[name] = _other(all, of, path, at, maybe)
     # Copied, since the caller may write to the frame.
     return pd.DataFrame(columns, index=pd.RangeIndex(len(of)), copy=False)
 

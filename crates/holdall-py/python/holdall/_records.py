@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import _holdall
 from ._arrow import Arrow, polars
 from ._blob import Chosen, Picked, about, chosen, place
+from ._columns import HEAD, Columns, Description, describe, is_paths, member
 from ._kinds import MOST, Form, Types, named, ndarray
 from .errors import HoldallError, MissingPackageError, NotFoundError, UsageError
 
@@ -285,8 +286,12 @@ class Records(Sequence[Any]):
         """Returns the records for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
         A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with
-        several values (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array
-        (``"tags contains sea"``). ``"image"`` holds if a record has the member, ``"!image"`` if it does not; for a
+        several values (``"label in (cat, dog)"``), by ``between`` (``"stars between 2 and 4"``, with both ends), by
+        ``like`` with a pattern of a whole text, in which ``%`` is any text and ``_`` one character (``"name like
+        IMG_%"``), and by ``contains`` with a part of a text or an element of an array (``"tags contains sea"``).
+        ``"at is null"`` holds if a record lacks the member, ``"at is not null"`` if it has it. The value may be
+        another member, if it is not a value of the member's kind: ``"width<height"``; between texts as ``"title =
+        member(caption)"``. ``"image"`` holds if a record has the member, ``"!image"`` if it does not; for a
         Boolean member they hold if it is true, or not true (``"flag in (true, false)"`` tests whether it is present).
         ``and``, ``or``, ``not`` and parentheses combine conditions; a value that contains these words is quoted as a
         JSON string: ``'title = "this and that"'``. Every record is read once.
@@ -321,7 +326,6 @@ class Records(Sequence[Any]):
 
     def sort(self, *members: str) -> Selection:
         """Returns all records sorted by members: ``sort("label", "-stars")``, where ``-`` sorts in descending order.
-NaN comes after all numbers, absent values come last; enums have the order of the schema.
         NaN comes after all numbers, absent values come last; enums have the order of the schema.
 
         Raises:
@@ -330,14 +334,44 @@ NaN comes after all numbers, absent values come last; enums have the order of th
         """
         return Selection(self._whole(), _order(self, self._picked(), members))
 
-    def groups(self, *members: str) -> list[tuple[Any, int]]:
+    def groups(self, *members: str, aggregates: Iterable[str] = ()) -> list[tuple[Any, ...]]:
         """Counts the records for each value of a member, the most frequent first: ``[("cat", 12), ("dog", 7)]``. For
         several members values are tuples; absent ones are ``None``.
+
+        Args:
+            aggregates: Aggregates of each group, which follow its count: ``groups("label", aggregates=["mean(stars)"])``
+                is ``[("cat", 12, 3.5), ("dog", 7, 2.0)]``. They are ``count``, ``sum``, ``mean``, ``std``, ``min`` and
+                ``max`` of a member. Records without the member do not contribute, and ``None`` means that no record
+                has it. Sums of integers are exact, Booleans are 0 and 1, and ``min`` and ``max`` ignore NaN. Without
+                members, all records are one group, whose value is ``()``.
+
+        Raises:
+            MissingNameError: the records have no such member.
+            UsageError: an aggregate is not possible (``records/aggregate``).
+        """
+        return _groups(self, self._picked(), members, aggregates)
+
+    def select(self, *members: str) -> Columns:
+        """Returns only these members of the records, also as ``r[["id", "at.lat"]]``: see :class:`Columns`.
 
         Raises:
             MissingNameError: the records have no such member.
         """
-        return _groups(self, self._picked(), members)
+        return Columns(self, members)
+
+    def head(self, count: int = HEAD) -> Records:
+        """Returns the first records."""
+        return self[: max(count, 0)]
+
+    def describe(self, *members: str) -> Description:
+        """Summarises members, by default the first 256: how many records have them, and of values with an order the
+        smallest and the largest, of numbers the mean and the standard deviation. All records are read once.
+
+        Raises:
+            MissingNameError: the records have no such member.
+        """
+        with _about(self._tensor):
+            return describe(self, members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
@@ -370,8 +404,18 @@ NaN comes after all numbers, absent values come last; enums have the order of th
     @overload
     def __getitem__(self, key: slice) -> Records: ...
     @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: list[str]) -> Columns: ...
+    @overload
     def __getitem__(self, key: Chosen) -> Selection: ...
-    def __getitem__(self, key: int | slice | Chosen) -> Any:
+    def __getitem__(self, key: int | slice | str | list[str] | Chosen) -> Any:
+        """Returns a record by its index, records by a slice, positions or a mask, or a member by its path: as
+        :meth:`column` does, or as :meth:`values` if it is not a column. A list of paths gives :class:`Columns`."""
+        if isinstance(key, str):
+            return member(self, key)
+        if is_paths(key):
+            return Columns(self, key)
         if isinstance(key, slice):
             self._native.head()
             return Records(self._tensor, self._native, self._types, self._stride, self._range[key])
@@ -531,9 +575,22 @@ class Selection(Sequence[Any]):
         """Returns the selected records sorted by members: see :meth:`Records.sort`."""
         return Selection(self._records, _order(self._records, self._picked(), members))
 
-    def groups(self, *members: str) -> list[tuple[Any, int]]:
-        """Counts the selected records for each value of a member: see :meth:`Records.groups`."""
-        return _groups(self._records, self._picked(), members)
+    def groups(self, *members: str, aggregates: Iterable[str] = ()) -> list[tuple[Any, ...]]:
+        """Counts the selected records for each value of a member, with aggregates: see :meth:`Records.groups`."""
+        return _groups(self._records, self._picked(), members, aggregates)
+
+    def select(self, *members: str) -> Columns:
+        """Returns only these members of the selected records: see :meth:`Records.select`."""
+        return Columns(self, members)
+
+    def head(self, count: int = HEAD) -> Selection:
+        """Returns the first of the selected records."""
+        return self[: max(count, 0)]
+
+    def describe(self, *members: str) -> Description:
+        """Summarises members of the selected records: see :meth:`Records.describe`."""
+        with _about(self._records._tensor):
+            return describe(self, members)
 
     def export(
         self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
@@ -591,8 +648,18 @@ class Selection(Sequence[Any]):
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: slice | Chosen) -> Selection: ...
-    def __getitem__(self, key: int | slice | Chosen) -> Any:
+    def __getitem__(self, key: slice) -> Selection: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: list[str]) -> Columns: ...
+    @overload
+    def __getitem__(self, key: Chosen) -> Selection: ...
+    def __getitem__(self, key: int | slice | str | list[str] | Chosen) -> Any:
+        if isinstance(key, str):
+            return member(self, key)
+        if is_paths(key):
+            return Columns(self, key)
         if isinstance(key, slice):
             return Selection(self._records, self._places[key])
         numbers = chosen(key, len(self), "records")
@@ -614,6 +681,11 @@ class Selection(Sequence[Any]):
         count = len(self)
         of = f"{len(self._records)} in {self._records.tensor.name!r}"
         return f"<holdall.Selection, {count} record{'' if count == 1 else 's'} of {of}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import records
+
+        return records(self)
 
 
 def bits(packed: Any, count: int) -> np.ndarray[Any, Any]:
@@ -640,13 +712,19 @@ def _order(of: Records, places: Picked, members: tuple[str, ...]) -> np.ndarray[
     return np.ndarray(len(order) // 8, "<i8", order).copy()
 
 
-def _groups(of: Records, places: Picked, members: tuple[str, ...]) -> list[tuple[Any, int]]:
-    """Returns the values of members, with the number of records at those positions that have each."""
-    found = []
-    for texts, count in of._native.groups(places, list(members)):
-        values = [None if text is None else _plain(json.loads(text)) for text in texts]
-        found.append((values[0] if len(members) == 1 else tuple(values), count))
+def _groups(of: Records, places: Picked, members: tuple[str, ...], aggregates: Iterable[str]) -> list[tuple[Any, ...]]:
+    """Returns the values of members, with the number of records at those positions that have each, and aggregates."""
+    asked = [aggregates] if isinstance(aggregates, str) else list(aggregates)
+    found: list[tuple[Any, ...]] = []
+    for texts, count, results in of._native.groups(places, list(members), asked):
+        values = _plain_values(texts)
+        found.append((values[0] if len(members) == 1 else tuple(values), count, *_plain_values(results)))
     return found
+
+
+def _plain_values(texts: list[str | None]) -> list[Any]:
+    """Parses JSON texts."""
+    return [None if text is None else _plain(json.loads(text)) for text in texts]
 
 
 def _plain(value: Any) -> Any:

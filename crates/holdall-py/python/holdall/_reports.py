@@ -83,6 +83,11 @@ class Stats:
         bins = said["histogram"]
         return made(cls, said, histogram=bins and Histogram(bins["min"], bins["max"], bins["counts"]))
 
+    def _repr_html_(self) -> str:
+        from ._html import stats
+
+        return stats(self)
+
 
 @dataclass(frozen=True)
 class Unverified:
@@ -223,6 +228,11 @@ class VerifyReport(Verified):
             unverified=unverified,
             warnings=[],
         )
+
+    def _repr_html_(self) -> str:
+        from ._html import verified
+
+        return verified(self)
 
 
 @dataclass(frozen=True)
@@ -429,3 +439,8 @@ class Diff:
         more = [f"… and {len(lines) - 100} more"] if len(lines) > 100 else []
         verdict = "identical" if self.is_identical else "same, within the tolerance" if self.is_same else "different"
         return "\n".join([f"{verdict}: {self.identical} of {self.compared} tensors are identical", *lines[:100], *more])
+
+    def _repr_html_(self) -> str:
+        from ._html import diff
+
+        return diff(self)

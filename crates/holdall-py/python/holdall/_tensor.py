@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
 from ._arrays import DLPACK, PLAIN, array, flat, numpy_dtype, over, placed, writable
+from ._dtype import DType
 from ._encode import PACKED
 from ._kinds import restored, restoring
 from ._progress import Progress, listening
@@ -46,9 +47,9 @@ class Component:
     #: The component's role: ``"data"``, ``"values"``, ``"scales"``, …
     role: str
     #: The element type.
-    dtype: str
+    dtype: DType
     #: The type that its elements are stored as.
-    storage: str
+    storage: DType
     #: ``"raw"`` or ``"zstd"``.
     encoding: str
     #: ``"little"`` or ``"big"``: the byte order in the file; arrays are always little-endian.
@@ -65,7 +66,8 @@ class Component:
 
     def __init__(self, tensor: Tensor, row: tuple[Any, ...]) -> None:
         self._tensor = tensor
-        (self.role, self.dtype, self.storage, self.encoding, self.byte_order) = row[:5]
+        (self.role, dtype, storage, self.encoding, self.byte_order) = row[:5]
+        self.dtype, self.storage = DType(dtype), DType(storage)
         (self.start, self.end, self.nbytes, self.digest) = row[5:]
 
     def bytes(self) -> memoryview:
@@ -143,9 +145,10 @@ class Tensor:
         return self._info[2]
 
     @property
-    def dtype(self) -> str:
-        """The element type: ``"float32"``, ``"bfloat16"``, ``"float8_e4m3fn"``, …"""
-        return self._info[3] or "none"
+    def dtype(self) -> DType:
+        """The element type: ``"float32"``, ``"bfloat16"``, ``"float8_e4m3fn"``, … It is also equal to the type of NumPy,
+        ml_dtypes or torch: ``t.dtype == np.float32``."""
+        return DType(self._info[3] or "none")
 
     @property
     def stored_nbytes(self) -> int:
@@ -375,6 +378,19 @@ class Tensor:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        """Whether the only element of a tensor is not zero, as with NumPy's arrays.
+
+        Raises:
+            ValueError: the tensor has no element, or more than one. ``t is not None`` tests whether there is a tensor.
+        """
+        if self.size != 1:
+            raise ValueError(
+                f"the truth value of a tensor of shape {list(self.shape)} is ambiguous: use `is not None`, len(t), or "
+                "t.numpy().any()"
+            )
+        return bool(self._scalar("bool"))
+
     def __float__(self) -> float:
         """The value of a tensor of one element. Without this, Python would parse the tensor's bytes as text."""
         return float(self._scalar("float"))
@@ -390,8 +406,8 @@ class Tensor:
     def __index__(self) -> int:
         """The value of an integer scalar, exactly.
 
-        TypeError: the tensor is not a scalar, or not an integer.
-            TypeError: the tensor is no scalar, or no integer.
+        Raises:
+            TypeError: the tensor is not a scalar, or not an integer.
         """
         if self.shape or not self.dtype.startswith(("int", "uint")):
             raise TypeError(f"only integer scalars are an index, not a {self.dtype} tensor of shape {list(self.shape)}")
@@ -528,6 +544,11 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"<holdall.Tensor {self.name!r} {self.dtype} {list(self.shape)}, {self.layout}>"
+
+    def _repr_html_(self) -> str:
+        from ._tensor_html import tensor
+
+        return tensor(self)
 
     def __reduce__(self) -> Any:
         return _tensor, (self._file, self.name)

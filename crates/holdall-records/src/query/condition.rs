@@ -1,6 +1,8 @@
 //! Conditions on records.
 
-use super::written::Written;
+use super::pair::Pair;
+use super::pattern::Pattern;
+use super::written::{Operand, Written};
 use crate::rules::CONDITION;
 use crate::{Record, Records};
 use holdall_core::error::Shown as _;
@@ -8,7 +10,6 @@ use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest as nearest_name;
 use holdall_schema::{Accessor, Encoder, Kind, Path, Scalar, Schema, SchemaLimits, Typed};
 use serde_json::json;
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// A condition on the records of one dataset: see [`Records::condition`].
@@ -25,6 +26,8 @@ enum Node {
     Not(Box<Node>),
     /// A test of one member.
     One(Accessor, Test),
+    /// A comparison of two members.
+    Two(Box<Pair>, Operator),
 }
 
 #[derive(Debug, Clone)]
@@ -34,6 +37,8 @@ enum Test {
     Compare(Operator, Read),
     /// A text contains this text.
     Text(String),
+    /// A text or the name of an enum value matches this pattern.
+    Like(Pattern),
     /// An array contains this element.
     Element(Accessor, Read),
 }
@@ -109,28 +114,26 @@ impl Node {
                     Err(_) => Node::One(part, Test::There),
                 }
             }
-            Written::Compare(path, compare, value) => {
-                let part = records.accessor(path)?;
-                let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
-                let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
-                if !is_ordered && !matches!(compare, Operator::Equal | Operator::NotEqual) {
-                    let kind = records.schema().ty(part.ty()).kind.as_str();
-                    let path = path.shown();
-                    let message = format!(
-                        "`{path}` is a `TypeDef:{kind}`, which has no order: use `=` or `!=`"
-                    );
-                    return Err(CONDITION.broken(message));
-                }
-                Node::One(part, Test::Compare(*compare, read))
+            Written::Null(path) => {
+                Node::Not(Box::new(Node::One(records.accessor(path)?, Test::There)))
             }
-            Written::In(path, values) => {
+            Written::Compare(path, compare, operand) => {
+                Node::compare(records, path, *compare, operand)?
+            }
+            Written::In(path, operands) => {
+                let one = |operand| Node::compare(records, path, Operator::Equal, operand);
+                Node::Any(operands.iter().map(one).collect::<Result<_>>()?)
+            }
+            Written::Like(path, pattern) => {
                 let part = records.accessor(path)?;
                 let kind = &records.schema().ty(part.ty()).kind;
-                let one = |value: &Cow<'_, str>| {
-                    let read = Read::new(&part, kind, value)?;
-                    Ok(Node::One(part.clone(), Test::Compare(Operator::Equal, read)))
-                };
-                Node::Any(values.iter().map(one).collect::<Result<_>>()?)
+                if !matches!(kind, Kind::String | Kind::Enum(_)) {
+                    let (path, kind) = (path.shown(), kind.as_str());
+                    let message =
+                        format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
+                    return Err(CONDITION.broken(message));
+                }
+                Node::One(part, Test::Like(Pattern::new(pattern)?))
             }
             Written::Contains(path, value) => {
                 let part = records.accessor(path)?;
@@ -156,6 +159,44 @@ impl Node {
         })
     }
 
+    /// Compares a member with a value or with another member.
+    fn compare(
+        records: &Records,
+        path: &str,
+        operator: Operator,
+        operand: &Operand<'_>,
+    ) -> Result<Node> {
+        let part = records.accessor(path)?;
+        let kind = &records.schema().ty(part.ty()).kind;
+        let found = match operand {
+            Operand::Value(value) => Read::new(&part, kind, value),
+            Operand::Bare(value) => Read::new(&part, kind, value),
+            Operand::Member(other) => {
+                return Ok(Node::Two(
+                    Box::new(Pair::new(records, path, other, operator)?),
+                    operator,
+                ));
+            }
+        };
+        let read = match (found, operand) {
+            (Ok(read), _) => read,
+            (Err(_), Operand::Bare(other))
+                if !other.is_empty() && records.accessor(other).is_ok() =>
+            {
+                return Ok(Node::Two(
+                    Box::new(Pair::new(records, path, other, operator)?),
+                    operator,
+                ));
+            }
+            (Err(e), _) => return Err(e),
+        };
+        let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
+        if !is_ordered && !operator.is_equality() {
+            return Err(no_order(path, kind));
+        }
+        Ok(Node::One(part, Test::Compare(operator, read)))
+    }
+
     fn holds(&self, record: &Record<'_>) -> Result<bool> {
         match self {
             Node::Any(all) => Node::any_child(all, record, true),
@@ -168,6 +209,8 @@ impl Node {
             Node::One(part, Test::Text(wanted)) => {
                 Ok(record.string(part)?.is_some_and(|text| text.contains(wanted.as_str())))
             }
+            Node::One(part, Test::Like(pattern)) => pattern.matches_member(record, part),
+            Node::Two(pair, operator) => Ok(operator.holds(pair.order(record)?)),
             Node::One(part, Test::Element(element, read)) => {
                 let Some(all) = record.elements(part)? else { return Ok(false) };
                 for one in all.iter() {
@@ -191,7 +234,18 @@ impl Node {
     }
 }
 
+/// Returns the error for a member that is compared by its order, which its kind lacks.
+pub(super) fn no_order(path: &str, kind: &Kind) -> Error {
+    let (path, kind) = (path.shown(), kind.as_str());
+    CONDITION.broken(format!("`{path}` is a `TypeDef:{kind}`, which has no order: use `=` or `!=`"))
+}
+
 impl Operator {
+    /// Returns `true` for `=` and `!=`.
+    pub(super) fn is_equality(self) -> bool {
+        matches!(self, Operator::Equal | Operator::NotEqual)
+    }
+
     /// `order` is `None` if the member is absent or is NaN.
     fn holds(self, order: Option<Ordering>) -> bool {
         let Some(order) = order else { return self == Operator::NotEqual };

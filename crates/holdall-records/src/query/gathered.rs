@@ -115,24 +115,27 @@ impl Records {
         })
     }
 
-    /// Counts the chosen records by members: see [`Records::groups`].
+    /// Counts the chosen records by members, and computes aggregates of each group: see [`Records::groups`].
     ///
     /// # Errors
     /// Returns the errors of [`Records::groups`], [`Groups::add`] and [`Records::gather`].
     pub fn counted(
         &self,
         members: &[impl AsRef<str>],
+        aggregates: &[impl AsRef<str>],
         chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Groups> {
-        let mut groups = self.groups(members)?;
-        let parts: Vec<_> = groups.parts().cloned().collect();
+        let mut groups = self.groups(members, aggregates)?;
+        let parts: Vec<_> = groups.keys().cloned().collect();
+        let inputs: Vec<_> = groups.inputs().cloned().collect();
         let has_bytes =
             |kind: &Kind| matches!(kind, Kind::Enum(_) | Kind::String | Kind::Scalar(_));
         let paths = members.iter().map(|member| member.as_ref().trim().parse());
         let paths: Option<Vec<Path>> = paths.collect::<Result<_>>().ok();
         let is_known = parts.iter().all(|part| has_bytes(&self.schema().ty(part.ty()).kind));
         let Some(paths) = paths.filter(|_| is_known && !parts.is_empty()) else {
+            let parts = parts.into_iter().chain(inputs);
             for (at, record) in self.at(indices(chosen)).with_parts(parts).enumerate() {
                 groups.add(&record?)?;
                 if at.is_multiple_of(STEP) {
@@ -142,20 +145,31 @@ impl Records {
             return Ok(groups);
         };
         self.each_batch(&paths, chosen, work, &mut |first, columns| {
-            let found = match columns {
-                [one] if let Some(found) = small(one) => found,
-                _ => count_keys(columns),
+            let (found, numbers) = match columns {
+                [one] if let Some(found) = small(one, !inputs.is_empty()) => found,
+                _ => count_keys(columns, !inputs.is_empty()),
             };
-            let rows = found.iter().map(|(row, _)| first + *row as u64);
-            let places: Vec<u64> = match chosen {
-                RowSelection::Range(range) => rows.map(|row| range.start + row).collect(),
-                RowSelection::At(places) => rows.map(|row| places[row as usize]).collect(),
-                RowSelection::These(all) => rows.map(|row| all[row as usize].index()).collect(),
+            let place = |row: usize| {
+                let row = first + row as u64;
+                match chosen {
+                    RowSelection::Range(range) => range.start + row,
+                    RowSelection::At(places) => places[row as usize],
+                    RowSelection::These(all) => all[row as usize].index(),
+                }
             };
             // Each group is read from the first of its records.
+            let places: Vec<u64> = found.iter().map(|(row, _)| place(*row)).collect();
             let records = self.at(places).with_parts(parts.clone());
+            let mut known = Vec::with_capacity(found.len());
             for (record, (_, count)) in records.zip(found) {
-                groups.add_many(&record?, count)?;
+                known.push(groups.count(&record?, count)?);
+            }
+            if !inputs.is_empty() {
+                let places: Vec<u64> = (0..numbers.len()).map(place).collect();
+                let records = self.at(places).with_parts(inputs.iter().cloned());
+                for (record, number) in records.zip(&numbers) {
+                    groups.aggregate(known[*number as usize], &record?)?;
+                }
             }
             Ok(())
         })?;
@@ -260,9 +274,12 @@ fn indices(chosen: &RowSelection<'_, '_>) -> Vec<u64> {
     }
 }
 
-/// Counts values of one byte, or of one bit. Returns the first row and the number of rows of each value; `None` for
-/// other columns.
-fn small(column: &Gathered) -> Option<Vec<(usize, u64)>> {
+/// The first row and the number of rows of each different value; and for each row the index of its value, if they are
+/// requested.
+type Counted = (Vec<(usize, u64)>, Vec<u32>);
+
+/// Counts values of one byte, or of one bit; returns `None` for other columns.
+fn small(column: &Gathered, with_numbers: bool) -> Option<Counted> {
     let mut found = vec![(usize::MAX, 0u64); 257];
     let there = |at: usize| column.there.as_ref().is_none_or(|bits| bit(bits, at));
     let (data, is_bits) = match &column.values {
@@ -272,39 +289,55 @@ fn small(column: &Gathered) -> Option<Vec<(usize, u64)>> {
         }
         _ => return None,
     };
-    for at in 0..column.len {
+    let value = |at: usize| {
         let value = if is_bits { usize::from(bit(data, at)) } else { usize::from(data[at]) };
-        let (first, count) = &mut found[if there(at) { value } else { 256 }];
+        if there(at) { value } else { 256 }
+    };
+    for at in 0..column.len {
+        let (first, count) = &mut found[value(at)];
         *first = at.min(*first);
         *count += 1;
     }
+    let mut numbers = Vec::new();
+    if with_numbers {
+        let mut number = [0; 257];
+        let used = found.iter().enumerate().filter(|(_, (_, count))| *count > 0);
+        used.zip(0..).for_each(|((value, _), at)| number[value] = at);
+        numbers = (0..column.len).map(|at| number[value(at)]).collect();
+    }
     found.retain(|(_, count)| *count > 0);
-    Some(found)
+    Some((found, numbers))
 }
 
 fn bit(bits: &[u8], at: usize) -> bool {
     bits[at / 8] >> (at % 8) & 1 == 1
 }
 
-/// Counts the different rows of columns of numbers and texts. Returns the first row and the number of rows of each.
-fn count_keys(columns: &[Gathered]) -> Vec<(usize, u64)> {
+/// Counts the different rows of columns of numbers and texts.
+fn count_keys(columns: &[Gathered], with_numbers: bool) -> Counted {
     let len = columns.first().map_or(0, |column| column.len);
     let mut places: HashMap<Box<[u8]>, usize> = HashMap::default();
     let (mut found, mut key) = (Vec::<(usize, u64)>::new(), Vec::new());
+    let mut numbers = Vec::with_capacity(if with_numbers { len } else { 0 });
     for row in 0..len {
         key.clear();
         for column in columns {
             add_key(column, row, &mut key);
         }
-        match places.get(key.as_slice()) {
-            Some(at) => found[*at].1 += 1,
+        let at = match places.get(key.as_slice()) {
+            Some(at) => *at,
             None => {
                 places.insert(key.as_slice().into(), found.len());
-                found.push((row, 1));
+                found.push((row, 0));
+                found.len() - 1
             }
+        };
+        found[at].1 += 1;
+        if with_numbers {
+            numbers.push(at as u32);
         }
     }
-    found
+    (found, numbers)
 }
 
 /// Appends bytes that two rows share only if their values are equal.

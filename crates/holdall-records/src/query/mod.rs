@@ -12,12 +12,15 @@
 //! # }
 //! ```
 
+mod aggregate;
 mod columns;
 mod condition;
 mod export;
 mod gathered;
 mod groups;
 mod order;
+mod pair;
+mod pattern;
 mod sample;
 mod written;
 
@@ -79,8 +82,10 @@ impl Records {
     }
 
     /// Parses a condition on a record: `stars>=4`, `label=cat`, `image` (the member is present), `!image` (it is
-    /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, or `caption contains
-    /// sea` for texts and arrays. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
+    /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, `stars between 2 and 4`,
+    /// `at is null` (it is absent), `caption like %sea%` (`%` is any text, `_` one character), or `caption
+    /// contains sea` for texts and arrays. `width < height` compares two members: a value without quotes that is not a
+    /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
     /// `and`, `or` or `)`; a value in quotes, written as a JSON string, can contain anything.
     ///
     /// # Errors
@@ -176,13 +181,19 @@ impl<'r> Query<'r> {
         Ok(count)
     }
 
-    /// Counts the records by the values of these members, and returns the largest group first.
+    /// Counts the records by the values of these members, computes aggregates of each group such as `mean(stars)`, and
+    /// returns the largest group first: see [`Records::groups`].
     ///
     /// # Errors
     /// Returns the same errors as [`Records::groups`], [`Query::run`] and [`Groups::add`].
-    pub fn groups(&self, members: &[impl AsRef<str>]) -> Result<Vec<Group>> {
-        let mut groups = self.records.groups(members)?;
-        for record in (Query { order: None, ..self.clone() }).run()? {
+    pub fn groups(
+        &self,
+        members: &[impl AsRef<str>],
+        aggregates: &[impl AsRef<str>],
+    ) -> Result<Vec<Group>> {
+        let mut groups = self.records.groups(members, aggregates)?;
+        let parts: Vec<_> = groups.parts().cloned().collect();
+        for record in (Query { order: None, ..self.clone() }).with_parts(parts).run()? {
             groups.add(&record?)?;
         }
         Ok(groups.finish())

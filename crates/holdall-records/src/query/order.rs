@@ -23,7 +23,7 @@ pub struct RecordSorter {
 }
 
 #[derive(Debug, Clone)]
-struct Member {
+pub(super) struct Member {
     part: Accessor,
     read: Read,
     is_descending: bool,
@@ -42,7 +42,7 @@ enum Read {
 
 /// The value that a record is sorted by. Absent values come last.
 #[derive(Debug, Clone)]
-enum Key {
+pub(super) enum Key {
     Integer(i128),
     /// NaN comes after all numbers.
     Float(f64),
@@ -58,31 +58,8 @@ impl Records {
     /// Returns `records/condition` if a member has no order; `schema/path` or `schema/unknown-path` if there is no such
     /// member.
     pub fn order(&self, members: &[impl AsRef<str>]) -> Result<RecordSorter> {
-        let member = |text: &str| {
-            let text = text.trim();
-            let path = text.strip_prefix('-');
-            let part = self.accessor(path.unwrap_or(text))?;
-            let read = match &self.schema().ty(part.ty()).kind {
-                Kind::String => Read::Text,
-                Kind::Enum(_) => Read::Enum,
-                Kind::Union(_) => Read::Variant,
-                kind => match (Integer::from_accessor(&part), part.typed(), part.typed()) {
-                    (Some(integer), ..) => Read::Integer(integer),
-                    (_, Ok(float), _) => Read::Float(float),
-                    (.., Ok(bool)) => Read::Bool(bool),
-                    _ => {
-                        let message = format!(
-                            "`{}` cannot be sorted by: a `TypeDef:{}` has no order",
-                            text.shown(),
-                            kind.as_str()
-                        );
-                        let e = CONDITION.broken(message);
-                        return Err(super::placed(e, self.tensor()));
-                    }
-                },
-            };
-            Ok(Member { part, read, is_descending: path.is_some() })
-        };
+        let member =
+            |text: &str| Member::new(self, text).map_err(|e| super::placed(e, self.tensor()));
         let members = members.iter().map(|text| member(text.as_ref())).collect::<Result<_>>()?;
         Ok(RecordSorter { members, found: Vec::new(), taken: 0, most: self.limits().decoded_len })
     }
@@ -135,7 +112,37 @@ impl RecordSorter {
 }
 
 impl Member {
-    fn key(&self, record: &Record<'_>) -> Result<Key> {
+    /// Resolves a member: `stars`, or `-stars` in descending order.
+    ///
+    /// # Errors
+    /// Returns [`CONDITION`] if the member has no order, and the errors of [`Records::accessor`].
+    pub(super) fn new(records: &Records, text: &str) -> Result<Member> {
+        let text = text.trim();
+        let path = text.strip_prefix('-');
+        let part = records.accessor(path.unwrap_or(text))?;
+        let read = match &records.schema().ty(part.ty()).kind {
+            Kind::String => Read::Text,
+            Kind::Enum(_) => Read::Enum,
+            Kind::Union(_) => Read::Variant,
+            kind => match (Integer::from_accessor(&part), part.typed(), part.typed()) {
+                (Some(integer), ..) => Read::Integer(integer),
+                (_, Ok(float), _) => Read::Float(float),
+                (.., Ok(bool)) => Read::Bool(bool),
+                _ => {
+                    let message = format!(
+                        "`{}` cannot be sorted by: a `TypeDef:{}` has no order",
+                        text.shown(),
+                        kind.as_str()
+                    );
+                    return Err(CONDITION.broken(message));
+                }
+            },
+        };
+        Ok(Member { part, read, is_descending: path.is_some() })
+    }
+
+    /// Returns the value that a record is sorted by.
+    pub(super) fn key(&self, record: &Record<'_>) -> Result<Key> {
         let part = &self.part;
         let place = |found: usize| Key::Integer(found as i128);
         let key = match &self.read {
@@ -162,7 +169,12 @@ impl Member {
 }
 
 impl Key {
-    fn compare(&self, other: &Key, is_descending: bool) -> Ordering {
+    pub(super) fn is_absent_or_nan(&self) -> bool {
+        matches!(self, Key::Absent) || matches!(self, Key::Float(x) if x.is_nan())
+    }
+
+    /// Compares two keys of one member.
+    pub(super) fn compare(&self, other: &Key, is_descending: bool) -> Ordering {
         let order = match (self, other) {
             (Key::Integer(a), Key::Integer(b)) => a.cmp(b),
             // Positive and negative zero are equal, as they are in conditions.

@@ -5,10 +5,14 @@
 //! all       = one *( "and" one )
 //! one       = "not" one / "(" condition ")" / "!" one
 //!           / path                                    the member is present; a Boolean: it is true
-//!           / path sign value                         = != < <= > >=
-//!           / path ["not"] "in" "(" value *( "," value ) ")"
-//!           / path ["not"] "contains" value
-//! value     = a JSON string / "'" text without "'" "'"
+//!           / path "is" ["not"] "null"                the member is absent, or present
+//!           / path sign operand                       = != < <= > >=
+//!           / path ["not"] "in" "(" operand *( "," operand ) ")"
+//!           / path ["not"] "between" operand "and" operand
+//!           / path ["not"] "contains" operand
+//!           / path ["not"] "like" operand             % for any text, _ for one character, \ before either
+//! operand   = a JSON string / "'" text without "'" "'"
+//!           / "member(" path ")"
 //!           / the text up to `and`, `or`, `)` or, in the list of `in`, `,`
 //! ```
 
@@ -28,9 +32,28 @@ pub(super) enum Written<'t> {
     Not(Box<Written<'t>>),
     /// The member is present.
     There(&'t str),
-    Compare(&'t str, Operator, Cow<'t, str>),
-    In(&'t str, Vec<Cow<'t, str>>),
+    /// The member is absent.
+    Null(&'t str),
+    Compare(&'t str, Operator, Operand<'t>),
+    In(&'t str, Vec<Operand<'t>>),
     Contains(&'t str, Cow<'t, str>),
+    Like(&'t str, Cow<'t, str>),
+}
+
+/// The right side of a comparison.
+#[derive(Debug, PartialEq)]
+pub(super) enum Operand<'t> {
+    /// A value, written in quotes.
+    Value(Cow<'t, str>),
+    /// A text without quotes: a value, or the path of a member if it is not a value of the kind of the left side.
+    Bare(&'t str),
+    /// The path of a member, written as `member(path)`.
+    Member(&'t str),
+}
+
+enum Text<'t> {
+    Quoted(Cow<'t, str>),
+    Bare(&'t str),
 }
 
 impl<'t> Written<'t> {
@@ -104,15 +127,36 @@ impl<'t> Reader<'t> {
         }
         let path = self.path()?;
         if let Some(compare) = SIGNS.iter().find_map(|(sign, c)| self.sign(sign).then_some(*c)) {
-            return Ok(Written::Compare(path, compare, self.value(false)?));
+            return Ok(Written::Compare(path, compare, self.operand(false)?));
+        }
+        if let Some((is_not, rest)) = null(self.rest) {
+            self.rest = rest;
+            let found = Written::Null(path);
+            return Ok(if is_not { Written::Not(Box::new(found)) } else { found });
         }
         let is_not = self.takes("not");
         let found = if self.takes("contains") {
-            Written::Contains(path, self.value(false)?)
+            Written::Contains(path, self.value()?)
         } else if self.takes("in") {
-            Written::In(path, self.values()?)
+            Written::In(path, self.operands()?)
+        } else if self.takes("like") {
+            Written::Like(path, self.value()?)
+        } else if self.takes("between") {
+            let low = self.operand(false)?;
+            if !self.takes("and") {
+                return Err(
+                    self.wrong("has no `and` after `between`, as in `stars between 2 and 4`")
+                );
+            }
+            let high = self.operand(false)?;
+            Written::All(vec![
+                Written::Compare(path, Operator::GreaterOrEqual, low),
+                Written::Compare(path, Operator::LessOrEqual, high),
+            ])
         } else if is_not {
-            return Err(self.wrong("has `not` before something other than `in` and `contains`"));
+            let what =
+                "has `not` before something other than `in`, `between`, `contains` and `like`";
+            return Err(self.wrong(what));
         } else {
             Written::There(path)
         };
@@ -125,9 +169,10 @@ impl<'t> Reader<'t> {
         let ends = |(at, c): (usize, char)| {
             let rest = self.rest.get(at..).unwrap_or_default();
             let is_word = || {
-                ["and", "or", "in", "not", "contains"]
-                    .iter()
-                    .any(|word| keyword(rest.trim_start(), word).is_some())
+                let rest = rest.trim_start();
+                ["and", "or", "in", "not", "contains"].iter().any(|w| keyword(rest, w).is_some())
+                    || ["like", "between"].iter().any(|word| takes_value(rest, word))
+                    || null(rest).is_some()
             };
             matches!(c, '=' | '!' | '<' | '>' | ')') || c.is_whitespace() && is_word()
         };
@@ -145,13 +190,13 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses the values of `in`.
-    fn values(&mut self) -> Result<Vec<Cow<'t, str>>> {
+    fn operands(&mut self) -> Result<Vec<Operand<'t>>> {
         if !self.sign("(") {
             return Err(self.wrong("has no list after `in`, as in `label in (cat, dog)`"));
         }
-        let mut all = vec![self.value(true)?];
+        let mut all = vec![self.operand(true)?];
         while self.sign(",") {
-            all.push(self.value(true)?);
+            all.push(self.operand(true)?);
         }
         match self.sign(")") {
             true => Ok(all),
@@ -159,7 +204,22 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn value(&mut self, in_list: bool) -> Result<Cow<'t, str>> {
+    /// Parses a value that cannot be a member.
+    fn value(&mut self) -> Result<Cow<'t, str>> {
+        Ok(match self.text(false)? {
+            Text::Quoted(text) => text,
+            Text::Bare(text) => text.into(),
+        })
+    }
+
+    fn operand(&mut self, in_list: bool) -> Result<Operand<'t>> {
+        Ok(match self.text(in_list)? {
+            Text::Quoted(text) => Operand::Value(text),
+            Text::Bare(text) => member(text).map_or(Operand::Bare(text), Operand::Member),
+        })
+    }
+
+    fn text(&mut self, in_list: bool) -> Result<Text<'t>> {
         self.rest = self.rest.trim_start();
         if self.rest.starts_with('"') {
             let end = self
@@ -170,7 +230,7 @@ impl<'t> Reader<'t> {
                 .map_err(|_| self.wrong("has a quoted value that is not a JSON string"))?;
             self.rest = rest.trim_start();
             return match is_end(self.rest) {
-                true => Ok(Cow::Owned(value)),
+                true => Ok(Text::Quoted(Cow::Owned(value))),
                 false => Err(self.wrong("has text after a quoted value")),
             };
         }
@@ -178,7 +238,7 @@ impl<'t> Reader<'t> {
         let single = self.rest.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
         if let Some((value, rest)) = single.filter(|(_, rest)| is_end(rest.trim_start())) {
             self.rest = rest.trim_start();
-            return Ok(Cow::Borrowed(value));
+            return Ok(Text::Quoted(Cow::Borrowed(value)));
         }
         let mut open = 0usize;
         let mut end = self.rest.len();
@@ -203,7 +263,7 @@ impl<'t> Reader<'t> {
         }
         let (value, rest) = self.rest.split_at(end);
         self.rest = rest;
-        Ok(Cow::Borrowed(value.trim()))
+        Ok(Text::Bare(value.trim()))
     }
 
     /// Returns the end of the quoted string that comes next.
@@ -263,13 +323,35 @@ fn keyword<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     (ends && start.eq_ignore_ascii_case(word)).then_some(rest)
 }
 
+/// Returns the path in `member(path)`.
+fn member(text: &str) -> Option<&str> {
+    let rest = keyword(text, "member")?.trim_start();
+    let path = rest.strip_prefix('(')?.strip_suffix(')')?.trim();
+    (!path.is_empty()).then_some(path)
+}
+
+/// Returns `true` if the text starts with a word that is followed by a value. Otherwise, the word is a part of the
+/// name of a member.
+fn takes_value(text: &str, word: &str) -> bool {
+    let rest = keyword(text, word).map(str::trim_start);
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['=', '!', '<', '>', ')']))
+}
+
+/// Parses `is null` or `is not null`. Returns whether it has `not`, and the text after it.
+fn null(text: &str) -> Option<(bool, &str)> {
+    let rest = keyword(text, "is")?.trim_start();
+    let not = keyword(rest, "not").map(str::trim_start);
+    Some((not.is_some(), keyword(not.unwrap_or(rest), "null")?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Written::{All, Any, Contains, In, Not, There};
+    use Operand::{Bare, Member, Value};
+    use Written::{All, Any, Compare, Contains, In, Like, Not, Null, There};
 
     fn compare<'t>(path: &'t str, compare: Operator, value: &'t str) -> Written<'t> {
-        Written::Compare(path, compare, value.into())
+        Compare(path, compare, Bare(value))
     }
 
     fn not(inner: Written<'_>) -> Written<'_> {
@@ -278,7 +360,11 @@ mod tests {
 
     #[test]
     fn conditions_are_taken_apart() {
-        use Operator::{Equal, GreaterOrEqual, NotEqual};
+        use Operator::{Equal, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        let quoted = |path, value: &'static str| Compare(path, Equal, Value(value.into()));
+        let between = |path, low, high| {
+            All(vec![compare(path, GreaterOrEqual, low), compare(path, LessOrEqual, high)])
+        };
         for (text, found) in [
             ("a.b>=4", compare("a.b", GreaterOrEqual, "4")),
             ("a = x=y", compare("a", Equal, "x=y")),
@@ -287,9 +373,9 @@ mod tests {
             ("a = f(x) y", compare("a", Equal, "f(x) y")),
             ("a b=c", compare("a b", Equal, "c")),
             ("a=sand or b=2", Any(vec![compare("a", Equal, "sand"), compare("b", Equal, "2")])),
-            (r#"a="x and \"y\"" and b"#, All(vec![compare("a", Equal, "x and \"y\""), There("b")])),
-            ("a='x, y' and b", All(vec![compare("a", Equal, "x, y"), There("b")])),
-            ("a in ('x,y', 'z')", In("a", vec!["x,y".into(), "z".into()])),
+            (r#"a="x and \"y\"" and b"#, All(vec![quoted("a", "x and \"y\""), There("b")])),
+            ("a='x, y' and b", All(vec![quoted("a", "x, y"), There("b")])),
+            ("a in ('x,y', z)", In("a", vec![Value("x,y".into()), Bare("z")])),
             ("a = 'tis", compare("a", Equal, "'tis")),
             ("a = 'tis the cat's", compare("a", Equal, "'tis the cat's")),
             ("image", There("image")),
@@ -297,13 +383,27 @@ mod tests {
             ("!image", not(There("image"))),
             ("not image", not(There("image"))),
             ("not(a=1)", not(compare("a", Equal, "1"))),
-            ("a in (x, y z,w)", In("a", vec!["x".into(), "y z".into(), "w".into()])),
-            ("a not in (\"x,y\")", not(In("a", vec!["x,y".into()]))),
+            ("a in (x, y z,w)", In("a", vec![Bare("x"), Bare("y z"), Bare("w")])),
+            ("a not in (\"x,y\")", not(In("a", vec![Value("x,y".into())]))),
             ("tags contains x", Contains("tags", "x".into())),
             ("tags not contains x", not(Contains("tags", "x".into()))),
             ("index=1 AND inside", All(vec![compare("index", Equal, "1"), There("inside")])),
             ("a or b and c", Any(vec![There("a"), All(vec![There("b"), There("c")])])),
             ("(a or b) and c", All(vec![Any(vec![There("a"), There("b")]), There("c")])),
+            ("a is null", Null("a")),
+            ("(a IS not  NULL) or b", Any(vec![not(Null("a")), There("b")])),
+            ("a is nullable", There("a is nullable")),
+            ("that is = 3", compare("that is", Equal, "3")),
+            ("a between 2 and 4 and b", All(vec![between("a", "2", "4"), There("b")])),
+            ("a not between 2 and 4", not(between("a", "2", "4"))),
+            ("in between = 4", compare("in between", Equal, "4")),
+            ("a like %x_ or b", Any(vec![Like("a", "%x_".into()), There("b")])),
+            ("a not like ' x'", not(Like("a", " x".into()))),
+            ("looks like", There("looks like")),
+            ("a < b.c", compare("a", Less, "b.c")),
+            ("a = member( b )", Compare("a", Equal, Member("b"))),
+            ("a = \"member(b)\"", Compare("a", Equal, Value("member(b)".into()))),
+            ("a contains member(b)", Contains("a", "member(b)".into())),
         ] {
             assert_eq!(Written::new(text).unwrap(), found, "{text}");
         }
@@ -327,6 +427,10 @@ mod tests {
             "a=\"x\" y",
             "a=\"\\q\"",
             "a not b",
+            "a not is null",
+            "a between 1",
+            "a between 1 or 2",
+            "a is null b",
             "()",
             "a or or b",
             "(a=1))",

@@ -34,6 +34,7 @@ mod gaps;
 #[cfg(target_os = "linux")]
 mod in_place;
 mod journal;
+mod many;
 #[cfg(unix)]
 mod overwrite;
 mod part;

@@ -174,3 +174,78 @@ impl Loaded for Graph {
         each(outputs?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdall::carton::onnx::engine::{MICROSOFT, STANDARD, is_supported};
+    use rten::ModelOptions;
+
+    /// A field of bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    }
+
+    /// Returns `true` if the engine has an operator. It may still refuse the node, which lacks inputs and attributes.
+    fn has(domain: &str, name: &str) -> bool {
+        let node =
+            [field(2, b"y"), field(4, name.as_bytes()), field(7, domain.as_bytes())].concat();
+        let graph = [field(1, &node), field(12, &field(1, b"y"))].concat();
+        let model = [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat();
+        match ModelOptions::with_all_ops().load(model) {
+            Ok(_) => true,
+            Err(e) => {
+                let text = e.to_string();
+                !text.contains("not supported or not enabled") && !text.contains(" feature")
+            }
+        }
+    }
+
+    /// The list by which packing warns is that of the engine.
+    #[test]
+    fn operators_are_known_as_the_engine_has_them() {
+        for name in STANDARD {
+            assert!(has("", name), "{name}");
+        }
+        for name in MICROSOFT {
+            assert!(has("com.microsoft", name), "{name}");
+        }
+        // Other operators of ONNX 1.23 and of ONNX Runtime.
+        for (domain, name) in [
+            ("ai.onnx.ml", "TreeEnsembleClassifier"),
+            ("ai.onnx.ml", "LinearRegressor"),
+            ("ai.onnx.ml", "LabelEncoder"),
+            ("", "StringNormalizer"),
+            ("", "StringConcat"),
+            ("", "RegexFullMatch"),
+            ("", "TfIdfVectorizer"),
+            ("", "DFT"),
+            ("", "STFT"),
+            ("", "Scan"),
+            ("", "RNN"),
+            ("", "Det"),
+            ("", "DeformConv"),
+            ("", "RoiAlign"),
+            ("", "MaxUnpool"),
+            ("", "LRN"),
+            ("", "Shrink"),
+            ("", "ThresholdedRelu"),
+            ("", "Selu"),
+            ("", "Celu"),
+            ("", "Mish"),
+            ("", "Hardmax"),
+            ("", "Bernoulli"),
+            ("", "Unique"),
+            ("", "Compress"),
+            ("", "GroupNormalization"),
+            ("", "QLinearMatMul"),
+            ("", "QLinearConv"),
+            ("", "Optional"),
+            ("", "SequenceMap"),
+            ("", "NegativeLogLikelihoodLoss"),
+            ("com.microsoft", "FusedConv"),
+            ("com.example", "Add"),
+        ] {
+            assert_eq!(has(domain, name), is_supported(domain, name), "{domain} {name}");
+        }
+    }
+}

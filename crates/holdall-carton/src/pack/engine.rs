@@ -1,0 +1,39 @@
+//! Warns about an ONNX graph that the built-in engine of its runner cannot run.
+
+use super::parts::FileToPack;
+use holdall_core::Warning;
+use holdall_package::Description;
+use holdall_package::onnx::engine::unsupported;
+use std::collections::BTreeMap;
+
+/// The runner that has a built-in engine.
+const RUNNER: &str = "onnx";
+
+/// Returns a warning if the graph of a package for the runner `onnx` cannot be run by the built-in engine. A graph that
+/// cannot be read has none: opening the model reports its error.
+pub(super) fn warning(
+    files: &BTreeMap<String, FileToPack>,
+    description: &Description,
+) -> Option<Warning> {
+    if description.runner.name != RUNNER {
+        return None;
+    }
+    let path = graph(files)?;
+    let bytes = crate::mapped(files.get(path)?.path()?).ok()?;
+    let warning = unsupported(&bytes).ok()?.warning()?;
+    Some(Warning::new(warning.code, format!("{path}: {}", warning.message)))
+}
+
+/// Returns the path of the graph that the runner would run: `model/model.onnx`, or the only `.onnx` file in `model`.
+fn graph(files: &BTreeMap<String, FileToPack>) -> Option<&str> {
+    const USUAL: &str = "model/model.onnx";
+    if files.contains_key(USUAL) {
+        return Some(USUAL);
+    }
+    let is_graph = |path: &&str| {
+        path.strip_prefix("model/").is_some_and(|name| !name.contains('/'))
+            && path.ends_with(".onnx")
+    };
+    let mut graphs = files.keys().map(String::as_str).filter(is_graph);
+    graphs.next().filter(|_| graphs.next().is_none())
+}
