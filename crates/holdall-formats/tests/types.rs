@@ -1,7 +1,9 @@
 //! The types that people have in files: texts of any length, enumerations, references, parts of other datasets, trees with numbers as
 //! keys. The files are those of other writers, with the values that these read.
 
-use holdall_core::{Bytes, Error, Index, Limits, Role, Stop, TensorInfo, Value, Window};
+use holdall_core::{
+    ByteOrder, Bytes, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Value, Window,
+};
 use holdall_schema::{KIND_ATTRIBUTE, Schema, normal};
 
 fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
@@ -119,5 +121,81 @@ fn trees_may_be_lists_or_have_numbers_as_keys() {
     // Numbers and lists without an array are no such tree.
     for other in [&[0x82, 0, 1, 1, 2][..], &[0x92, 1, 2], &[0x91; 4000]] {
         assert_eq!(decode_with(other, &Limits::default()).unwrap_err().code(), "format/unknown");
+    }
+}
+
+/// Every dataset has the values that h5py reads, in each generation of the format.
+#[test]
+fn values_of_any_length_are_those_of_h5py() {
+    for (file, wanted) in [
+        (
+            &include_bytes!("types_files/h5py-earliest.h5")[..],
+            include_str!("types_files/h5py-earliest.h5.json"),
+        ),
+        (include_bytes!("types_files/h5py-v110.h5"), include_str!("types_files/h5py-v110.h5.json")),
+        (
+            include_bytes!("types_files/h5py-latest.h5"),
+            include_str!("types_files/h5py-latest.h5.json"),
+        ),
+    ] {
+        let index = decode(file);
+        assert_eq!(index.faults().map(|e| e.to_string()).collect::<Vec<_>>(), [""; 0]);
+        let wanted: serde_json::Value = serde_json::from_str(wanted).unwrap();
+        for (name, wanted) in wanted.as_object().unwrap() {
+            let tensor = index.get(name).unwrap();
+            let found = match *tensor.layout() == Layout::Records {
+                true => {
+                    let text = records(file, &index, name);
+                    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+                    serde_json::Value::Array(lines.collect())
+                }
+                false => {
+                    let c = tensor.component(&Role::Data).unwrap();
+                    let bytes = bytes(file, &index, &tensor, &Role::Data);
+                    let number = |bytes: &[u8]| -> i64 {
+                        let mut bytes = bytes.to_vec();
+                        if c.byte_order == ByteOrder::Big {
+                            bytes.reverse();
+                        }
+                        let sign = if bytes.last().unwrap() & 0x80 == 0 { 0 } else { 0xff };
+                        bytes.resize(8, sign);
+                        i64::from_le_bytes(bytes.try_into().unwrap())
+                    };
+                    bytes.chunks(c.dtype.width() as usize).map(number).collect()
+                }
+            };
+            assert_eq!(&found, wanted, "{name}");
+        }
+        let attributes = index.get("refs").unwrap().attributes().to_json();
+        let attributes: serde_json::Value = serde_json::from_str(&attributes).unwrap();
+        assert_eq!(attributes["to"], "/group/sub");
+        assert_eq!(attributes["list"], serde_json::json!(["/one", "/group"]));
+        assert_eq!(attributes["pair"], serde_json::json!([{"to": "/group", "n": 1}]));
+        let scales = index.get("group/sub/data").unwrap().attributes().to_json();
+        let scales: serde_json::Value = serde_json::from_str(&scales).unwrap();
+        assert_eq!(scales["DIMENSION_LIST"], serde_json::json!([["/scale"]]));
+        let virtual_ones = index.get("virtual/base").unwrap();
+        assert!(virtual_ones.component(&Role::Data).unwrap().stored.chunked().is_some());
+    }
+}
+
+/// A file with any byte changed is read, or refused, in bounded memory and time.
+#[test]
+fn changed_files_do_no_harm() {
+    let file = include_bytes!("types_files/h5py-latest.h5");
+    let mut state = 40u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 33
+    };
+    for _ in 0..300 {
+        let mut file = file.to_vec();
+        for _ in 0..3 {
+            let at = next() as usize % file.len();
+            file[at] = next() as u8;
+        }
+        if let Ok(index) = decode_with(&file, &Limits::default()) {
+            assert!(index.stated().len() < 1 << 22);
+        }
     }
 }
