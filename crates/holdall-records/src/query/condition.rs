@@ -6,10 +6,13 @@ use crate::{Record, Records};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest as nearest_name;
-use holdall_schema::{Accessor, Encoder, Kind, Path, Scalar, Schema, SchemaLimits, Typed};
+use holdall_schema::{
+    Accessor, Encoder, Kind, Meaning, Path, Scalar, Schema, SchemaLimits, Type, Typed,
+};
 use serde_json::json;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A condition on the records of one dataset: see [`Records::condition`].
 #[derive(Debug, Clone)]
@@ -34,6 +37,8 @@ enum Test {
     Compare(Operator, Read),
     /// A text contains this text.
     Text(String),
+    /// A text of a fixed length contains this text.
+    Padded(Padded, String),
     /// An array contains this element.
     Element(Accessor, Read),
 }
@@ -59,6 +64,25 @@ enum Read {
     Enum(String),
     Text(String),
     Variant(String),
+    Padded(Padded, String),
+}
+
+/// A text of a fixed length, which NumPy stores as numbers.
+#[derive(Debug, Clone)]
+struct Padded(Arc<Meaning>, Kind);
+
+impl Padded {
+    fn new(of: &Type) -> Option<Padded> {
+        let meaning = of.meaning.as_ref()?;
+        let is_text = matches!(**meaning, Meaning::Characters | Meaning::Bytes);
+        is_text.then(|| Padded(meaning.clone(), of.kind.clone()))
+    }
+
+    /// Returns the text of a member; `None` if it is absent, or not a text.
+    fn text(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<String>> {
+        let found = record.part(part)?;
+        Ok(found.and_then(|found| self.0.text(&self.1, found.bytes())))
+    }
 }
 
 /// Accessors for every kind of integer and for times.
@@ -111,7 +135,7 @@ impl Node {
             }
             Written::Compare(path, compare, value) => {
                 let part = records.accessor(path)?;
-                let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
+                let read = Read::new(&part, records.schema().ty(part.ty()), value)?;
                 let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
                 if !is_ordered && !matches!(compare, Operator::Equal | Operator::NotEqual) {
                     let kind = records.schema().ty(part.ty()).kind.as_str();
@@ -125,21 +149,24 @@ impl Node {
             }
             Written::In(path, values) => {
                 let part = records.accessor(path)?;
-                let kind = &records.schema().ty(part.ty()).kind;
+                let of = records.schema().ty(part.ty());
                 let one = |value: &Cow<'_, str>| {
-                    let read = Read::new(&part, kind, value)?;
+                    let read = Read::new(&part, of, value)?;
                     Ok(Node::One(part.clone(), Test::Compare(Operator::Equal, read)))
                 };
                 Node::Any(values.iter().map(one).collect::<Result<_>>()?)
             }
             Written::Contains(path, value) => {
                 let part = records.accessor(path)?;
-                let test = match &records.schema().ty(part.ty()).kind {
+                let of = records.schema().ty(part.ty());
+                let test = match &of.kind {
                     Kind::String => Test::Text(value.clone().into_owned()),
+                    _ if let Some(padded) = Padded::new(of) => {
+                        Test::Padded(padded, value.clone().into_owned())
+                    }
                     Kind::Array(array) => {
                         let element = records.element_accessor(&part, "")?;
-                        let kind = &records.schema().ty(array.items).kind;
-                        let read = Read::new(&element, kind, value)?;
+                        let read = Read::new(&element, records.schema().ty(array.items), value)?;
                         Test::Element(element, read)
                     }
                     kind => {
@@ -167,6 +194,9 @@ impl Node {
             }
             Node::One(part, Test::Text(wanted)) => {
                 Ok(record.string(part)?.is_some_and(|text| text.contains(wanted.as_str())))
+            }
+            Node::One(part, Test::Padded(padded, wanted)) => {
+                Ok(padded.text(record, part)?.is_some_and(|text| text.contains(wanted.as_str())))
             }
             Node::One(part, Test::Element(element, read)) => {
                 let Some(all) = record.elements(part)? else { return Ok(false) };
@@ -207,16 +237,26 @@ impl Operator {
 }
 
 impl Read {
-    fn new(part: &Accessor, kind: &Kind, value: &str) -> Result<Read> {
+    fn new(part: &Accessor, of: &Type, value: &str) -> Result<Read> {
+        let kind = &of.kind;
         let wrong = |what: &str| {
             CONDITION.broken(format!("expected {what}, found `{}`", value.escape_debug()))
         };
+        if let Some(padded) = Padded::new(of) {
+            return Ok(Read::Padded(padded, value.to_owned()));
+        }
         if let Some(integer) = Integer::from_accessor(part) {
             let value = match kind {
                 Kind::Scalar(Scalar::Timestamp) => {
                     time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"))?
                 }
-                _ => value.parse().map_err(|_| wrong("a whole number"))?,
+                _ => match &of.meaning {
+                    None => value.parse().map_err(|_| wrong("a whole number"))?,
+                    Some(meaning) => {
+                        let known = meaning.parse(value).or_else(|| value.parse().ok());
+                        known.ok_or_else(|| wrong(meaning.expected()))?
+                    }
+                },
             };
             return Ok(Read::Integer(integer, value));
         }
@@ -263,6 +303,9 @@ impl Read {
             Read::Text(value) => record.string(part)?.map(|found| (*found).cmp(value)),
             Read::Enum(value) => record.enum_value(part)?.map(|found| found.cmp(value)),
             Read::Variant(value) => record.variant(part)?.map(|found| found.cmp(value)),
+            Read::Padded(padded, value) => {
+                padded.text(record, part)?.map(|found| found.as_str().cmp(value))
+            }
         })
     }
 }
