@@ -10,6 +10,11 @@ use std::sync::Arc;
 const DESCR: &str = "numpy.descr";
 /// The keyword with the names of values.
 const ENUM: &str = "hdf5.enum";
+/// The keyword with the precision and the scale of decimal numbers, and the one of maps.
+const DECIMAL: &str = "arrow.decimal";
+const MAP: &str = "arrow.map";
+/// The largest number of digits of a decimal number.
+const MOST_DIGITS: u8 = 38;
 /// The text of a time or a duration that is not one.
 const NAT: &str = "NaT";
 
@@ -27,6 +32,10 @@ pub enum Meaning {
     Span(u32, TimeUnit),
     /// Numbers with names, sorted by name.
     Names(Vec<(Arc<str>, i128)>),
+    /// A text that is a decimal number: the digits in all, and those after the point.
+    Decimal(u8, u8),
+    /// An array of structs of two members, each of which is a key with its value.
+    Map,
 }
 
 /// A unit of time.
@@ -108,6 +117,18 @@ impl Meaning {
             holdall_collections::sort_by(&mut names, |(a, _), (b, _)| a.cmp(b));
             return Some(Meaning::Names(names));
         }
+        if let (Some(said), Kind::String) = (node.get(DECIMAL), kind) {
+            let part = |at| u8::try_from(said.get(at)?.as_u64()?).ok();
+            let (digits, scale): (u8, u8) = (part(0)?, part(1)?);
+            return (scale <= digits && digits <= MOST_DIGITS)
+                .then_some(Meaning::Decimal(digits, scale));
+        }
+        if let (Some(serde_json::Value::Bool(true)), Kind::Array(array)) = (node.get(MAP), kind) {
+            let item = usize::try_from(array.items.0).ok().and_then(|at| types.get(at))?;
+            let Kind::Struct(pair) = &item.kind else { return None };
+            let is_pair = pair.members.len() == 2 && pair.members.first()?.presence.is_none();
+            return (is_pair && matches!(array.len, Len::Variable { .. })).then_some(Meaning::Map);
+        }
         let meaning = Meaning::from_descr(node.get(DESCR)?.as_str()?)?;
         let items = |of: Scalar| {
             let Kind::Array(array) = kind else { return false };
@@ -121,7 +142,7 @@ impl Meaning {
             Meaning::Characters => items(Scalar::Uint32),
             Meaning::Bytes => items(Scalar::Uint8),
             Meaning::Time(..) | Meaning::Span(..) => matches!(kind, Kind::Scalar(Scalar::Int64)),
-            Meaning::Names(_) => false,
+            Meaning::Names(_) | Meaning::Decimal(..) | Meaning::Map => false,
         };
         fits.then_some(meaning)
     }
@@ -144,6 +165,11 @@ impl Meaning {
             _ if name.starts_with('S') => Some(Meaning::Bytes),
             _ => None,
         }
+    }
+
+    /// Returns `true` if values are stored as numbers, which have a text.
+    pub fn is_of_numbers(&self) -> bool {
+        !matches!(self, Meaning::Decimal(..) | Meaning::Map)
     }
 
     /// Returns the text of a value, which has these bytes in a record; `None` if it has none: a number without a name,
@@ -173,10 +199,12 @@ impl Meaning {
                 let n = integer(kind, bytes)?;
                 names.iter().find(|(_, value)| *value == n).map(|(name, _)| (**name).to_owned())
             }
+            Meaning::Decimal(..) | Meaning::Map => None,
         }
     }
 
-    /// Returns the integer that a text means: a time, a duration, or the name of a value.
+    /// Returns the integer that a text means: a time, a duration, the name of a value, or a decimal number in units of
+    /// its last digit.
     pub fn parse(&self, text: &str) -> Option<i128> {
         let whole = |n: i128, count: u32| {
             let count = i128::from(count);
@@ -197,7 +225,8 @@ impl Meaning {
             Meaning::Names(names) => {
                 names.iter().find(|(name, _)| **name == *text).map(|(_, value)| *value)
             }
-            Meaning::Characters | Meaning::Bytes => None,
+            Meaning::Decimal(_, scale) => decimal(text, *scale),
+            Meaning::Characters | Meaning::Bytes | Meaning::Map => None,
         }
     }
 
@@ -218,6 +247,7 @@ impl Meaning {
                 // A name may have a value that is out of the range of its kind.
                 (integer(kind, out) == self.parse(text)).then_some(())?;
             }
+            Meaning::Decimal(..) | Meaning::Map => return None,
         }
         Some(())
     }
@@ -231,6 +261,8 @@ impl Meaning {
             }
             Meaning::Span(..) => "a duration, as `90 s`, in the unit of its type",
             Meaning::Names(_) => "the name of a value",
+            Meaning::Decimal(..) => "a decimal number",
+            Meaning::Map => "a list of keys and values",
         }
     }
 }
@@ -239,6 +271,20 @@ impl Meaning {
 pub(crate) fn unpadded(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at.saturating_add(1));
     bytes.get(..len).unwrap_or_default()
+}
+
+/// Parses a decimal number, in units of its last digit.
+fn decimal(text: &str, scale: u8) -> Option<i128> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let (scale, fraction) = (usize::from(scale), fraction.trim_end_matches('0'));
+    let all = format!("{whole}{fraction:0<scale$}");
+    let is_number = !digits.trim_matches('.').is_empty() && all.bytes().all(|b| b.is_ascii_digit());
+    (is_number && fraction.len() <= scale).then_some(())?;
+    format!("0{all}").parse::<i128>().ok()?.checked_mul(sign)
 }
 
 fn long(bytes: &[u8]) -> Option<i64> {
@@ -441,6 +487,12 @@ mod tests {
         assert_eq!(Meaning::Characters.text(&list, &[0, 0xd8, 0, 0]), None);
         assert_eq!(Meaning::Bytes.text(&list, b"ab\0c\0\0").unwrap(), "ab\0c");
         assert_eq!(Meaning::Bytes.text(&list, &[0xff]), None);
+        let decimal = |text: &str| Meaning::Decimal(9, 2).parse(text);
+        assert_eq!(
+            ["12.34", "-0.05", "7", ".5", "1.500", "0"].map(decimal),
+            [1234, -5, 700, 50, 150, 0].map(Some)
+        );
+        assert_eq!(["", "-", ".", "1.234", "1e3", "x", "1.-1"].map(decimal), [None; 7]);
         let names = Meaning::Names(vec![("a".into(), -1), ("b".into(), 300)]);
         let byte = Kind::Scalar(Scalar::Int8);
         assert_eq!(names.text(&byte, &[255]).unwrap(), "a");

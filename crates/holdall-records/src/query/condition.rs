@@ -65,6 +65,8 @@ enum Read {
     Text(String),
     Variant(String),
     Padded(Padded, String),
+    /// A decimal number, in units of its last digit.
+    Decimal(Arc<Meaning>, i128),
 }
 
 /// A text of a fixed length, which NumPy stores as numbers.
@@ -274,6 +276,10 @@ impl Read {
         }
         let text = value.to_owned();
         match kind {
+            Kind::String if let Some(meaning) = &of.meaning => {
+                let number = meaning.parse(value).ok_or_else(|| wrong(meaning.expected()))?;
+                Ok(Read::Decimal(meaning.clone(), number))
+            }
             Kind::String => Ok(Read::Text(text)),
             Kind::Enum(e) if e.index_of(value).is_some() => Ok(Read::Enum(text)),
             Kind::Enum(e) => {
@@ -303,6 +309,10 @@ impl Read {
             Read::Text(value) => record.string(part)?.map(|found| (*found).cmp(value)),
             Read::Enum(value) => record.enum_value(part)?.map(|found| found.cmp(value)),
             Read::Variant(value) => record.variant(part)?.map(|found| found.cmp(value)),
+            Read::Decimal(meaning, value) => {
+                let found = record.string(part)?.and_then(|found| meaning.parse(&found));
+                found.map(|found| found.cmp(value))
+            }
             Read::Padded(padded, value) => {
                 padded.text(record, part)?.map(|found| found.as_str().cmp(value))
             }

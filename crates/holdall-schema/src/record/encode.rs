@@ -156,7 +156,7 @@ impl<H: Heap> Run<'_, H> {
     fn value<I: Input>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
         let schema = self.schema;
         let found = get(&schema.types, ty)?;
-        if let Some(meaning) = &found.meaning
+        if let Some(meaning) = found.meaning.as_ref().filter(|meaning| meaning.is_of_numbers())
             && input.peek()? == Token::String
         {
             let text = input.string(&mut self.tools.text)?;
