@@ -26,6 +26,20 @@ pub(super) fn is_map(of: &Type) -> bool {
     of.meaning.as_deref() == Some(&Meaning::Map)
 }
 
+/// Returns the entries of a map, from the structs that they are: keys are never null.
+pub(super) fn entries(pairs: &Field) -> Field {
+    let ty = match pairs.data_type() {
+        DataType::Struct(members) => {
+            let member = |(at, member): (usize, &Arc<Field>)| {
+                Arc::new(Field::clone(member).with_nullable(at > 0))
+            };
+            DataType::Struct(members.iter().enumerate().map(member).collect())
+        }
+        other => other.clone(),
+    };
+    Field::new("entries", ty, false)
+}
+
 /// Returns the column of values of a type with a meaning; `None` for others, and for those that Arrow has no type for.
 pub(super) fn field(of: &Type, name: &str, is_optional: bool) -> Option<Field> {
     let meaning = of.meaning.as_deref()?;
@@ -44,7 +58,7 @@ pub(super) fn field(of: &Type, name: &str, is_optional: bool) -> Option<Field> {
                 TimeUnit::Years | TimeUnit::Months | TimeUnit::Weeks | TimeUnit::Days => {
                     DataType::Date32
                 }
-                _ => DataType::Timestamp(clock(*unit)?.0, None),
+                _ => DataType::Timestamp(of_times(*unit)?.0, None),
             };
             (DESCR, format!("<M8[{count}{}]", unit.as_str()), ty)
         }
@@ -93,6 +107,14 @@ fn clock(unit: TimeUnit) -> Option<(Unit, i64)> {
         TimeUnit::Microseconds => (Unit::Microsecond, 1),
         TimeUnit::Nanoseconds => (Unit::Nanosecond, 1),
         _ => return None,
+    })
+}
+
+/// Does the same for times, of which Parquet has none in seconds.
+fn of_times(unit: TimeUnit) -> Option<(Unit, i64)> {
+    Some(match clock(unit)? {
+        (Unit::Second, seconds) => (Unit::Millisecond, seconds.saturating_mul(1000)),
+        own => own,
     })
 }
 
@@ -175,6 +197,7 @@ pub(super) fn array(
                     }
                     (DataType::Date32, TimeUnit::Weeks) => n.checked_mul(7)?,
                     (DataType::Date32, _) => n,
+                    (DataType::Timestamp(..), _) => n.checked_mul(of_times(unit)?.1)?,
                     _ => n.checked_mul(clock(unit)?.1)?,
                 })
             };
@@ -189,7 +212,6 @@ pub(super) fn array(
                     let days = numbers.into_iter().map(day).collect::<Result<Vec<_>>>()?;
                     Arc::new(PrimitiveArray::<t::Date32Type>::from(days))
                 }
-                DataType::Timestamp(Unit::Second, _) => made::<t::TimestampSecondType>(numbers),
                 DataType::Timestamp(Unit::Millisecond, _) => {
                     made::<t::TimestampMillisecondType>(numbers)
                 }

@@ -87,8 +87,7 @@ impl<'s> Fields<'s> {
                 match array.len {
                     Len::Fixed(len) => DataType::FixedSizeList(items, count(len)?),
                     Len::Variable { .. } if is_map(self.schema.ty(ty)) => {
-                        let pairs = Field::clone(&items).with_name("entries").with_nullable(false);
-                        DataType::Map(Arc::new(pairs), false)
+                        DataType::Map(Arc::new(meant::entries(&items)), false)
                     }
                     Len::Variable { .. } => DataType::LargeList(items),
                 }
