@@ -311,7 +311,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.loop.virtual", virtual_of(&mapping(b".", b"w", &ALL), 0x5e28_26e0)),
         ("hdf5.external.virtual", virtual_of(&mapping(b"o.h5", b"x", &ALL), 0xbe85_6919)),
         ("hdf5.link.virtual", virtual_of(&mapping(b".", b"x", &ALL), 0x9a74_845b)),
-        ("hdf5.layout.outside", virtual_of(&mapping(b".", b"v", &regular(1, 4)), 0x06df_3b61)),
+        ("hdf5.layout.outside", virtual_of(&mapping(b".", b"v", &regular(2, 4)), 0x06df_3b61)),
         ("hdf5.layout.count", virtual_of(&mapping(b".", b"v", &regular(0, 2)), 0xed44_41af)),
         ("hdf5.layout.points", virtual_of(&mapping(b".", b"v", &points), 0xb683_f706)),
         ("hdf5.layout.class", dataset(&[shape(&[4]), message(8, 0, &[3, 7])], &[])),
