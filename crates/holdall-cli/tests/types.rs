@@ -46,7 +46,7 @@ fn texts_and_times_of_numpy_are_texts() {
     let (made, schema) = (folder.path().join("a.mt"), folder.path().join("s.json"));
     let (made, schema) = (made.to_str().unwrap(), schema.to_str().unwrap());
     let tensor = holdall(["inspect", &file, "--tensor", "data", "--json"]).ends_with(0).json();
-    let kind = tensor["attributes"]["metatensor.kind"].as_str();
+    let kind = tensor["tensors"][0]["attributes"]["metatensor.kind"].as_str();
     std::fs::write(schema, kind.unwrap()).unwrap();
     let args = ["build", "--schema", schema, "--records", "-", "-o", made];
     holdall_with(args, lines.as_bytes()).ends_with(0);
