@@ -436,6 +436,7 @@ pub(crate) fn set(types: &mut [Type], id: TypeId, meaning: Option<Meaning>) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

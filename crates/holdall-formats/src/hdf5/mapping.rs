@@ -323,6 +323,7 @@ pub(super) fn copy(run: &Run, width: u64, from: &Bytes, to: &mut [u8]) -> Option
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
