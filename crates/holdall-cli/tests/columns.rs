@@ -197,7 +197,7 @@ mod built {
         assert_eq!(json!(records(&folder.at("types.mt"))), types);
         let ran = holdall(["records", &folder.at("dec.mt"), "--where", "d>0.5", "--count"]);
         assert_eq!(ran.ends_with(0).out.trim(), "1");
-        // They come back as decimals and maps: the schema of what is written is the same.
+        // They come back as decimals and maps: the schema of the written file is the same.
         for name in ["dec", "types"] {
             let (made, out) = (folder.at(&format!("{name}.mt")), folder.at("back.parquet"));
             holdall(["convert", &made, &out, "-f"]).ends_with(0);

@@ -29,7 +29,7 @@ pub struct Type {
     pub align_keyword: Option<Align>,
     /// The alignment of the heap, if values or parts of them have entries.
     pub heap_align: Option<u32>,
-    /// What the values mean, if keywords beside the kind say it.
+    /// What the values mean, if keywords next to the kind say it.
     pub meaning: Option<Arc<Meaning>>,
     /// The nesting depth, including this type.
     pub(crate) height: usize,

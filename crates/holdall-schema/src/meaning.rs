@@ -1,4 +1,4 @@
-//! What the values of a kind mean to those who wrote them, as keywords beside the kind say: texts that are stored as numbers, times in
+//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as numbers, times in
 //! units, names of values.
 
 use crate::calendar::{date_of, day_of};
@@ -426,7 +426,7 @@ fn parse_time(text: &str, unit: TimeUnit) -> Option<i128> {
     units.checked_add(fraction.checked_div(10)?)
 }
 
-/// Returns the type that an id stands for.
+/// Sets the meaning of a type.
 pub(crate) fn set(types: &mut [Type], id: TypeId, meaning: Option<Meaning>) {
     if let Some(meaning) = meaning
         && let Some(ty) = usize::try_from(id.0).ok().and_then(|at| types.get_mut(at))

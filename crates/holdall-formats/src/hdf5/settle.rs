@@ -163,7 +163,7 @@ impl Settling<'_, '_> {
         if all.iter().zip(all.iter().skip(1)).any(|((a, _), (b, _))| end(a) > b.to) {
             return Ok(None);
         }
-        // The starts of the chunks, and what is stored of them.
+        // The starts of all chunks, and the chunks that are stored.
         let (mut starts, mut chunks, mut at) = (Vec::new(), Vec::new(), 0u64);
         for (run, place) in &all {
             if run.to > at {

@@ -174,7 +174,7 @@ fn mapping(file: &[u8], path: &[u8], from: &[u8]) -> Vec<u8> {
     [&[0][..], &u64s(&[1]), file, &[0], path, &[0], from, &ALL].concat()
 }
 
-/// A virtual dataset `w` with these mappings and their checksum, beside a dataset `v`.
+/// A virtual dataset `w` with these mappings and their checksum, in a file that also has a dataset `v`.
 fn virtual_of(mappings: &[u8], sum: u32) -> Vec<u8> {
     let object = [mappings, &u32s(&[sum])].concat();
     let mut heap = [u16s(&[1, 1]), u32s(&[0]), u64s(&[object.len() as u64]), object].concat();

@@ -1,4 +1,4 @@
-//! Columns of values with a meaning, which keywords beside their kind give: NumPy's texts and times, named values, decimal numbers.
+//! Columns of values with a meaning, which keywords of the schema give: NumPy's texts and times, named values, decimal numbers.
 
 use crate::gather::Values;
 use crate::rules::ARROW;
