@@ -4,7 +4,7 @@
 export interface Limits {
   /** Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index. Default: 1 GB. */
   manifestLen?: number
-  /** Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields. Default: 100 MB. */
+  /** Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields; of values of variable length and virtual datasets in an HDF5 file, which are in memory. Default: 100 MB. */
   headerLen?: number
   /** Bytes of each text of a package (`carton.toml`, `MANIFEST`, `LINKS`, `tensor_data/index.toml`) and of a description of layouts. Default: 8 MiB. */
   textLen?: number

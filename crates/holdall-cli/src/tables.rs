@@ -21,10 +21,14 @@ pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
     }
 }
 
-/// Returns the form of an existing file, by its first bytes or its extension, if it is a file of columns.
+/// Returns the form of an existing file, by its first bytes or its extension, or of a file at an address, by its extension,
+/// if it is a file of columns.
 pub(crate) fn source(input: &Path) -> Option<given::RecordFormArg> {
-    let by_name =
-        || Some(RecordForm::from_path(input)).filter(|form| form.has_types() && input.is_file());
+    let is_address = || input.to_str().is_some_and(|text| text.contains("://"));
+    let by_name = || {
+        let form = Some(RecordForm::from_path(input)).filter(|form| form.has_types());
+        form.filter(|_| input.is_file() || is_address())
+    };
     match RecordForm::of_file(input).or_else(by_name)? {
         RecordForm::Parquet => Some(given::RecordFormArg::Parquet),
         _ => Some(given::RecordFormArg::Arrow),

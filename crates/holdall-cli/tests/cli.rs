@@ -41,6 +41,7 @@ mod serve;
 mod serve_many;
 mod stores;
 mod text;
+mod types;
 mod verify;
 mod view;
 

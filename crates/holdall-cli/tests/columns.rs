@@ -170,6 +170,75 @@ mod built {
         assert!(!folder.path("cut.mt").exists());
     }
 
+    /// Files that pyarrow wrote: decimals, and pages of gzip.
+    #[test]
+    fn decimals_and_pages_of_gzip_are_read_and_come_back() {
+        let folder = Folder::new();
+        for (name, bytes) in [
+            ("dec", &include_bytes!("columns_files/dec.parquet")[..]),
+            ("gzip", include_bytes!("columns_files/gzip.parquet")),
+            ("types", include_bytes!("columns_files/types.parquet")),
+        ] {
+            std::fs::write(folder.path(&format!("{name}.parquet")), bytes).unwrap();
+            let (from, to) =
+                (folder.at(&format!("{name}.parquet")), folder.at(&format!("{name}.mt")));
+            holdall(["convert", &from, &to]).ends_with(0);
+        }
+        let dec = json!([{"id": 1, "d": "12.34", "s": "a"}, {"id": 2, "s": "b"}, {"d": "-0.05"}]);
+        assert_eq!(json!(records(&folder.at("dec.mt"))), dec);
+        let gzip = json!([{"id": 1, "s": "a"}, {"id": 2, "s": "b"}, {}]);
+        assert_eq!(json!(records(&folder.at("gzip.mt"))), gzip);
+        let types = json!([
+            {"d": "1.50", "big": "1.50", "m": [{"key": "a", "value": 1}, {"key": "b"}], "n": 10, "x": 1.5,
+             "s": "x", "list": ["1.10"], "in": {"k": "1.0"}},
+            {"m": [], "n": 20, "x": 1.5, "s": "y", "list": [], "in": {}},
+            {"d": "-2.25", "big": "-2.25", "x": 2.5, "s": "x", "list": ["9.99"], "in": {"k": "3.5"}},
+        ]);
+        assert_eq!(json!(records(&folder.at("types.mt"))), types);
+        let ran = holdall(["records", &folder.at("dec.mt"), "--where", "d>0.5", "--count"]);
+        assert_eq!(ran.ends_with(0).out.trim(), "1");
+        // They come back as decimals and maps: the schema of the written file is the same.
+        for name in ["dec", "types"] {
+            let (made, out) = (folder.at(&format!("{name}.mt")), folder.at("back.parquet"));
+            holdall(["convert", &made, &out, "-f"]).ends_with(0);
+            let back = folder.at("back.mt");
+            holdall(["convert", &out, &back, "-f"]).ends_with(0);
+            assert_eq!(records(&back), records(&made));
+            if name == "dec" {
+                holdall(["diff", &back, &made]).ends_with(0);
+            }
+        }
+        // A schema may want floats instead.
+        let schema = r#"{"TypeDef:Struct": ["d"], "properties": {"d": {"TypeDef:Float64": true}}}"#;
+        std::fs::write(folder.path("f.json"), schema).unwrap();
+        let (from, to, schema) = (folder.at("dec.parquet"), folder.at("f.mt"), folder.at("f.json"));
+        let args = ["build", "--records", &from, "--schema", &schema, "--ignore-unknown"];
+        holdall([&args[..], &["-o", &to]].concat()).ends_with(0);
+        assert_eq!(json!(records(&to)), json!([{"d": 12.34}, {}, {"d": -0.05}]));
+    }
+
+    /// Texts and times of NumPy, named values and texts of HDF5 are texts and times.
+    #[test]
+    fn texts_and_times_are_columns_of_their_own_types() {
+        let folder = Folder::new();
+        std::fs::write(folder.path("names.npy"), include_bytes!("columns_files/names.npy"))
+            .unwrap();
+        let (names, out, back) =
+            (folder.at("names.npy"), folder.at("names.parquet"), folder.at("names.mt"));
+        holdall(["records", &names, "--parquet", &out]).ends_with(0);
+        holdall(["convert", &out, &back]).ends_with(0);
+        let wanted = json!([
+            {"id": 1, "n": "Zoë", "s": "ab", "v": 2.5, "t": "2024-05-01T12:00:00Z"},
+            {"id": 2, "n": "Al", "s": "", "v": 1e300},
+        ]);
+        assert_eq!(json!(records(&back)), wanted);
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../holdall-formats/tests/types_files/enum.h5");
+        holdall(["records", path, "--parquet", &out, "--force"]).ends_with(0);
+        holdall(["convert", &out, &back, "-f"]).ends_with(0);
+        assert_eq!(records(&back)[0]["lvl"], "LOW");
+    }
+
     /// Returns a Python interpreter that has pyarrow.
     fn pyarrow() -> Option<PathBuf> {
         let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");

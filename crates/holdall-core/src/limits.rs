@@ -66,7 +66,7 @@ limits! {
     manifest_len: u64 = 1_000_000_000, Bytes,
         "Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index.";
     header_len: u64 = 100_000_000, Bytes,
-        "Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields.";
+        "Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields; of values of variable length and virtual datasets in an HDF5 file, which are in memory.";
     text_len: u64 = 8 << 20, Bytes,
         "Bytes of each text of a package (`carton.toml`, `MANIFEST`, `LINKS`, `tensor_data/index.toml`) and of a description of layouts.";
     decoded_len: u64 = 4 << 30, Bytes,

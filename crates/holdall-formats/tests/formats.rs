@@ -13,6 +13,7 @@ mod metatensor_rules;
 mod metatensor_vectors;
 mod safetensors;
 mod safetensors_rules;
+mod types;
 mod unchecked;
 mod ztensor_encode;
 mod ztensor_golden;

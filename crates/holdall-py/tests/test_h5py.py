@@ -273,3 +273,50 @@ def test_views_rows_and_slices_are_texts_bytes_and_times_too(tmp_path):
             holdall.save(tmp_path / f"again-{name}.zt", {key: f[key] for key in wanted})
             again = holdall.load(tmp_path / f"again-{name}.zt")
             assert all(again[key].tobytes() == array.tobytes() and again[key].dtype == array.dtype for key, array in wanted.items())
+
+
+def text(rng, most=12):
+    return "".join(rng.choice(list("abcäöß漢🙂 \t\"")) for _ in range(rng.integers(most)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_of_any_length_are_those_of_h5py(tmp_path, seed):
+    """Random texts, sequences, enumerations and compounds, stored in random ways, are what h5py reads."""
+    rng = np.random.default_rng(seed)
+    string = h5py.string_dtype()
+    level = h5py.enum_dtype({"LOW": -10, "HIGH": 30, "MID": 20}, rng.choice(["i1", "<i2", ">i4"]))
+    path = tmp_path / "a.h5"
+
+    def options(count):
+        ways = [{}, {"chunks": (max(1, count // 3),)}, {"chunks": (7,), "compression": "gzip", "shuffle": True}]
+        return ways[rng.integers(len(ways))]
+
+    with h5py.File(path, "w", libver=["earliest", "v110", "latest"][seed % 3]) as f:
+        for at in range(4):
+            count = int(rng.integers(1, 60))
+            f.create_dataset(f"t{at}", data=[text(rng, 40) for _ in range(count)], dtype=string, **options(count))
+            data = np.empty(count, object)
+            data[:] = [rng.random(rng.integers(6)) for _ in range(count)]
+            f.create_dataset(f"s{at}", data=data, dtype=h5py.vlen_dtype("<f8"), **options(count))
+            rows = np.zeros(count, [("id", "<i8"), ("name", string), ("x", ">f4"), ("level", level), ("two", string, (2,))])
+            for row in rows:
+                row["id"], row["name"], row["x"] = rng.integers(1 << 60), text(rng), rng.random()
+                row["level"], row["two"] = rng.choice([-10, 20, 30]), [text(rng), text(rng)]
+            f.create_dataset(f"r{at}", data=rows, **options(count))
+            f[f"e{at}"] = rng.choice([-10, 20, 30], count).astype(level)
+        layout = h5py.VirtualLayout((20,), string)
+        few = min(len(f["t0"]), 10)
+        layout[5 : 5 + few] = h5py.VirtualSource(".", "t0", f["t0"].shape, string)[:few]
+        f.create_virtual_dataset("v", layout)
+    with h5py.File(path) as theirs, holdall.open(path) as ours:
+        for name in [*(f"t{at}" for at in range(4)), "v"]:
+            assert list(ours[name].records()) == [of.decode() for of in theirs[name]]
+        for at in range(4):
+            assert [list(of) for of in ours[f"s{at}"].records()] == [list(of) for of in theirs[f"s{at}"]]
+            named = {v: k for k, v in ours[f"e{at}"].attributes["hdf5.enum"].items()}
+            assert named == {-10: "LOW", 20: "MID", 30: "HIGH"}
+            assert (ours[f"e{at}"].numpy() == theirs[f"e{at}"][()]).all()
+            for mine, row in zip(ours[f"r{at}"].records(), theirs[f"r{at}"], strict=True):
+                assert (mine["id"], mine["name"]) == (row["id"], row["name"].decode())
+                assert (mine["x"], list(mine["two"])) == (row["x"], [of.decode() for of in row["two"]])
+                assert mine["level"] in (row["level"], named[int(row["level"])])

@@ -179,7 +179,8 @@ impl<'r> Record<'r> {
         Ok(found.map(|bytes| Record { records, ty: part.ty(), index, bytes }))
     }
 
-    /// Returns the record as JSON text (section 5.3 of the specification). Checks every byte of the record.
+    /// Returns the record as JSON text (section 5.3 of the specification). Texts and times of NumPy and named values of
+    /// HDF5, which are stored as numbers, are texts. Checks every byte of the record.
     ///
     /// # Errors
     /// Returns an error of the rules about bytes in sections 3 to 5 of the specification, and the errors of
@@ -187,7 +188,7 @@ impl<'r> Record<'r> {
     pub fn to_json(&self) -> Result<String> {
         let mut out = String::new();
         self.with_heap(|schema, bytes, heap| {
-            schema.record_text(self.ty, bytes, heap, &self.records.0.limits, &mut out)
+            schema.shown_text(self.ty, bytes, heap, &self.records.0.limits, &mut out)
         })?;
         Ok(out)
     }

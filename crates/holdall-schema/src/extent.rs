@@ -58,7 +58,16 @@ pub(crate) fn sized(
     // Only structs and unions are padded to a multiple of their alignment.
     let size = if matches!(kind, Kind::Struct(_) | Kind::Union(_)) { stride } else { size };
     let height = below.height.saturating_add(1);
-    Ok(Type { kind, size, align, stride, align_keyword, heap_align: below.heap_align, height })
+    Ok(Type {
+        kind,
+        size,
+        align,
+        stride,
+        align_keyword,
+        heap_align: below.heap_align,
+        meaning: None,
+        height,
+    })
 }
 
 /// What a type needs to know about the types that it consists of.

@@ -1,6 +1,7 @@
 //! The contents of a compiled schema: an arena of types.
 
 use crate::dtype::TensorDType;
+use crate::meaning::Meaning;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Type {
     pub align_keyword: Option<Align>,
     /// The alignment of the heap, if values or parts of them have entries.
     pub heap_align: Option<u32>,
+    /// What the values mean, if keywords next to the kind say it.
+    pub meaning: Option<Arc<Meaning>>,
     /// The nesting depth, including this type.
     pub(crate) height: usize,
 }

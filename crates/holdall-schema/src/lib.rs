@@ -34,6 +34,7 @@ pub mod infer;
 mod kinds;
 mod layout;
 mod limits;
+mod meaning;
 mod order;
 mod outline;
 mod path;
@@ -70,6 +71,7 @@ pub use kinds::{
 };
 pub use layout::{LayoutItem, PresenceBit, RecordLayout};
 pub use limits::SchemaLimits;
+pub use meaning::{Meaning, TimeUnit};
 pub use order::OrderedJson;
 pub use outline::{Base, Outline, OutlineRow, RowPresence};
 pub use path::{Path, Segment, write_name};

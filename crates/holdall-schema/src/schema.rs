@@ -191,7 +191,8 @@ impl Schema {
     pub fn bind(&self, symbols: &Symbols) -> Result<Schema> {
         let mut types: Vec<Type> = Vec::with_capacity(self.types.len());
         for ty in &self.types {
-            types.push(sized(ty.kind.clone(), ty.align_keyword, &types, symbols)?);
+            let bound = sized(ty.kind.clone(), ty.align_keyword, &types, symbols)?;
+            types.push(Type { meaning: ty.meaning.clone(), ..bound });
         }
         Ok(Schema {
             types,

@@ -1,7 +1,6 @@
 //! `holdall records`: shows the records and blobs in a file.
 
 mod blob;
-mod numpy;
 mod write;
 
 use crate::exit::{Failure, Status};
@@ -17,7 +16,6 @@ use clap::{ArgGroup, Args};
 use holdall::records::{self, Export, Group, Migration, RecordForm, Sample};
 use holdall::schema::Reading;
 use holdall::{File, Records, TensorRecords as _};
-use holdall_schema::KIND_ATTRIBUTE;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -184,9 +182,7 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     }
     let mut export = args.export(&records)?;
     let whole = args.is_whole(records.len());
-    let schema = tensor.attributes().get(KIND_ATTRIBUTE).and_then(holdall::Value::as_text);
-    let mut output =
-        Output::new(session, args, columns.names(), whole && export.is_none()).with_schema(schema);
+    let mut output = Output::new(session, args, columns.names(), whole && export.is_none());
     for record in query.run()? {
         if output.is_full() {
             output.more = true;

@@ -1,6 +1,5 @@
 //! Printing of records as lines of JSON, as CSV, or as a table.
 
-use super::numpy::{Meaning, meanings};
 use super::{RecordsArgs, SHOWN};
 use crate::exit::{Failure, Status};
 use crate::output::as_json;
@@ -20,8 +19,6 @@ const WIDEST: usize = 40;
 pub(super) struct Output {
     form: OutputForm,
     titles: Vec<String>,
-    /// The meanings of the columns' numbers, for a table.
-    meanings: Vec<Option<Meaning>>,
     /// The rows of a table, each with the index of its record.
     rows: Vec<(u64, Vec<String>)>,
     written: u64,
@@ -56,21 +53,12 @@ impl Output {
         Output {
             form,
             titles: titles.to_vec(),
-            meanings: Vec::new(),
             rows: Vec::new(),
             written: 0,
             most,
             has_columns: !args.columns.is_empty(),
             more: false,
         }
-    }
-
-    /// Sets the schema of the records, so that a table can show NumPy's times and strings.
-    pub(super) fn with_schema(mut self, schema: Option<&str>) -> Output {
-        if let (OutputForm::Table, Some(schema)) = (self.form, schema) {
-            self.meanings = meanings(schema, &self.titles);
-        }
-        self
     }
 
     /// Returns `true` if no more records are to be shown.
@@ -138,12 +126,7 @@ impl Output {
             }
             OutputForm::Table => {
                 self.written += 1;
-                let meanings =
-                    self.meanings.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-                let cells = values.into_iter().zip(meanings).map(|(json, meaning)| {
-                    let text = meaning.and_then(|meaning| meaning.text(json.as_deref()?));
-                    text.unwrap_or_else(|| cell(json))
-                });
+                let cells = values.into_iter().map(cell);
                 let cells = cells.map(|c| cut_end(&printable(&c), WIDEST)).collect();
                 self.rows.push((index, cells));
                 Ok(())

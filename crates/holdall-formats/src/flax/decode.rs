@@ -16,9 +16,9 @@ use holdall_core::wire::msgpack::{BROKEN, Item, Scan};
 use std::ops::Range;
 
 /// Types of extensions: arrays, complex numbers, scalars.
-const ARRAYS: i8 = 1;
+pub(super) const ARRAYS: i8 = 1;
 const COMPLEX: i8 = 2;
-const SCALARS: i8 = 3;
+pub(super) const SCALARS: i8 = 3;
 /// The key that marks a map as an array in chunks.
 const MARK: &str = "__msgpack_chunked_array__";
 
@@ -34,10 +34,11 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         values: limits.attribute_values,
         names: limits.header_len,
     };
-    let Item::Map(count) = walk.scan.next()? else {
-        return Err(KEY.broken("expected a map at the start of the file").into());
-    };
-    walk.map(count, "", 1)?;
+    match walk.scan.next()? {
+        Item::Map(count) => walk.map(count, "", 1)?,
+        Item::Array(count) => walk.list(count, "", 1)?,
+        _ => return Err(KEY.broken("expected a map or a list at the start of the file").into()),
+    }
     if !walk.scan.is_at_end() {
         let message = "found bytes after the last value";
         return Err(BROKEN.broken(message).at(walk.scan.position()..len).into());
@@ -101,6 +102,15 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Reads the items of a list. Their names begin with `prefix`.
+    fn list(&mut self, count: u64, prefix: &str, depth: usize) -> Result<(), Stop> {
+        for at in 0..count {
+            let own = self.named(prefix, &at.to_string())?;
+            self.value(&own, depth)?;
+        }
+        Ok(())
+    }
+
     /// Returns the full name of a key, and counts its bytes.
     fn named(&mut self, prefix: &str, key: &str) -> Result<String, Stop> {
         let len = prefix.len().saturating_add(key.len()) as u64;
@@ -142,12 +152,7 @@ impl Walk<'_> {
                 return self.map(count, &format!("{name}."), depth.saturating_add(1));
             }
             Item::Array(count) => {
-                let prefix = format!("{name}.");
-                for at in 0..count {
-                    let own = self.named(&prefix, &at.to_string())?;
-                    self.value(&own, depth.saturating_add(1))?;
-                }
-                return Ok(());
+                return self.list(count, &format!("{name}."), depth.saturating_add(1));
             }
             Item::Ext(ARRAYS | SCALARS, place) => {
                 let array = self.array(place).map_err(|stop| in_tensor(stop, name))?;

@@ -2,7 +2,7 @@
 //!
 //! # What
 //! The files that `flax.serialization` writes: `msgpack_serialize` and `to_bytes`, and `flax_model.msgpack` on the
-//! Hugging Face hub. They contain nested maps with arrays as leaves.
+//! Hugging Face hub. They contain nested maps or lists with arrays as leaves.
 //!
 //! # Layout
 //! ```text

@@ -5,7 +5,7 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A key that cannot be a part of a name.
-    pub KEY: Malformed "flax/key" "The keys of maps are UTF-8 strings or integers, each used once.";
+    pub KEY: Malformed "flax/key" "A file is a map or a list, and the keys of maps are UTF-8 strings or integers, each used once.";
     /// An invalid array.
     pub ARRAY: Malformed "flax/array"
         "An array is a list of its shape, without negative dimensions, the name of its type, and its bytes.";

@@ -1,19 +1,19 @@
 //! Attributes of objects as values.
 
 use super::datatype::{Dataspace, Datatype, Kind, Number, Padding, is_bool};
-use super::fractal::{self, Fractal};
+use super::fractal::Fractal;
 use super::header::{Header, Message, kind};
+use super::heap::{Heaps, Located, Paths, ended, part, referenced};
 use super::reader::{Reader, little};
 use super::tree::{self, slice};
 use super::{TOO_MANY, VERSION};
 use bytes::Bytes;
 use half::{bf16, f16};
-use holdall_collections::HashMap;
-use holdall_collections::sort;
+use holdall_collections::HashSet;
 use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
 use holdall_core::model::{ByteOrder, DType, LogicalType, Value};
 use holdall_core::window::Stop;
-use holdall_core::wire::cursor::Cursor;
+use std::sync::Arc;
 
 /// The type of a B-tree of version 2 that has attributes by name.
 const BY_NAME: u8 = 8;
@@ -22,6 +22,26 @@ const BY_NAME: u8 = 8;
 pub(super) struct Attribute {
     pub(super) name: String,
     pub(super) value: Result<Value, String>,
+    /// An attribute with references to objects, whose paths are not known before all groups are.
+    later: Option<Later>,
+}
+
+struct Later {
+    parsed: Parsed,
+    heaps: Arc<Heaps>,
+}
+
+impl Attribute {
+    /// Completes a value with references to objects.
+    pub(super) fn finish(&mut self, reader: &Reader<'_>, paths: &Paths) -> Result<()> {
+        if let Some(Later { parsed, heaps }) = self.later.take() {
+            let values = Values { reader, heaps: &heaps, paths };
+            // They were counted when the attribute was found.
+            let mut budget = Budget { left: u64::MAX };
+            self.value = parsed.value(&values, &mut budget).map_err(|e| named(e, &self.name))?;
+        }
+        Ok(())
+    }
 }
 
 /// The number of values that may still be read.
@@ -71,18 +91,24 @@ pub(super) fn attributes(
         let found = parse(reader, message, &mut name);
         parsed.push((name, unsupported_as_text(found)?));
     }
-    let heaps = parsed.iter().flat_map(|(_, found)| found).flat_map(|found| found.heaps(reader));
-    let mut heaps: Vec<u64> = heaps.collect();
-    sort(&mut heaps);
-    heaps.dedup();
-    let heaps = fractal::global(reader, &heaps)?;
+    let mut heaps = Heaps::default();
+    let sound = parsed.iter().filter_map(|(_, found)| found.as_ref().ok());
+    let all: Vec<(&Datatype, &[u8])> = sound.map(|found| (&found.of, &*found.bytes)).collect();
+    heaps.load(reader, &all)?;
+    let (heaps, paths) = (Arc::new(heaps), Paths::default());
     let mut out = Vec::new();
     for (name, found) in parsed {
-        let value = match found {
-            Ok(found) => found.value(reader, &heaps, budget).map_err(|e| named(e, &name))?,
-            Err(what) => Err(what),
+        let values = Values { reader, heaps: &heaps, paths: &paths };
+        let (value, later) = match found {
+            Ok(parsed) => {
+                let value = parsed.value(&values, budget).map_err(|e| named(e, &name))?;
+                let has_references = parsed.of.has_references();
+                let later = has_references.then(|| Later { parsed, heaps: heaps.clone() });
+                (value, later)
+            }
+            Err(what) => (Err(what), None),
         };
-        out.push(Attribute { name, value });
+        out.push(Attribute { name, value, later });
     }
     Ok(out)
 }
@@ -185,92 +211,24 @@ impl Parsed {
         self.bytes.chunks_exact(size)
     }
 
-    /// Returns the location of a value in the global heap: the number of items, the address of its collection, and its
-    /// number in the collection.
-    fn reference(&self, reader: &Reader<'_>, bytes: &[u8]) -> Option<(u32, Option<u64>, u32)> {
-        let mut cursor = Cursor::new(bytes);
-        Some((cursor.u32_le()?, reader.address(&mut cursor)?, cursor.u32_le()?))
-    }
-
-    /// Returns the addresses of the collections with the values.
-    fn heaps(&self, reader: &Reader<'_>) -> Vec<u64> {
-        if !matches!(self.of.kind, Kind::VarText | Kind::Var(_)) {
-            return Vec::new();
-        }
-        let found = self.each().filter_map(|bytes| self.reference(reader, bytes));
-        found
-            .filter(|(len, ..)| *len > 0)
-            .filter_map(|(_, at, _)| at)
-            .filter(|at| *at > 0)
-            .collect()
-    }
-
-    fn value(
-        &self,
-        reader: &Reader<'_>,
-        heaps: &HashMap<u64, HashMap<u16, Bytes>>,
-        budget: &mut Budget,
-    ) -> Result<Result<Value, String>> {
+    fn value(&self, values: &Values<'_, '_>, budget: &mut Budget) -> Result<Result<Value, String>> {
+        let reader = values.reader;
         let Some(shape) = &self.shape else {
             budget.take(reader, 1)?;
             return Ok(Ok(Value::Null));
         };
         budget.take(reader, self.count.saturating_add(1))?;
-        let mut values = Vec::new();
         // Values of 0 bytes are empty strings.
-        if self.of.size == 0 {
-            values.extend((0..self.count).map(|_| Value::Text(String::new())));
-        }
-        for bytes in self.each() {
-            let found = match &self.of.kind {
-                Kind::VarText | Kind::Var(_) => self.kept(reader, bytes, heaps, budget)?,
-                _ => one(reader, &self.of, bytes, budget)?,
-            };
-            match found {
-                Ok(value) => values.push(value),
-                Err(what) => return Ok(Err(what)),
-            }
-        }
-        Ok(Ok(nested(values, shape)))
+        let all = match self.of.size {
+            0 => Ok((0..self.count).map(|_| Value::Text(String::new())).collect()),
+            _ => values.list(&self.of, self.each(), budget).map_err(|e| self.located(reader, e))?,
+        };
+        Ok(all.map(|all| nested(all, shape)))
     }
 
-    /// Reads a value from the global heap.
-    fn kept(
-        &self,
-        reader: &Reader<'_>,
-        bytes: &[u8],
-        heaps: &HashMap<u64, HashMap<u16, Bytes>>,
-        budget: &mut Budget,
-    ) -> Result<Result<Value, String>> {
-        let cut = || reader.broken(self.at, "an attribute ends in the middle of a value");
-        let (len, at, number) = self.reference(reader, bytes).ok_or_else(cut)?;
-        let found = at.and_then(|at| heaps.get(&at)?.get(&u16::try_from(number).ok()?));
-        let size = match &self.of.kind {
-            Kind::Var(of) => u64::from(of.size),
-            _ => 1,
-        };
-        let wanted = u64::from(len).saturating_mul(size);
-        let found = match (found, len) {
-            (_, 0) => Bytes::new(),
-            (Some(found), _) if found.len() as u64 >= wanted => slice(found, 0..wanted),
-            _ => {
-                return Err(reader.broken(self.at, "a value is missing from the heap"));
-            }
-        };
-        budget.take_bytes(reader, wanted)?;
-        let Kind::Var(of) = &self.of.kind else {
-            return Ok(Ok(text(found.split(|byte| *byte == 0).next().unwrap_or_default())));
-        };
-        budget.take(reader, len.into())?;
-        let mut values = Vec::new();
-        let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
-        for bytes in found.chunks_exact(size) {
-            match one(reader, of, bytes, budget)? {
-                Ok(value) => values.push(value),
-                Err(what) => return Ok(Err(what)),
-            }
-        }
-        Ok(Ok(Value::Array(values)))
+    /// Adds the location of the attribute to an error.
+    fn located(&self, reader: &Reader<'_>, e: Error) -> Error {
+        e.at(reader.locate(self.at, 0).unwrap_or_default())
     }
 }
 
@@ -297,51 +255,108 @@ fn nested(mut values: Vec<Value>, shape: &[u64]) -> Value {
     Value::Array(values)
 }
 
-/// Reads a value that is stored inline.
-fn one(
-    reader: &Reader<'_>,
-    of: &Datatype,
-    bytes: &[u8],
-    budget: &mut Budget,
-) -> Result<Result<Value, String>> {
-    budget.take_bytes(reader, bytes.len() as u64)?;
-    Ok(Ok(match &of.kind {
-        Kind::Number(number) => numeric(number, bytes),
-        Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
-            (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
-            (Kind::Number(number), false) => numeric(number, bytes),
-            _ => return Ok(Err("enumerations that are not of numbers".to_owned())),
-        },
-        Kind::Text(padding) => {
-            let trimmed = match padding {
-                Padding::Ended => bytes.split(|byte| *byte == 0).next().unwrap_or_default(),
-                Padding::Zeros => trimmed(bytes, 0),
-                Padding::Spaces => trimmed(bytes, b' '),
-            };
-            text(trimmed)
+/// Reads values.
+struct Values<'a, 'w> {
+    reader: &'a Reader<'w>,
+    heaps: &'a Heaps,
+    paths: &'a Paths,
+}
+
+impl Values<'_, '_> {
+    /// Reads values of one type; returns a description of the type if they cannot be values.
+    fn list<'b>(
+        &self,
+        of: &Datatype,
+        all: impl Iterator<Item = &'b [u8]>,
+        budget: &mut Budget,
+    ) -> Result<Result<Vec<Value>, String>> {
+        let mut values = Vec::new();
+        for bytes in all {
+            match self.one(of, bytes, budget)? {
+                Ok(value) => values.push(value),
+                Err(what) => return Ok(Err(what)),
+            }
         }
-        Kind::Opaque(_) => Value::Bytes(bytes.to_vec()),
-        Kind::Array(_, of) if matches!(of.kind, Kind::Array(..)) => {
-            return Ok(Err("arrays of arrays".to_owned()));
-        }
-        Kind::Array(dims, of) => {
-            let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
-            budget.take(reader, (bytes.len() as u64).checked_div(of.size.into()).unwrap_or(0))?;
-            let mut values = Vec::new();
-            for bytes in bytes.chunks_exact(size) {
-                match one(reader, of, bytes, budget)? {
-                    Ok(value) => values.push(value),
+        Ok(Ok(values))
+    }
+
+    /// Reads a value.
+    fn one(
+        &self,
+        of: &Datatype,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Result<Value, String>> {
+        budget.take_bytes(self.reader, bytes.len() as u64)?;
+        let items =
+            |bytes: usize, of: &Datatype| (bytes as u64).checked_div(of.size.into()).unwrap_or(0);
+        let size = |of: &Datatype| usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
+        Ok(Ok(match &of.kind {
+            Kind::Number(number) => numeric(number, bytes),
+            Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
+                (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
+                (Kind::Number(number), false) => numeric(number, bytes),
+                _ => return Ok(Err("enumerations that are not of numbers".to_owned())),
+            },
+            Kind::Text(padding) => {
+                let trimmed = match padding {
+                    Padding::Ended => ended(bytes),
+                    Padding::Zeros => trimmed(bytes, 0),
+                    Padding::Spaces => trimmed(bytes, b' '),
+                };
+                text(trimmed)
+            }
+            Kind::Opaque(_) => Value::Bytes(bytes.to_vec()),
+            Kind::Array(_, of) if matches!(of.kind, Kind::Array(..)) => {
+                return Ok(Err("arrays of arrays".to_owned()));
+            }
+            Kind::Array(dims, of) => {
+                budget.take(self.reader, items(bytes.len(), of))?;
+                match self.list(of, bytes.chunks_exact(size(of)), budget)? {
+                    Ok(values) => nested(values, dims),
                     Err(what) => return Ok(Err(what)),
                 }
             }
-            nested(values, dims)
-        }
-        Kind::VarText | Kind::Var(_) => {
-            return Ok(Err("variable-length values inside other values".to_owned()));
-        }
-        Kind::Record(_) => return Ok(Err("records".to_owned())),
-        Kind::Other(what) => return Ok(Err((*what).to_owned())),
-    }))
+            Kind::VarText | Kind::Var(_) => {
+                let width = match &of.kind {
+                    Kind::Var(of) => of.size.into(),
+                    _ => 1,
+                };
+                let missing = || self.reader.broken(0, "a value is missing from the heap");
+                let found = Located::read(self.reader, bytes).ok_or_else(missing)?;
+                let found = self.heaps.get(found, width).ok_or_else(missing)?;
+                budget.take_bytes(self.reader, found.len() as u64)?;
+                let Kind::Var(of) = &of.kind else { return Ok(Ok(text(ended(&found)))) };
+                budget.take(self.reader, items(found.len(), of))?;
+                match self.list(of, found.chunks_exact(size(of)), budget)? {
+                    Ok(values) => Value::Array(values),
+                    Err(what) => return Ok(Err(what)),
+                }
+            }
+            Kind::Reference if self.paths.is_empty() => Value::Null,
+            Kind::Reference => match referenced(self.reader, self.paths, bytes) {
+                Ok(path) => Value::Text(path.to_owned()),
+                Err(e) => return Ok(Err(e.message().to_owned())),
+            },
+            Kind::Record(members) => {
+                budget.take(self.reader, members.len() as u64)?;
+                let (mut pairs, mut names) = (Vec::new(), HashSet::default());
+                for member in members {
+                    let own = part(bytes, member.at, member.of.size);
+                    let outside = || self.reader.broken(0, "a member lies outside of its record");
+                    if !names.insert(member.name.as_str()) {
+                        return Ok(Err("records with two members of one name".to_owned()));
+                    }
+                    match self.one(&member.of, own.ok_or_else(outside)?, budget)? {
+                        Ok(value) => pairs.push((Value::Text(member.name.clone()), value)),
+                        Err(what) => return Ok(Err(what)),
+                    }
+                }
+                Value::Map(pairs)
+            }
+            Kind::Other(what) => return Ok(Err((*what).to_owned())),
+        }))
+    }
 }
 
 fn trimmed(bytes: &[u8], padding: u8) -> &[u8] {

@@ -4,9 +4,12 @@ use super::attribute::{Attribute, Budget, attributes};
 use super::chunks::{ChunkedDataset, Index};
 use super::datatype::{Dataspace, Datatype, ElementKind, Elements};
 use super::header::{Header, Message, kind};
+use super::heap::Records;
+use super::mapping::{Mapping, mappings};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
 use crate::array::{self, chunked, schema_of};
+use holdall_collections::HashSet;
 use holdall_core::codec::check_decoded_len;
 use holdall_core::codec::fletcher32::Fletcher32;
 use holdall_core::codec::lzf::Lzf;
@@ -32,8 +35,11 @@ pub(super) struct Dataset {
     pub(super) data: Result<(Elements, Data)>,
     /// The schema of the records, if the elements are records that can be read.
     pub(super) kind: Option<Value>,
-    /// Whether the elements are enumeration values, whose names are lost.
-    pub(super) has_names: bool,
+    /// The names of the values of an enumeration; empty for other elements.
+    pub(super) names: Vec<(String, i128)>,
+    /// The type of its elements as they are stored, and its dimensions without those of the elements.
+    pub(super) of: Datatype,
+    pub(super) outer: Vec<u64>,
     /// The number of values that count for its attributes and members. Each further path to the dataset counts as many
     /// again.
     pub(super) values: u64,
@@ -44,6 +50,21 @@ pub(super) enum Data {
     /// The byte range in the window.
     At(Range<u64>),
     Chunked(Box<Chunked>),
+    /// Parts of other datasets, until these are known.
+    Virtual(Box<Virtual>),
+    /// Bytes that the index has.
+    Stated(Box<Records>),
+}
+
+/// A virtual dataset.
+pub(super) struct Virtual {
+    pub(super) mappings: Vec<Mapping>,
+    /// The value of the elements that no mapping has.
+    pub(super) fill: Vec<u8>,
+    /// The number of bytes of the elements.
+    pub(super) len: u64,
+    /// The step that converts stored records, as in [`Found`].
+    pub(super) members: Option<Arc<Members>>,
 }
 
 /// Returns `true` if an object is a dataset.
@@ -74,6 +95,12 @@ pub(super) fn dataset(
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
     let (mut kind, mut members) = (None, None);
+    let names = of.innermost().names();
+    budget.take(reader, names.len() as u64)?;
+    if let Ok(Elements { what: ElementKind::Varying, .. }) = &elements {
+        let nodes = of.innermost().field("", &HashSet::default()).map_or(0, |field| field.nodes());
+        budget.take(reader, nodes)?;
+    }
     if let Ok(Elements { what: ElementKind::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
         let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
@@ -99,8 +126,8 @@ pub(super) fn dataset(
         Err(e) => Err(e),
     };
     let kind = kind.filter(|_| found.is_ok());
-    let (has_names, values) = (of.has_names(), before.saturating_sub(budget.left()));
-    Ok(Dataset { shape, attributes, data: found, kind, has_names, values })
+    let values = before.saturating_sub(budget.left());
+    Ok(Dataset { shape, attributes, data: found, kind, names, of, outer, values })
 }
 
 /// The messages in a dataset's header about its data.
@@ -150,6 +177,11 @@ impl Found<'_, '_> {
             Stored::At(_, found) => {
                 let message = format!("the shape {shape:?} requires {len} bytes, found {found}");
                 Err(reader.broken(self.header.at, message).into())
+            }
+            Stored::Virtual(at, number) => {
+                let mappings = mappings(reader, at, number)?;
+                let (fill, members) = (self.fill()?, self.members.clone());
+                Ok(Data::Virtual(Box::new(Virtual { mappings, fill, len, members })))
             }
             Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
             Stored::Nowhere => {
@@ -282,7 +314,11 @@ impl Found<'_, '_> {
                 };
                 self.chunk(dims?, edges, index, reader.address(cursor)?)
             }
-            3 => Err(LAYOUT.broken("it is a virtual dataset, made of parts of other datasets")),
+            3 => {
+                let (at, number) = (reader.address(cursor)?, cursor.u32_le()?);
+                let missing = || LAYOUT.broken("it is a virtual dataset without parts");
+                at.map(|at| Stored::Virtual(at, number)).ok_or_else(missing)
+            }
             _ => Err(LAYOUT.broken(format!("unknown layout class {class}"))),
         })
     }
@@ -380,7 +416,14 @@ const MOST_FILL: usize = 1 << 20;
 enum Stored {
     At(u64, u64),
     Nowhere,
-    Chunks { chunk: Vec<u64>, edges: EdgeChunks, index: Index, at: Option<u64> },
+    Chunks {
+        chunk: Vec<u64>,
+        edges: EdgeChunks,
+        index: Index,
+        at: Option<u64>,
+    },
+    /// The address of a collection of the global heap, and the number in it of the mappings.
+    Virtual(u64, u32),
 }
 
 /// Reads a length, and as many bytes.

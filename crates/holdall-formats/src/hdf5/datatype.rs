@@ -2,12 +2,14 @@
 
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
-use holdall_collections::sort;
+use holdall_collections::{HashSet, sort};
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;
-use holdall_core::wire::npy::{Element, Field, FieldType, Fields, any_element};
+use holdall_core::wire::npy::{Element, EntryType, Field, FieldType, Fields, any_element};
 
+/// The number of bytes of an entry in records.
+const ENTRY: u64 = 16;
 /// The maximum nesting depth of types.
 const DEPTH: usize = 16;
 /// The maximum number of dimensions in HDF5.
@@ -29,14 +31,14 @@ pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
 pub(super) const TAG: &str = "NUMPY:";
 
 /// The type of elements, or of the values of an attribute.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Datatype {
     /// The number of bytes of a value.
     pub(super) size: u32,
     pub(super) kind: Kind,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     /// A number that tensors can have.
     Number(Number),
@@ -50,6 +52,8 @@ pub(super) enum Kind {
     VarText,
     /// Variable-length sequences, in the global heap.
     Var(Box<Datatype>),
+    /// References to objects: the addresses of their headers.
+    Reference,
     /// Opaque bytes, whose meaning may be given by the tag.
     Opaque(String),
     /// A compound that is not a complex number.
@@ -59,12 +63,12 @@ pub(super) enum Kind {
 }
 
 /// A member of a compound.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Member {
-    name: String,
+    pub(super) name: String,
     /// The offset in the record, in bytes.
-    at: u64,
-    of: Datatype,
+    pub(super) at: u64,
+    pub(super) of: Datatype,
 }
 
 /// The padding after a string that is shorter than its field.
@@ -78,7 +82,7 @@ pub(super) enum Padding {
 }
 
 /// A number as tensors have it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Number {
     pub(super) dtype: DType,
     pub(super) logical: Option<LogicalType>,
@@ -86,6 +90,23 @@ pub(super) struct Number {
 }
 
 impl Number {
+    /// Returns the integer with these bytes; `None` if the numbers are not integers.
+    pub(super) fn integer(&self, bytes: &[u8]) -> Option<i128> {
+        let mut bytes = bytes.to_vec();
+        if self.order == ByteOrder::Big {
+            bytes.reverse();
+        }
+        let bits = little(&bytes)?;
+        // The bits beyond a signed number's own are those of its sign.
+        let unused = 64u32.checked_sub(u32::try_from(bytes.len()).ok()?.checked_mul(8)?)?;
+        let signed = || bits.checked_shl(unused).unwrap_or(0).cast_signed().checked_shr(unused);
+        Some(match self.dtype {
+            DType::I8 | DType::I16 | DType::I32 | DType::I64 => signed()?.into(),
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => bits.into(),
+            _ => return None,
+        })
+    }
+
     fn plain(dtype: DType, order: ByteOrder) -> Kind {
         Kind::Number(Number { dtype, logical: None, order })
     }
@@ -97,6 +118,8 @@ pub(super) enum ElementKind {
     /// A number. If NumPy has a more specific type for it, its name.
     Number(Number, Option<String>),
     Record(Fields),
+    /// A value of variable length or a reference, or one that contains such values.
+    Varying,
 }
 
 /// The type of a dataset's elements.
@@ -140,6 +163,15 @@ impl Datatype {
             }
         };
         let refused = |what: String| Err(DTYPE.broken(what));
+        let is_array = matches!(self.kind, Kind::Array(..));
+        if !is_array && self.is_varying() {
+            self.field("", &HashSet::default())?;
+            return Ok(Elements {
+                what: ElementKind::Varying,
+                inner: Vec::new(),
+                is_marked: false,
+            });
+        }
         match &self.kind {
             Kind::Number(number) => Ok(plain(number)),
             Kind::Enum(of, names) => {
@@ -158,7 +190,7 @@ impl Datatype {
                 Ok(Elements { inner: [dims.as_slice(), &of.inner].concat(), ..of })
             }
             Kind::Record(members) => {
-                let fields = self.fields(members)?;
+                let fields = self.fields(members, &HashSet::default())?;
                 Ok(Elements {
                     what: ElementKind::Record(fields),
                     inner: Vec::new(),
@@ -167,11 +199,9 @@ impl Datatype {
             }
             Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
             Kind::Text(_) => refused("elements are strings of 0 bytes".to_owned()),
-            Kind::VarText => {
-                let hint = "write fixed-length strings: in h5py, with a dtype such as `S20`";
-                Err(DTYPE.broken("elements are variable-length strings").with_hint(hint))
+            Kind::VarText | Kind::Var(_) | Kind::Reference => {
+                refused("elements have a variable length".to_owned())
             }
-            Kind::Var(_) => refused("elements are variable-length sequences".to_owned()),
             Kind::Opaque(tag) => {
                 match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
                     Some((_, dtype, logical)) => {
@@ -192,28 +222,78 @@ pub(super) fn kind_of(of: &[u8]) -> Option<String> {
     let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
     match of.elements(None).ok()?.what {
         ElementKind::Record(fields) => Some(fields.kind()),
-        ElementKind::Number(..) => None,
+        ElementKind::Number(..) | ElementKind::Varying => None,
     }
 }
 
 impl Datatype {
-    /// Returns the fields of a compound with these members.
-    fn fields(&self, members: &[Member]) -> Result<Fields> {
-        let field = |member: &Member| {
-            let (of, shape) = member.of.field(&member.name)?;
-            Ok(Field { name: member.name.clone(), title: None, at: member.at, of, shape })
-        };
-        let fields = members.iter().map(field).collect::<Result<_>>()?;
-        let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
-        Fields::placed(fields, self.size.into()).map_err(wrong)
+    /// Returns `true` if values have a variable length, are references, or contain such values.
+    pub(super) fn is_varying(&self) -> bool {
+        self.any(&|kind| matches!(kind, Kind::VarText | Kind::Var(_) | Kind::Reference))
     }
 
-    /// Returns the type and the dimensions of a member with this name.
-    fn field(&self, name: &str) -> Result<(FieldType, Vec<u64>)> {
-        let refused = |what| {
-            let name = name.shown();
-            DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
-        };
+    /// Returns `true` if values are or contain references to objects.
+    pub(super) fn has_references(&self) -> bool {
+        self.any(&|kind| matches!(kind, Kind::Reference))
+    }
+
+    /// Returns `true` if this type or one that it contains is such a type.
+    fn any(&self, is: &dyn Fn(&Kind) -> bool) -> bool {
+        is(&self.kind)
+            || match &self.kind {
+                Kind::Array(_, of) | Kind::Var(of) => of.any(is),
+                Kind::Record(members) => members.iter().any(|member| member.of.any(is)),
+                _ => false,
+            }
+    }
+
+    /// Returns the number that identifies this type while it is borrowed.
+    pub(super) fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns the type of an element of an array, which may be an array of arrays.
+    pub(super) fn innermost(&self) -> &Datatype {
+        match &self.kind {
+            Kind::Array(_, of) => of.innermost(),
+            _ => self,
+        }
+    }
+
+    /// Returns the number of bytes of a value in records, where values of variable length and references take an entry.
+    pub(super) fn width(&self) -> u64 {
+        match &self.kind {
+            Kind::VarText | Kind::Var(_) | Kind::Reference => ENTRY,
+            Kind::Array(dims, of) => dims.iter().fold(of.width(), |n, dim| n.saturating_mul(*dim)),
+            Kind::Record(members) => {
+                members.iter().fold(0, |n, member| n.saturating_add(member.of.width()))
+            }
+            _ => self.size.into(),
+        }
+    }
+
+    /// Returns the fields of a compound with these members. Texts of the types in `bytes`, given by their identities, are
+    /// not UTF-8. The fields of a compound with values of variable length are those of its records, one after the other.
+    fn fields(&self, members: &[Member], bytes: &HashSet<usize>) -> Result<Fields> {
+        let is_varying = self.is_varying();
+        let mut end = 0u64;
+        let mut fields = Vec::new();
+        for member in members {
+            let mut field = member.of.field(&member.name, bytes)?;
+            field.at = member.at;
+            if is_varying {
+                field.at = end;
+                end = end.saturating_add(member.of.width());
+            }
+            fields.push(field);
+        }
+        let size = if is_varying { end } else { self.size.into() };
+        let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
+        Fields::placed(fields, size).map_err(wrong)
+    }
+
+    /// Returns the field for a value with this name. `bytes` is as for [`Datatype::fields`].
+    pub(super) fn field(&self, name: &str, bytes: &HashSet<usize>) -> Result<Field> {
         let element = |dtype, logical_type, byte_order| {
             FieldType::Element(Element {
                 dtype,
@@ -223,6 +303,7 @@ impl Datatype {
                 inner: None,
             })
         };
+        let mut names = Vec::new();
         let of = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {
                 element(*dtype, logical.clone(), *order)
@@ -230,21 +311,52 @@ impl Datatype {
             Kind::Enum(of, names) if is_bool(of, names) => {
                 element(DType::Bool, None, ByteOrder::Little)
             }
-            Kind::Enum(of, _) => return of.field(name),
+            Kind::Enum(of, _) => {
+                names = self.names();
+                of.field(name, bytes)?.of
+            }
             Kind::Array(dims, of) => {
-                let (of, inner) = of.field(name)?;
-                return Ok((of, [dims.as_slice(), &inner].concat()));
+                let of = of.field(name, bytes)?;
+                return Ok(Field { shape: [dims.as_slice(), &of.shape].concat(), ..of });
             }
             Kind::Text(_) => FieldType::Element(self.bytes('S')),
             Kind::Opaque(tag) => FieldType::Element(self.tagged(tag)),
             Kind::Record(members) => {
-                let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
-                FieldType::Fields(self.fields(members).map_err(inside)?)
+                let inside = |e: Error| match name {
+                    "" => e,
+                    _ => e.within(format!("the member `{}`", name.shown())),
+                };
+                FieldType::Fields(self.fields(members, bytes).map_err(inside)?)
             }
-            Kind::VarText | Kind::Var(_) => return Err(refused("of variable length")),
-            Kind::Other(what) => return Err(refused(what)),
+            Kind::VarText if bytes.contains(&self.identity()) => FieldType::Entry(EntryType::Bytes),
+            Kind::VarText | Kind::Reference => FieldType::Entry(EntryType::Text),
+            Kind::Var(of) if of.width() == 0 => {
+                return Err(DTYPE.broken("elements are sequences of values without bytes"));
+            }
+            Kind::Var(of) => FieldType::Entry(EntryType::Array(Box::new(of.field(name, bytes)?))),
+            Kind::Other(what) => {
+                return Err(DTYPE.broken(match name {
+                    "" => format!("elements are {what}"),
+                    _ => {
+                        let name = name.shown();
+                        format!("elements are records, whose member `{name}` is {what}")
+                    }
+                }));
+            }
         };
-        Ok((of, Vec::new()))
+        Ok(Field { name: name.to_owned(), title: None, at: 0, of, shape: Vec::new(), names })
+    }
+
+    /// Returns the names of the values of an enumeration, each once; nothing for other types and truth values.
+    pub(super) fn names(&self) -> Vec<(String, i128)> {
+        let Kind::Enum(of, names) = &self.kind else { return Vec::new() };
+        let Kind::Number(number) = &of.kind else { return Vec::new() };
+        if is_bool(of, names) {
+            return Vec::new();
+        }
+        let mut seen = HashSet::default();
+        let own = names.iter().filter(|(name, _)| seen.insert(name.as_str()));
+        own.filter_map(|(name, bytes)| Some((name.clone(), number.integer(bytes)?))).collect()
     }
 
     /// Returns an element of this size, with a kind of NumPy's bytes.
@@ -265,16 +377,6 @@ impl Datatype {
         let is_time = |of: &Element| of.dtype == DType::I64 && of.descr.is_some();
         let named = named.filter(|of| is_time(of) && self.size == 8);
         named.unwrap_or_else(|| self.bytes('V'))
-    }
-
-    /// Returns `true` if values have enumeration names, which are lost.
-    pub(super) fn has_names(&self) -> bool {
-        match &self.kind {
-            Kind::Enum(of, names) => !is_bool(of, names),
-            Kind::Array(_, of) => of.has_names(),
-            Kind::Record(members) => members.iter().any(|member| member.of.has_names()),
-            _ => false,
-        }
     }
 }
 
@@ -330,7 +432,8 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             Ok(kind) => kind,
             Err(e) => return Some(Err(e)),
         },
-        7 => Kind::Other("references"),
+        7 if low & 15 == 0 => Kind::Reference,
+        7 => Kind::Other("references to regions or in a newer form"),
         8 => match enumeration(cursor, count, version, inside)? {
             Ok(kind) => kind,
             Err(e) => return Some(Err(e)),

@@ -5,7 +5,9 @@ use super::dataset::{Data, Dataset, dataset, is_dataset};
 use super::datatype::{ElementKind, Elements};
 use super::group::{Target, is_group, links};
 use super::header::Header;
+use super::heap::{Paths, Room};
 use super::reader::{FIRST, Reader};
+use super::settle::{Settling, is_pending};
 use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
 use crate::array::{DESCR, describe};
@@ -18,7 +20,9 @@ use holdall_core::model::{
     Attributes, ByteOrder, Checksum, Component, DType, Encoding, Index, IndexBuilder, Layout, Role,
     Value, element_count,
 };
+use holdall_core::read::Extent;
 use holdall_core::window::{Stop, Window};
+use holdall_core::wire::npy::ENUM_KEYWORD as NAMES;
 
 /// The code of the warning for attributes kept as text that cannot be parsed.
 const RESTORE: &str = "hdf5/restore";
@@ -39,6 +43,8 @@ fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, S
     let Start { reader, root, is_open, beside, checksum } = start(window, limits)?;
     let mut walk = Walk::new(&reader);
     walk.all(root)?;
+    sort_by(&mut walk.entries, |(a, _), (b, _)| a.cmp(b));
+    walk.settle()?;
     Ok(walk.index(id, beside, checksum, is_open)?)
 }
 
@@ -176,6 +182,71 @@ impl<'a, 'w> Walk<'a, 'w> {
         Ok(())
     }
 
+    /// Completes what refers to other objects: references in attributes and datasets, virtual datasets, and values of
+    /// variable length.
+    fn settle(&mut self) -> Result<(), Stop> {
+        let mut paths: Paths = HashMap::default();
+        for (at, path) in &self.groups {
+            paths.insert(*at, format!("/{path}"));
+        }
+        let mut first: HashMap<usize, &str> = HashMap::default();
+        for (path, entry) in &self.entries {
+            if let Entry::Dataset(number) = entry {
+                first.entry(*number).or_insert(path);
+            }
+        }
+        for (at, number) in &self.numbers {
+            paths.insert(*at, format!("/{}", first.get(number).copied().unwrap_or_default()));
+        }
+        for (_, own) in &mut self.attributes {
+            for attribute in own {
+                attribute.finish(self.reader, &paths)?;
+            }
+        }
+        for attribute in self.datasets.iter_mut().flat_map(|dataset| &mut dataset.attributes) {
+            attribute.finish(self.reader, &paths)?;
+        }
+        let places: HashMap<&str, usize> =
+            self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
+        let find = |path: &str| self.resolve(&places, &Entry::Path(from_root("", path)));
+        let mut settling = Settling {
+            reader: self.reader,
+            datasets: &self.datasets,
+            find: &find,
+            paths: &paths,
+            room: Room::new(self.reader.limits),
+        };
+        let pending = (0..).zip(&self.datasets).filter(|(_, dataset)| is_pending(dataset));
+        let (mut found, mut needs) = (Vec::new(), Vec::new());
+        for (number, _) in pending {
+            match settling.settle(number) {
+                Ok(settled) => found.push((number, Ok(settled))),
+                Err(Stop::Fail(e)) => found.push((number, Err(e))),
+                Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
+            }
+        }
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        for (number, settled) in found {
+            let Some(dataset) = self.datasets.get_mut(number) else { continue };
+            match settled {
+                Ok((data, kind)) => {
+                    dataset.kind = kind.or_else(|| dataset.kind.take());
+                    dataset.data = match std::mem::replace(&mut dataset.data, Ok(unknown())) {
+                        Ok((elements, _)) => Ok((elements, data)),
+                        Err(e) => Err(e),
+                    };
+                }
+                Err(e) => {
+                    dataset.kind = None;
+                    dataset.data = Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Builds the index of the objects.
     fn index(
         mut self,
@@ -188,12 +259,11 @@ impl<'a, 'w> Walk<'a, 'w> {
         let len = reader.window.len();
         let mut builder = IndexBuilder::new(id, "", len, 0..len, reader.limits);
         checksum.into_iter().for_each(|checksum| builder.checksum(checksum));
-        sort_by(&mut self.entries, |(a, _), (b, _)| a.cmp(b));
         let mut file = beside;
         let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();
         sort_by(&mut self.attributes, |(a, _), (b, _)| a.cmp(b));
         for (path, own) in std::mem::take(&mut self.attributes) {
-            for Attribute { name, value } in own {
+            for Attribute { name, value, .. } in own {
                 let key = match path.is_empty() {
                     true => name,
                     false => format!("{path}/{name}"),
@@ -221,8 +291,8 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
         let places: HashMap<&str, usize> =
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
-        // The source of each dataset in chunks, once it is a tensor.
-        let mut sources = HashMap::default();
+        // The sources of the data and the heap of each dataset, once it is a tensor.
+        let mut sources: HashMap<usize, (Extent, Option<Extent>)> = HashMap::default();
         let mut known = HashSet::default();
         for (path, entry) in &self.entries {
             let number = match self.resolve(&places, entry) {
@@ -253,7 +323,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 builder.tensor(path, &of.shape, Layout::Dense)?;
             }
             let mut own = Attributes::new();
-            for Attribute { name, value } in &of.attributes {
+            for Attribute { name, value, .. } in &of.attributes {
                 match value {
                     Ok(value) => own.set(name.clone(), value.clone()),
                     Err(what) => {
@@ -261,9 +331,6 @@ impl<'a, 'w> Walk<'a, 'w> {
                         self.unkept.push(passed_over(&key, what));
                     }
                 }
-            }
-            if of.has_names {
-                self.unkept.push(format!("the names of the values of `{}`", path.shown()));
             }
             let mut own = kept::restore_own(own, reader.limits, |why| {
                 builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
@@ -274,6 +341,11 @@ impl<'a, 'w> Walk<'a, 'w> {
             if let Ok((Elements { what: ElementKind::Number(_, Some(descr)), .. }, _)) = &of.data {
                 own.set(DESCR.to_owned(), Value::Text(descr.clone()));
             }
+            if !of.names.is_empty() && of.kind.is_none() {
+                let pair =
+                    |(name, n): &(String, i128)| (Value::Text(name.clone()), Value::Integer(*n));
+                own.set(NAMES.to_owned(), Value::Map(of.names.iter().map(pair).collect()));
+            }
             builder.tensor_attributes(own);
             let (elements, data) = match &of.data {
                 Ok(found) => found,
@@ -282,18 +354,21 @@ impl<'a, 'w> Walk<'a, 'w> {
                     continue;
                 }
             };
-            let stored = match (data, sources.get(&number)) {
-                (Data::At(place), _) => place.clone().into(),
-                (_, Some(source)) => *source,
-                (Data::Chunked(array), None) => {
-                    let source = builder.chunked((**array).clone())?;
-                    sources.insert(number, source);
-                    source
+            let (stored, heap) = match (data, sources.get(&number)) {
+                (Data::At(place), _) => (place.clone().into(), None),
+                (_, Some(known)) => *known,
+                (Data::Chunked(array), None) => (builder.chunked((**array).clone())?, None),
+                (Data::Stated(of), None) => {
+                    let records = builder.stated(&of.records);
+                    let is_varying = matches!(elements.what, ElementKind::Varying);
+                    (records, is_varying.then(|| builder.stated(&of.heap)))
                 }
+                (Data::Virtual(_), None) => continue,
             };
+            sources.insert(number, (stored, heap));
             let (dtype, logical_type, byte_order) = match &elements.what {
                 ElementKind::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
-                ElementKind::Record(_) => (DType::U8, None, ByteOrder::Little),
+                _ => (DType::U8, None, ByteOrder::Little),
             };
             builder.component(Component {
                 role: Role::Data,
@@ -305,6 +380,18 @@ impl<'a, 'w> Walk<'a, 'w> {
                 decoded_len: Some(stored.len()),
                 digest: None,
             })?;
+            if let Some(stored) = heap {
+                builder.component(Component {
+                    role: Role::BlobData,
+                    dtype: DType::U8,
+                    logical_type: None,
+                    encoding: Encoding::Raw,
+                    byte_order: ByteOrder::Little,
+                    stored,
+                    decoded_len: Some(stored.len()),
+                    digest: None,
+                })?;
+            }
         }
         for what in std::mem::take(&mut self.unkept) {
             builder.unkept(|| what);
@@ -361,6 +448,12 @@ impl<'a, 'w> Walk<'a, 'w> {
             Entry::Broken(e) => Err(e.clone()),
         }
     }
+}
+
+/// Returns the data of a dataset whose own is being replaced.
+fn unknown() -> (Elements, Data) {
+    let elements = Elements { what: ElementKind::Varying, inner: Vec::new(), is_marked: false };
+    (elements, Data::At(0..0))
 }
 
 /// The target of an entry.

@@ -16,26 +16,29 @@
 //! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`. By [`RULES`].
 //!
 //! # Support
-//! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data
-//! except virtual ones, all types of chunk indexes, the filters deflate, shuffle, fletcher32, LZF and scaleoffset,
-//! integers, floats, enumerations, complex numbers, arrays of these, and compounds of all of these and of fixed-length
-//! strings, which become records. Attributes of the root and of groups are attributes of the file, those of datasets
-//! are attributes of the tensors.
+//! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data, all
+//! types of chunk indexes, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats,
+//! enumerations, complex numbers, arrays of these, and compounds of all of these and of fixed-length strings, which
+//! become records. Strings and sequences of variable length, references to objects and compounds with these become
+//! records with a heap, which the index contains. Virtual datasets are read if their parts are in the same file.
+//! Attributes of the root and of groups are attributes of the file, those of datasets are attributes of the tensors.
 //!
 //! Writes structures that every reader supports: superblock 0, headers of version 1, symbol tables, and contiguous data
 //! after all of these. Datasets whose records are structs of fixed size are written as compounds.
 //!
 //! # Deviations
 //! A group that several links refer to is read under the first. Element types without a counterpart, unknown filters,
-//! virtual datasets and data in other files are a fault of their tensor only.
+//! and data in other files are a fault of their tensor only.
 //!
 //! # Untrusted input
 //! Every address is checked against the length of the file, every block that has a checksum against its checksum, and
 //! no block is followed twice. Reading all blocks, including shared ones, takes at most 64 times the length of the
 //! file. Before memory is allocated, the stored length of a chunk is compared with the maximum compression of its
-//! filters. Datasets are limited by [`Limits::decoded_len`], and values of attributes and members of compounds by
-//! [`Limits::attribute_values`].
+//! filters. Datasets are limited by [`Limits::decoded_len`], values of attributes and members of compounds by
+//! [`Limits::attribute_values`], and values of variable length and virtual datasets, which are in memory, together by
+//! [`Limits::header_len`]. A value that many elements refer to is converted once; types nest at most 16 deep.
 //!
+//! [`Limits::header_len`]: holdall_core::Limits::header_len
 //! [`Limits::decoded_len`]: holdall_core::Limits::decoded_len
 //! [`Limits::attribute_values`]: holdall_core::Limits::attribute_values
 
@@ -50,8 +53,11 @@ mod encode;
 mod fractal;
 mod group;
 mod header;
+mod heap;
+mod mapping;
 mod reader;
 mod rules;
+mod settle;
 mod superblock;
 mod tree;
 mod values;

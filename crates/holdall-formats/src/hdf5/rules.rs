@@ -22,21 +22,21 @@ holdall_core::error::rules! {
     pub CHECKSUM: Integrity "hdf5/checksum" "Every block matches the checksum that follows it."
         hint "the bytes changed since they were written: fetch or restore the file again";
     /// A block that refers to itself.
-    pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table contains itself, and blocks are not shared so often that reading them takes more than 64 times the bytes of the file.";
+    pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table contains itself, no virtual dataset is made of itself, and blocks are not shared so often that reading them takes more than 64 times the bytes of the file.";
     /// Groups are nested too deep.
     pub DEPTH: Limit "hdf5/depth" "Groups nest at most `Limits::depth` deep."
         remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Too many values of attributes.
     pub TOO_MANY: Limit "hdf5/too-many-values"
-        "All attributes together have at most `Limits::attribute_values` values."
+        "All attributes together have at most `Limits::attribute_values` values; values of variable length and virtual datasets take at most `Limits::header_len` bytes in memory."
         remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// An invalid name of a link.
     pub NAME: Malformed "hdf5/name" "Links have UTF-8 names that are not empty, contain no `/`, and are unique in their group.";
     /// An element type that is not supported.
     pub DTYPE: Unsupported "hdf5/dtype"
-        "Elements are integers, floats, complex numbers, booleans, or texts and bytes of a fixed length; or arrays or compounds of these.";
+        "Elements are integers, floats, complex numbers, booleans, texts, bytes, or references to objects; or arrays, compounds or sequences of these.";
     /// A layout of data that is not supported.
-    pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or chunked."
+    pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or chunked, or of blocks of other datasets of the file, which have the same type."
         hint "copy the virtual dataset to a plain dataset with the program that wrote it";
     /// Data in other files.
     pub EXTERNAL: Unsupported "hdf5/external" "The data of a dataset is in the file itself."
@@ -46,7 +46,7 @@ holdall_core::error::rules! {
         "Chunks are filtered by deflate, shuffle, fletcher32, LZF or scaleoffset only."
         hint "`h5repack` writes the file with other filters";
     /// A link that leads out of the file.
-    pub LINK: Unsupported "hdf5/link" "Links lead to objects in the file.";
+    pub LINK: Unsupported "hdf5/link" "Links and references lead to objects in the file.";
     /// A shared message in an unsupported place.
     pub SHARED: Unsupported "hdf5/shared"
         "A shared message is in an object header, or in the header of a named type.";

@@ -265,6 +265,7 @@ fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
     let of = match of {
         FieldType::Fields(fields) => compound(fields)?,
+        FieldType::Entry(_) => return None,
         FieldType::Element(of) => match of_numpy(of) {
             Some(of) => of,
             None => {

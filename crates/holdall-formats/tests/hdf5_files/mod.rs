@@ -161,6 +161,36 @@ fn patched(mut bytes: Vec<u8>, at: u64, by: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A selection of all elements.
+const ALL: [u8; 16] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A selection of one block.
+fn regular(start: u64, len: u64) -> Vec<u8> {
+    [u32s(&[2, 2]), vec![1], u32s(&[36, 1]), u64s(&[start, 1, 1, len])].concat()
+}
+
+/// A mapping of a part of a dataset to all of a virtual one.
+fn mapping(file: &[u8], path: &[u8], from: &[u8]) -> Vec<u8> {
+    [&[0][..], &u64s(&[1]), file, &[0], path, &[0], from, &ALL].concat()
+}
+
+/// A virtual dataset `w` with these mappings and their checksum, in a file that also has a dataset `v`.
+fn virtual_of(mappings: &[u8], sum: u32) -> Vec<u8> {
+    let object = [mappings, &u32s(&[sum])].concat();
+    let mut heap = [u16s(&[1, 1]), u32s(&[0]), u64s(&[object.len() as u64]), object].concat();
+    heap.resize(heap.len().next_multiple_of(8) + 16, 0);
+    let len = heap.len() as u64 + 16;
+    let heap = [b"GCOL\x01\0\0\0".to_vec(), u64s(&[len]), heap].concat();
+    let place = [vec![4, 3], u64s(&[EXTRA]), u32s(&[1])].concat();
+    let of = |layout: Vec<u8>| header(&[message(3, 0, &F32), shape(&[4]), layout]);
+    file(&[
+        (ROOT, header(&[link(b"w", DATASET), link(b"v", DATASET + 256)])),
+        (DATASET, of(message(8, 0, &place))),
+        (DATASET + 256, of(contiguous(DATA, 16))),
+        (EXTRA, heap),
+    ])
+}
+
 /// Files that break a rule each, and the names that say which.
 pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let sound = with_root(&[]);
@@ -197,6 +227,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         }
         out
     };
+    let points = [u32s(&[1, 1]), u32s(&[0, 12, 1, 1, 0])].concat();
     let second = [b"OHDR\x02\0\x08".to_vec(), vec![0, 4, 0, 0, 0, 0, 0, 0], u32s(&[1])].concat();
     let tree_of = |level: u8, child: u64| {
         let node = leaf(&[(8, &[0], child)]);
@@ -260,10 +291,12 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.name.slash", with_root(&[link(b"a/b", DATASET)])),
         ("hdf5.name.utf8", with_root(&[link(b"\xff", DATASET)])),
         ("hdf5.name.twice", with_root(&[link(b"w", DATASET)])),
-        ("hdf5.dtype.text", of_type(&TEXT, 16)),
+        ("hdf5.bounds.text-heap", of_type(&TEXT, 16)),
+        ("hdf5.bounds.member-heap", of_type(&compound(16, &[("a", 0, &TEXT)]), 16)),
         ("hdf5.dtype.text-empty", of_type(&[0x13, 0, 0, 0, 0, 0, 0, 0], 0)),
         ("hdf5.dtype.opaque-empty", of_type(&[0x15, 0, 0, 0, 0, 0, 0, 0], 0)),
-        ("hdf5.dtype.reference", of_type(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
+        ("hdf5.dtype.region", of_type(&[0x17, 1, 0, 0, 12, 0, 0, 0], 12)),
+        ("hdf5.link.reference", of_type(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
         ("hdf5.dtype.member-outside", of_type(&compound(6, &[("a", 3, &I32)]), 6)),
         (
             "hdf5.dtype.members-overlap",
@@ -271,10 +304,16 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("hdf5.dtype.members-twice", of_type(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8)),
         ("hdf5.dtype.member-unnamed", of_type(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8)),
-        ("hdf5.dtype.member-text", of_type(&compound(16, &[("a", 0, &TEXT)]), 16)),
         ("hdf5.dtype.no-members", of_type(&compound(4, &[]), 4)),
         ("hdf5.dtype.bits", of_type(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 31, 0], 4)),
-        ("hdf5.layout.virtual", dataset(&[shape(&[4]), message(8, 0, &[4, 3])], &[])),
+        ("hdf5.structure.virtual", dataset(&[shape(&[4]), message(8, 0, &[4, 3])], &[])),
+        ("hdf5.checksum.virtual", virtual_of(&mapping(b".", b"v", &ALL), 0)),
+        ("hdf5.loop.virtual", virtual_of(&mapping(b".", b"w", &ALL), 0x5e28_26e0)),
+        ("hdf5.external.virtual", virtual_of(&mapping(b"o.h5", b"x", &ALL), 0xbe85_6919)),
+        ("hdf5.link.virtual", virtual_of(&mapping(b".", b"x", &ALL), 0x9a74_845b)),
+        ("hdf5.layout.outside", virtual_of(&mapping(b".", b"v", &regular(2, 4)), 0x06df_3b61)),
+        ("hdf5.layout.count", virtual_of(&mapping(b".", b"v", &regular(0, 2)), 0xed44_41af)),
+        ("hdf5.layout.points", virtual_of(&mapping(b".", b"v", &points), 0xb683_f706)),
         ("hdf5.layout.class", dataset(&[shape(&[4]), message(8, 0, &[3, 7])], &[])),
         (
             "hdf5.external.file",

@@ -10,7 +10,7 @@ class Limits(TypedDict, total=False):
     #: Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index.
     #: Default: 1 GB.
     manifest_len: int
-    #: Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields.
+    #: Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields; of values of variable length and virtual datasets in an HDF5 file, which are in memory.
     #: Default: 100 MB.
     header_len: int
     #: Bytes of each text of a package (``carton.toml``, ``MANIFEST``, ``LINKS``, ``tensor_data/index.toml``) and of a description of layouts.

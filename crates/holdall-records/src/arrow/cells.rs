@@ -2,9 +2,9 @@
 //! then converts each row.
 
 use super::element::Element;
+use arrow_array::Array;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types as t;
-use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use holdall_core::Result;
 use holdall_schema::TensorDType;
@@ -44,6 +44,29 @@ pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>>
             })+
             None
         }};
+    }
+    if matches!(array.data_type(), DataType::Dictionary(..)) {
+        let all = array.as_any_dictionary();
+        let value = numbers(all.values().as_ref(), element)?;
+        let keys = if all.values().is_empty() { Vec::new() } else { all.normalized_keys() };
+        return Some(Box::new(move |row, out: &mut [u8]| {
+            keys.get(row).map_or(Ok(()), |key| value(*key, out))
+        }));
+    }
+    if let Some(text) = decimals(array).filter(|_| is_float(element)) {
+        return Some(Box::new(move |row, out: &mut [u8]| {
+            let text = text(row);
+            let wrong = |_| RANGE.broken(format!("{text} is out of range for its kind"));
+            let number: f64 = text.parse().map_err(wrong)?;
+            // Both are of the same bits as the nearest number of their kind.
+            match element {
+                Element::Of(TensorDType::F32) => {
+                    copy(out, &text.parse().unwrap_or(number as f32).to_le_bytes());
+                }
+                _ => copy(out, &number.to_le_bytes()),
+            }
+            Ok(())
+        }));
     }
     match element {
         Element::Timestamp => times(array),
@@ -144,8 +167,39 @@ pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
     }
 }
 
-/// Returns the elements of all lists, and a function that returns the range of the elements of a row.
-pub(super) fn lists(array: &dyn Array) -> Option<(&ArrayRef, Elements<'_>)> {
+fn is_float(element: Element) -> bool {
+    matches!(element, Element::Of(TensorDType::F32 | TensorDType::F64))
+}
+
+/// Returns the text of a decimal number.
+pub(super) type Texts<'a> = Box<dyn Fn(usize) -> String + 'a>;
+
+/// Returns a reader of decimal numbers as texts.
+pub(super) fn decimals(array: &dyn Array) -> Option<Texts<'_>> {
+    macro_rules! of {
+        ($ty:ty) => {{
+            let a = array.as_primitive::<$ty>();
+            Some(Box::new(move |row| a.value_as_string(row)))
+        }};
+    }
+    match array.data_type() {
+        DataType::Decimal32(..) => of!(t::Decimal32Type),
+        DataType::Decimal64(..) => of!(t::Decimal64Type),
+        DataType::Decimal128(..) => of!(t::Decimal128Type),
+        DataType::Decimal256(..) => of!(t::Decimal256Type),
+        DataType::Dictionary(_, values) if values.is_decimal() => {
+            let all = array.as_any_dictionary();
+            let value = decimals(all.values().as_ref())?;
+            let keys = if all.values().is_empty() { Vec::new() } else { all.normalized_keys() };
+            Some(Box::new(move |row| keys.get(row).map_or_else(String::new, |key| value(*key))))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the elements of all lists, and a function that returns the range of the elements of a row. The elements of
+/// maps are structs of a key and a value.
+pub(super) fn lists(array: &dyn Array) -> Option<(&dyn Array, Elements<'_>)> {
     fn at<N: Copy + TryInto<usize>>(ends: &[N], row: usize) -> Range<usize> {
         let end = |at: usize| ends.get(at).and_then(|n| (*n).try_into().ok()).unwrap_or(0);
         end(row)..end(row + 1)
@@ -153,16 +207,20 @@ pub(super) fn lists(array: &dyn Array) -> Option<(&ArrayRef, Elements<'_>)> {
     match array.data_type() {
         DataType::List(_) => {
             let a = array.as_list::<i32>();
-            Some((a.values(), Box::new(|row| at(a.value_offsets(), row))))
+            Some((a.values().as_ref(), Box::new(|row| at(a.value_offsets(), row))))
         }
         DataType::LargeList(_) => {
             let a = array.as_list::<i64>();
-            Some((a.values(), Box::new(|row| at(a.value_offsets(), row))))
+            Some((a.values().as_ref(), Box::new(|row| at(a.value_offsets(), row))))
         }
         DataType::FixedSizeList(_, count) => {
             let a = array.as_fixed_size_list();
             let count = usize::try_from(*count).unwrap_or(0);
-            Some((a.values(), Box::new(move |row| row * count..(row + 1) * count)))
+            Some((a.values().as_ref(), Box::new(move |row| row * count..(row + 1) * count)))
+        }
+        DataType::Map(..) => {
+            let a = array.as_map();
+            Some((a.entries(), Box::new(|row| at(a.value_offsets(), row))))
         }
         _ => None,
     }

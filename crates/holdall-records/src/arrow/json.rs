@@ -65,8 +65,18 @@ pub(crate) fn value(array: &dyn Array, row: usize) -> Result<Value> {
         }
         _ => {
             if let Some((values, rows)) = super::cells::lists(array) {
-                let items = rows(row).map(|at| value(values.as_ref(), at));
+                let items = rows(row).map(|at| value(values, at));
                 return items.collect::<Result<_>>().map(Value::Array);
+            }
+            if let Some(text) = super::cells::decimals(array) {
+                return Ok(text(row).into());
+            }
+            if let DataType::Dictionary(..) = array.data_type()
+                && super::cells::runs(array, false).is_none()
+            {
+                let all = array.as_any_dictionary();
+                let key = all.normalized_keys().get(row).copied().unwrap_or_default();
+                return value(all.values().as_ref(), key);
             }
             if let Some(text) = super::cells::runs(array, true) {
                 return Ok(String::from_utf8_lossy(text(row)).into());
@@ -102,7 +112,7 @@ pub(super) fn write(array: &dyn Array, row: usize, out: &mut String) -> Result<(
             if at > 0 {
                 out.push(',');
             }
-            write(values.as_ref(), item, out)?;
+            write(values, item, out)?;
         }
         out.push(']');
         return Ok(());

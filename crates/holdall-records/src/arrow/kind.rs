@@ -3,7 +3,7 @@
 use super::element::{DTYPE, Element};
 use super::types::{EXTENSION_METADATA, EXTENSION_NAME, FIXED_SHAPE};
 use crate::rules::ARROW;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_json::parse;
@@ -61,6 +61,24 @@ fn node(field: &Field, path: &str) -> Result<Value> {
     Ok(match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => text(),
         DataType::Dictionary(_, values) if is_text(values) => text(),
+        DataType::Dictionary(_, values) => {
+            return self::node(&field.clone().with_data_type((**values).clone()), path);
+        }
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => {
+            let mut out = text();
+            if *scale >= 0 && *digits <= DECIMAL128_MAX_PRECISION {
+                out["arrow.decimal"] = json!([digits, scale]);
+            }
+            out
+        }
+        DataType::Map(entries, _) => {
+            let mut out = array(entries, None)?;
+            out["arrow.map"] = json!(true);
+            out
+        }
         DataType::FixedSizeBinary(_) if own.is_some() => {
             let scalar = Scalar::ALL.into_iter().find(|s| Some(Element::from_scalar(*s)) == own);
             number(scalar.ok_or_else(|| refused(field, path))?)

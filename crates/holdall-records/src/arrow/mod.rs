@@ -10,6 +10,7 @@
 //! | `Struct` | `Struct` |
 //! | `Union` | `Struct` of the discriminator as `LargeUtf8` and of all variants; those that a record does not contain are null |
 //! | `Array` | `LargeList`; `FixedSizeList` if its length is fixed |
+//! | NumPy's texts and times, names of values, decimal numbers, maps: by keywords of the schema | `LargeUtf8`, `Date32`, `Timestamp`, `Duration`, `Dictionary` of `Utf8`, `Decimal128`, `Map` |
 //! | `Tensor` | `FixedSizeList` with the extension `arrow.fixed_shape_tensor` if Arrow has the element type |
 
 pub(crate) mod block;
@@ -17,6 +18,7 @@ mod cells;
 mod element;
 pub(crate) mod json;
 mod kind;
+mod meant;
 mod read;
 mod types;
 pub(crate) mod write;

@@ -1,14 +1,16 @@
 //! Converts gathered columns to Arrow arrays.
 
 use super::element::Element;
+use super::meant;
 use super::types::ITEM;
 use crate::gather::{ColumnBytes, Gathered, Values, Wrong, tensor};
 use crate::rules::ARROW;
 use crate::{Blob, placed};
+use arrow_array::cast::AsArray as _;
 use arrow_array::types::{self as t, ArrowDictionaryKeyType, ArrowPrimitiveType, ByteArrayType};
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
-    GenericByteArray, LargeListArray, PrimitiveArray, StringArray, StructArray,
+    GenericByteArray, LargeListArray, MapArray, PrimitiveArray, StringArray, StructArray,
 };
 use arrow_buffer::{
     ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer,
@@ -26,6 +28,9 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
     let Gathered { len, there, values, .. } = column;
     let nulls = there.map(|bits| NullBuffer::new(BooleanBuffer::new(bits.into(), 0, len)));
     let refused = super::refused;
+    if let Some(found) = meant::array(field, &values, len, nulls.clone())? {
+        return Ok(found);
+    }
     Ok(match (values, field.data_type()) {
         (Values::Bits(bits), _) => {
             let bits = BooleanBuffer::new(bits.freeze().into(), 0, len);
@@ -54,6 +59,16 @@ pub(super) fn array(field: &Field, column: Gathered) -> Result<ArrayRef> {
         (Values::Lists(ends, below), DataType::LargeList(item)) => {
             let below = array(item, *below)?;
             let made = LargeListArray::try_new(item.clone(), offsets(ends), below, nulls);
+            Arc::new(made.map_err(refused)?)
+        }
+        (Values::Lists(ends, below), DataType::Map(entries, _)) => {
+            let below = array(entries, *below)?;
+            let long = |_| ARROW.broken("the maps of a batch have more than 2^31 entries");
+            let ends = offsets(ends);
+            let ends = ends.iter().map(|end| i32::try_from(*end));
+            let ends = ends.collect::<Result<Vec<i32>, _>>().map_err(long)?;
+            let (ends, below) = (OffsetBuffer::new(ends.into()), below.as_struct().clone());
+            let made = MapArray::try_new(entries.clone(), ends, below, nulls, false);
             Arc::new(made.map_err(refused)?)
         }
         (Values::Fixed(below), DataType::FixedSizeList(item, count)) => {

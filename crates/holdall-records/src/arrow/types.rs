@@ -1,6 +1,7 @@
 //! The Arrow types of columns.
 
 use super::element::Element;
+use super::meant::{self, is_map};
 use crate::rules::ARROW;
 use arrow_schema::{DataType, Field, FieldRef};
 use holdall_core::error::Shown as _;
@@ -44,6 +45,9 @@ impl<'s> Fields<'s> {
                 .broken(format!("records have more than {MOST} columns"))
                 .with_hint("write fewer members, or nest them less")
         })?;
+        if let Some(field) = meant::field(self.schema.ty(ty), name, is_optional) {
+            return Ok(field);
+        }
         let of = match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
                 return Ok(Element::from_scalar(*scalar).field(name, is_optional));
@@ -82,6 +86,9 @@ impl<'s> Fields<'s> {
                 let items = Arc::new(self.field(array.items, ITEM, true)?);
                 match array.len {
                     Len::Fixed(len) => DataType::FixedSizeList(items, count(len)?),
+                    Len::Variable { .. } if is_map(self.schema.ty(ty)) => {
+                        DataType::Map(Arc::new(meant::entries(&items)), false)
+                    }
                     Len::Variable { .. } => DataType::LargeList(items),
                 }
             }

@@ -188,7 +188,7 @@ enum Values<'a> {
 impl<'a> Values<'a> {
     fn elements(array: &'a dyn Array, element: Element) -> Option<Values<'a>> {
         let (values, rows) = cells::lists(array)?;
-        let number = cells::numbers(values.as_ref(), element)?;
+        let number = cells::numbers(values, element)?;
         Some(Values::Elements {
             rows,
             number,
@@ -230,6 +230,8 @@ pub(super) enum Put<'a> {
     /// Values that are converted by way of JSON.
     Json(&'a dyn Array),
     Text(Bytes<'a>),
+    /// Decimal numbers as texts.
+    Decimal(cells::Texts<'a>),
     /// Columns by the index of their member.
     Struct(Vec<Option<Column<'a>>>),
     /// The column of keys, and the columns of the variants by tag.
@@ -263,7 +265,10 @@ impl Maker<'_> {
                 plain.or_else(|| cells::numbers(array, element).map(Put::Number))
             }
             Kind::Enum(e) => tags(array, e).or_else(|| cells::runs(array, true).map(Put::Text)),
-            Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
+            Kind::String | Kind::Record => match cells::decimals(array) {
+                Some(text) if matches!(kind, Kind::String) => Some(Put::Decimal(text)),
+                _ => cells::runs(array, true).map(Put::Text),
+            },
             // The JSON of bytes is base64.
             Kind::Bytes
                 if self.mismatch == Mismatch::Convert && cells::runs(array, true).is_some() =>
@@ -304,7 +309,7 @@ impl Maker<'_> {
             }
             Kind::Array(of) => match cells::lists(array) {
                 Some((values, rows)) => {
-                    let items = self.column(of.items, values.as_ref(), &format!("{path}[]"))?;
+                    let items = self.column(of.items, values, &format!("{path}[]"))?;
                     Some(Put::List(rows, Box::new(items)))
                 }
                 None => None,
@@ -312,8 +317,8 @@ impl Maker<'_> {
             Kind::Tensor(tensor) => {
                 let element = element(tensor)?;
                 cells::lists(array).and_then(|(values, rows)| {
-                    let number = Put::Number(cells::numbers(values.as_ref(), element)?);
-                    let plain = cells::plain(values.as_ref(), element);
+                    let number = Put::Number(cells::numbers(values, element)?);
+                    let plain = cells::plain(values, element);
                     let put = plain.map_or(number, |bytes| Put::Plain(bytes, element.width()));
                     let items = Column { nulls: values.logical_nulls(), put };
                     Some(Put::List(rows, Box::new(items)))
@@ -428,6 +433,7 @@ impl Maker<'_> {
                 copy(out, &place.to_le_bytes());
                 Ok(())
             }
+            (_, Put::Decimal(text)) => entry(text(row).as_bytes(), 1, out, heap),
             (Kind::Bytes, Put::Text(bytes)) => entry(bytes(row), 1, out, heap),
             (kind, Put::Text(bytes)) => {
                 let text = bytes(row);

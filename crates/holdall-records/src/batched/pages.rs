@@ -64,6 +64,8 @@ fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
     match column.compression() {
         Compression::UNCOMPRESSED
         | Compression::SNAPPY
+        | Compression::GZIP(_)
+        | Compression::BROTLI(_)
         | Compression::ZSTD(_)
         | Compression::LZ4
         | Compression::LZ4_RAW => Ok(()),

@@ -8,9 +8,12 @@ use crate::{Record, Records};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest as nearest_name;
-use holdall_schema::{Accessor, Encoder, Kind, Path, Scalar, Schema, SchemaLimits, Typed};
+use holdall_schema::{
+    Accessor, Encoder, Kind, Meaning, Path, Scalar, Schema, SchemaLimits, Type, Typed,
+};
 use serde_json::json;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A condition on the records of one dataset: see [`Records::condition`].
 #[derive(Debug, Clone)]
@@ -38,7 +41,9 @@ enum Test {
     /// A text contains this text.
     Text(String),
     /// A text or the name of an enum value matches this pattern.
-    Like(Pattern),
+    Like(Pattern, Option<Padded>),
+    /// A text of a fixed length contains this text.
+    Padded(Padded, String),
     /// An array contains this element.
     Element(Accessor, Read),
 }
@@ -64,6 +69,27 @@ enum Read {
     Enum(String),
     Text(String),
     Variant(String),
+    Padded(Padded, String),
+    /// A decimal number, in units of its last digit.
+    Decimal(Arc<Meaning>, i128),
+}
+
+/// A text of a fixed length, which NumPy stores as numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Padded(Arc<Meaning>, Kind);
+
+impl Padded {
+    pub(super) fn new(of: &Type) -> Option<Padded> {
+        let meaning = of.meaning.as_ref()?;
+        let is_text = matches!(**meaning, Meaning::Characters | Meaning::Bytes);
+        is_text.then(|| Padded(meaning.clone(), of.kind.clone()))
+    }
+
+    /// Returns the text of a member; `None` if it is absent, or not a text.
+    pub(super) fn text(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<String>> {
+        let found = record.part(part)?;
+        Ok(found.and_then(|found| self.0.text(&self.1, found.bytes())))
+    }
 }
 
 /// Accessors for every kind of integer and for times.
@@ -126,23 +152,27 @@ impl Node {
             }
             Written::Like(path, pattern) => {
                 let part = records.accessor(path)?;
-                let kind = &records.schema().ty(part.ty()).kind;
-                if !matches!(kind, Kind::String | Kind::Enum(_)) {
+                let of = records.schema().ty(part.ty());
+                let (kind, padded) = (&of.kind, Padded::new(of));
+                if !matches!(kind, Kind::String | Kind::Enum(_)) && padded.is_none() {
                     let (path, kind) = (path.shown(), kind.as_str());
                     let message =
                         format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
                     return Err(CONDITION.broken(message));
                 }
-                Node::One(part, Test::Like(Pattern::new(pattern)?))
+                Node::One(part, Test::Like(Pattern::new(pattern)?, padded))
             }
             Written::Contains(path, value) => {
                 let part = records.accessor(path)?;
-                let test = match &records.schema().ty(part.ty()).kind {
+                let of = records.schema().ty(part.ty());
+                let test = match &of.kind {
                     Kind::String => Test::Text(value.clone().into_owned()),
+                    _ if let Some(padded) = Padded::new(of) => {
+                        Test::Padded(padded, value.clone().into_owned())
+                    }
                     Kind::Array(array) => {
                         let element = records.element_accessor(&part, "")?;
-                        let kind = &records.schema().ty(array.items).kind;
-                        let read = Read::new(&element, kind, value)?;
+                        let read = Read::new(&element, records.schema().ty(array.items), value)?;
                         Test::Element(element, read)
                     }
                     kind => {
@@ -167,10 +197,11 @@ impl Node {
         operand: &Operand<'_>,
     ) -> Result<Node> {
         let part = records.accessor(path)?;
-        let kind = &records.schema().ty(part.ty()).kind;
+        let of = records.schema().ty(part.ty());
+        let kind = &of.kind;
         let found = match operand {
-            Operand::Value(value) => Read::new(&part, kind, value),
-            Operand::Bare(value) => Read::new(&part, kind, value),
+            Operand::Value(value) => Read::new(&part, of, value),
+            Operand::Bare(value) => Read::new(&part, of, value),
             Operand::Member(other) => {
                 return Ok(Node::Two(
                     Box::new(Pair::new(records, path, other, operator)?),
@@ -209,8 +240,14 @@ impl Node {
             Node::One(part, Test::Text(wanted)) => {
                 Ok(record.string(part)?.is_some_and(|text| text.contains(wanted.as_str())))
             }
-            Node::One(part, Test::Like(pattern)) => pattern.matches_member(record, part),
+            Node::One(part, Test::Like(pattern, None)) => pattern.matches_member(record, part),
+            Node::One(part, Test::Like(pattern, Some(padded))) => {
+                Ok(padded.text(record, part)?.is_some_and(|text| pattern.matches(&text)))
+            }
             Node::Two(pair, operator) => Ok(operator.holds(pair.order(record)?)),
+            Node::One(part, Test::Padded(padded, wanted)) => {
+                Ok(padded.text(record, part)?.is_some_and(|text| text.contains(wanted.as_str())))
+            }
             Node::One(part, Test::Element(element, read)) => {
                 let Some(all) = record.elements(part)? else { return Ok(false) };
                 for one in all.iter() {
@@ -261,16 +298,26 @@ impl Operator {
 }
 
 impl Read {
-    fn new(part: &Accessor, kind: &Kind, value: &str) -> Result<Read> {
+    fn new(part: &Accessor, of: &Type, value: &str) -> Result<Read> {
+        let kind = &of.kind;
         let wrong = |what: &str| {
             CONDITION.broken(format!("expected {what}, found `{}`", value.escape_debug()))
         };
+        if let Some(padded) = Padded::new(of) {
+            return Ok(Read::Padded(padded, value.to_owned()));
+        }
         if let Some(integer) = Integer::from_accessor(part) {
             let value = match kind {
                 Kind::Scalar(Scalar::Timestamp) => {
                     time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"))?
                 }
-                _ => value.parse().map_err(|_| wrong("a whole number"))?,
+                _ => match &of.meaning {
+                    None => value.parse().map_err(|_| wrong("a whole number"))?,
+                    Some(meaning) => {
+                        let known = meaning.parse(value).or_else(|| value.parse().ok());
+                        known.ok_or_else(|| wrong(meaning.expected()))?
+                    }
+                },
             };
             return Ok(Read::Integer(integer, value));
         }
@@ -288,6 +335,10 @@ impl Read {
         }
         let text = value.to_owned();
         match kind {
+            Kind::String if let Some(meaning) = &of.meaning => {
+                let number = meaning.parse(value).ok_or_else(|| wrong(meaning.expected()))?;
+                Ok(Read::Decimal(meaning.clone(), number))
+            }
             Kind::String => Ok(Read::Text(text)),
             Kind::Enum(e) if e.index_of(value).is_some() => Ok(Read::Enum(text)),
             Kind::Enum(e) => {
@@ -317,6 +368,13 @@ impl Read {
             Read::Text(value) => record.string(part)?.map(|found| (*found).cmp(value)),
             Read::Enum(value) => record.enum_value(part)?.map(|found| found.cmp(value)),
             Read::Variant(value) => record.variant(part)?.map(|found| found.cmp(value)),
+            Read::Decimal(meaning, value) => {
+                let found = record.string(part)?.and_then(|found| meaning.parse(&found));
+                found.map(|found| found.cmp(value))
+            }
+            Read::Padded(padded, value) => {
+                padded.text(record, part)?.map(|found| found.as_str().cmp(value))
+            }
         })
     }
 }

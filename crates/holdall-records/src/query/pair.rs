@@ -1,13 +1,14 @@
 //! Comparing two members of a record with each other.
 
-use super::condition::{Integer, Operator, no_order};
+use super::condition::{Integer, Operator, Padded, no_order};
 use crate::rules::CONDITION;
 use crate::{Record, Records};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_schema::{Accessor, Kind, Scalar, Typed};
+use holdall_schema::{Accessor, Kind, Meaning, Scalar, Typed};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Two members that are compared with each other.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(super) struct Pair {
 struct Side {
     part: Accessor,
     read: Read,
+    /// What the numbers mean, unless they are a text: only numbers of the same meaning are compared.
+    meaning: Option<Arc<Meaning>>,
 }
 
 /// How a member is read.
@@ -30,6 +33,8 @@ enum Read {
     Float(Typed<f64>),
     Bool(Typed<bool>),
     Text,
+    Padded(Padded),
+    Decimal(Arc<Meaning>),
     Enum,
     Variant,
 }
@@ -64,12 +69,12 @@ impl Pair {
     ) -> Result<Pair> {
         let pair = Pair { left: Side::new(records, left)?, right: Side::new(records, right)? };
         let kind = |side: &Side| records.schema().ty(side.part.ty()).kind.clone();
-        if pair.left.family() != pair.right.family() {
+        if pair.left.family() != pair.right.family() || pair.left.meaning != pair.right.meaning {
             let [a, b] = [&pair.left, &pair.right].map(|side| kind(side).as_str());
             let (left, right) = (left.shown(), right.shown());
             let message = format!(
                 "`{left}` is a `TypeDef:{a}` and `{right}` a `TypeDef:{b}`: expected two numbers, two times, two \
-                 Booleans or two texts"
+                 Booleans or two texts, of the same unit or scale"
             );
             return Err(CONDITION.broken(message));
         }
@@ -97,7 +102,12 @@ impl Pair {
 impl Side {
     fn new(records: &Records, path: &str) -> Result<Side> {
         let part = records.accessor(path)?;
-        let read = match &records.schema().ty(part.ty()).kind {
+        let of = records.schema().ty(part.ty());
+        let padded = Padded::new(of);
+        let meaning = of.meaning.clone().filter(|_| padded.is_none());
+        let read = match &of.kind {
+            _ if let Some(padded) = padded => Read::Padded(padded),
+            Kind::String if let Some(meaning) = &meaning => Read::Decimal(meaning.clone()),
             Kind::String => Read::Text,
             Kind::Enum(_) => Read::Enum,
             Kind::Union(_) => Read::Variant,
@@ -116,15 +126,15 @@ impl Side {
                 }
             },
         };
-        Ok(Side { part, read })
+        Ok(Side { part, read, meaning })
     }
 
     fn family(&self) -> Family {
         match self.read {
-            Read::Integer(_) | Read::Float(_) => Family::Number,
+            Read::Integer(_) | Read::Float(_) | Read::Decimal(_) => Family::Number,
             Read::Time(_) => Family::Time,
             Read::Bool(_) => Family::Bool,
-            Read::Text | Read::Enum | Read::Variant => Family::Text,
+            Read::Text | Read::Padded(_) | Read::Enum | Read::Variant => Family::Text,
         }
     }
 
@@ -138,6 +148,11 @@ impl Side {
             Read::Float(typed) => record.get(typed)?.map(Found::Float),
             Read::Bool(typed) => record.get(typed)?.map(|found| Found::Integer(found.into())),
             Read::Text => record.string(part)?.map(Found::Text),
+            Read::Padded(padded) => padded.text(record, part)?.map(|text| Found::Text(text.into())),
+            Read::Decimal(meaning) => {
+                let number = record.string(part)?.and_then(|text| meaning.parse(&text));
+                number.map(Found::Integer)
+            }
             Read::Enum => record.enum_value(part)?.map(text),
             Read::Variant => record.variant(part)?.map(text),
         })

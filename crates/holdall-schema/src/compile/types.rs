@@ -5,6 +5,7 @@ use super::{Compiler, Found};
 use crate::error::{Result, Shown as _};
 use crate::kinds::{Array, Dim, IndexWidth, Kind, Len, Member, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
+use crate::meaning::{self, Meaning};
 use crate::rules::{CYCLE, INVALID, ITEMS, KIND, KIND_PLACE, OPEN_SHAPE, STRUCT, UNION};
 use holdall_collections::{sort, sort_by};
 use serde_json::Value;
@@ -49,7 +50,9 @@ impl<'v> Compiler<'v> {
         }
         let kind = self.kind(name, keywords, value, at, depth)?;
         let align = read::align(keywords, at)?;
+        let meaning = Meaning::from_keywords(keywords, &kind, &self.types);
         let id = self.add_type(kind, align, at)?;
+        meaning::set(&mut self.types, id, meaning);
         if is_kept {
             self.known_types.insert(address, Found::Done(id));
         }

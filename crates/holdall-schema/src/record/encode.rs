@@ -4,7 +4,8 @@ use super::fail::{Fail, Outcome};
 use super::input::{RecordInput, ValueInput};
 use super::number::{Element, Num, expect, small_code};
 use super::rules::{
-    BASE64, BOOL_BYTE, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
+    BASE64, BOOL_BYTE, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, RANGE, TYPE, UNION_KEY,
+    UNKNOWN_MEMBER,
 };
 use super::{Entry, Heap};
 use crate::dtype::TensorDType;
@@ -161,7 +162,18 @@ impl<H: Heap> Run<'_, H> {
     /// Encodes one value of a type. `out` is all zero and has the size of the type.
     fn value<I: RecordInput>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
         let schema = self.schema;
-        match &get(&schema.types, ty)?.kind {
+        let found = get(&schema.types, ty)?;
+        if let Some(meaning) = found.meaning.as_ref().filter(|meaning| meaning.is_of_numbers())
+            && input.peek()? == Token::String
+        {
+            let text = input.string(&mut self.tools.text)?;
+            let wrong = || {
+                let message = format!("found `{}`, expected {}", text.shown(), meaning.expected());
+                RANGE.broken(message)
+            };
+            return Ok(meaning.encode(&found.kind, text, out).ok_or_else(wrong)?);
+        }
+        match &found.kind {
             Kind::Scalar(scalar) => {
                 Num::from_scalar(*scalar).encode(input, out, &mut self.tools.text)?;
             }

@@ -33,7 +33,23 @@ impl Schema {
         limits: &SchemaLimits,
         out: &mut String,
     ) -> Result<()> {
-        self.walk(ty, record, heap, limits, Text(out))
+        self.walk(ty, record, heap, limits, Text(out), false)
+    }
+
+    /// Appends the JSON of a record to be shown: values with a [`Meaning`](crate::Meaning) are its text. Encoders read
+    /// both forms.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Schema::record_text`].
+    pub fn shown_text(
+        &self,
+        ty: TypeId,
+        record: &[u8],
+        heap: &[u8],
+        limits: &SchemaLimits,
+        out: &mut String,
+    ) -> Result<()> {
+        self.walk(ty, record, heap, limits, Text(out), true)
     }
 
     /// Returns the JSON of a record as a value.
@@ -65,7 +81,7 @@ impl Schema {
         heap: &[u8],
         limits: &SchemaLimits,
     ) -> Result<()> {
-        self.walk(ty, record, heap, limits, Nothing)
+        self.walk(ty, record, heap, limits, Nothing, false)
     }
 
     fn walk(
@@ -75,6 +91,7 @@ impl Schema {
         heap: &[u8],
         limits: &SchemaLimits,
         out: impl Output,
+        shows: bool,
     ) -> Result<()> {
         let size = self.extent(ty)?.size;
         if record.len() as u64 != size {
@@ -84,7 +101,7 @@ impl Schema {
         let depth = limits.json_depth();
         let most = limits.decoded_len;
         let empty = limits.max_nodes();
-        let mut walk = Walk { schema: self, heap, out, left: most, most, empty, depth };
+        let mut walk = Walk { schema: self, heap, out, left: most, most, empty, depth, shows };
         walk.value(ty, record).map_err(Fail::into_error)
     }
 }
@@ -121,6 +138,8 @@ struct Walk<'w, O> {
     /// Number of values without bytes that may still be visited: a short schema can demand any number of them.
     empty: u64,
     depth: usize,
+    /// Whether values with a meaning are written as its text.
+    shows: bool,
 }
 
 impl<'w, O: Output> Walk<'w, O> {
@@ -130,6 +149,13 @@ impl<'w, O: Output> Walk<'w, O> {
         if found.size == Some(0) {
             let few = "a record has more members without bytes than the limit";
             self.empty = self.empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(few))?;
+        }
+        if self.shows
+            && let Some(meaning) = &found.meaning
+            && let Some(text) = meaning.text(&found.kind, bytes)
+        {
+            self.out.write(|o| write_string(&text, o));
+            return Ok(());
         }
         match &found.kind {
             Kind::Scalar(scalar) => {

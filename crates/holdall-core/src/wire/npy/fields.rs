@@ -13,6 +13,10 @@ use std::fmt::Write as _;
 const MAX_RANK: usize = 64;
 /// The schema keyword with the NumPy name of a member's type that has no equivalent here.
 pub const DESCR_KEYWORD: &str = "numpy.descr";
+/// The schema keyword with the names of a member's values, which an enumeration of HDF5 gives.
+pub const ENUM_KEYWORD: &str = "hdf5.enum";
+/// The number of bytes of an entry, which refers to values of variable length.
+const ENTRY: u64 = 16;
 
 /// The type of a structured array.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct Field {
     pub of: FieldType,
     /// The dimensions; empty for a single element.
     pub shape: Vec<u64>,
+    /// The names of the values of an enumeration; empty for other elements.
+    pub names: Vec<(String, i128)>,
 }
 
 /// Hint for records without bytes.
@@ -47,6 +53,19 @@ pub enum FieldType {
     Element(Element),
     /// A record.
     Fields(Fields),
+    /// A value of variable length: an entry that refers to it.
+    Entry(EntryType),
+}
+
+/// The type of a value of variable length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryType {
+    /// A text in UTF-8.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// Any number of elements of this type. The name of the field has no meaning.
+    Array(Box<Field>),
 }
 
 impl FieldType {
@@ -54,6 +73,7 @@ impl FieldType {
     fn size(&self) -> Option<u64> {
         match self {
             FieldType::Fields(fields) => Some(fields.size),
+            FieldType::Entry(_) => Some(ENTRY),
             FieldType::Element(Element { dtype, logical_type, inner, .. }) => {
                 let width = stored_size(1, *dtype, logical_type.as_ref()).ok().flatten();
                 width?.checked_mul(inner.unwrap_or(1))
@@ -73,7 +93,7 @@ impl Fields {
                 Descr::Fields(said) => FieldType::Fields(Fields::new(said).map_err(named)?),
             };
             let (name, title) = (name.into(), title.map(String::from));
-            let field = Field { name, title, at: size, of, shape };
+            let field = Field { name, title, at: size, of, shape, names: Vec::new() };
             size = field.end()?;
             let is_padding = matches!(&field.of, FieldType::Element(e) if is_opaque(e));
             if !(field.name.is_empty() && is_padding) {
@@ -125,13 +145,7 @@ impl Fields {
 
     /// Returns the number of nodes of the schema, including nested fields and dimensions.
     pub fn nodes(&self) -> u64 {
-        self.fields.iter().fold(0, |nodes, field| {
-            let below = match &field.of {
-                FieldType::Element(_) => 2,
-                FieldType::Fields(fields) => fields.nodes(),
-            };
-            nodes.saturating_add(field.shape.len() as u64).saturating_add(below)
-        })
+        self.fields.iter().fold(0, |nodes, field| nodes.saturating_add(field.nodes()))
     }
 
     /// Returns all fields, in order.
@@ -149,6 +163,7 @@ impl Fields {
         self.fields.iter().all(|field| match &field.of {
             FieldType::Element(element) => element.byte_order == ByteOrder::Little,
             FieldType::Fields(fields) => fields.is_little_endian(),
+            FieldType::Entry(_) => true,
         })
     }
 
@@ -178,7 +193,7 @@ impl Fields {
                     // At most 8.
                     run(u32::try_from(e.dtype.width()).unwrap_or(1))
                 }
-                FieldType::Element(_) => run(1),
+                FieldType::Element(_) | FieldType::Entry(_) => run(1),
                 FieldType::Fields(fields) => match fields.steps() {
                     steps if fields.is_as_stored(&steps) => run(1),
                     steps => Step::Each { from: *at, count, every, steps },
@@ -229,6 +244,25 @@ impl Fields {
 }
 
 impl Field {
+    /// Returns the number of nodes of the schema.
+    pub fn nodes(&self) -> u64 {
+        let below = match &self.of {
+            FieldType::Element(_) => 2,
+            FieldType::Fields(fields) => fields.nodes(),
+            FieldType::Entry(EntryType::Text | EntryType::Bytes) => 2,
+            FieldType::Entry(EntryType::Array(of)) => of.nodes().saturating_add(2),
+        };
+        let names = self.names.len() as u64;
+        below.saturating_add(self.shape.len() as u64).saturating_add(names)
+    }
+
+    /// Returns the JSON text of the schema of the field's value, with sorted keys.
+    pub fn kind(&self) -> String {
+        let mut out = String::new();
+        self.write_kind(&mut out);
+        out
+    }
+
     /// Returns the offset after the field's last byte, from the start of the record.
     fn end(&self) -> Result<u64> {
         let named = |e: Error| e.within(format!("the field `{}`", self.name.shown()));
@@ -239,7 +273,7 @@ impl Field {
         // A zero in a dimension after the first makes elements of no bytes.
         let inner = match &self.of {
             FieldType::Element(element) => element.inner,
-            FieldType::Fields(_) => None,
+            FieldType::Fields(_) | FieldType::Entry(_) => None,
         };
         if self.shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
             let message = "an array whose elements have no bytes";
@@ -261,7 +295,8 @@ impl Field {
         let own = title.filter(|_| !of_array);
         match &self.of {
             FieldType::Fields(fields) => fields.write_kind(own, out),
-            FieldType::Element(element) => write_element(element, own, out),
+            FieldType::Element(element) => write_element(element, &self.names, own, out),
+            FieldType::Entry(entry) => write_entry(entry, own, out),
         }
         for (number, count) in self.shape.iter().enumerate().rev() {
             let _ = write!(out, ",\"maxItems\":{count},\"minItems\":{count}");
@@ -283,7 +318,12 @@ fn write_end(title: Option<&str>, json: &str, out: &mut String) {
 }
 
 /// Writes the schema of one element. A type without an equivalent keeps its NumPy name in a keyword.
-fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
+fn write_element(
+    element: &Element,
+    names: &[(String, i128)],
+    title: Option<&str>,
+    out: &mut String,
+) {
     let Element { dtype, logical_type, descr, inner, .. } = element;
     let is_time = descr.as_deref() == Some("<M8[ns]");
     let (json, kind) = match (dtype, logical_type) {
@@ -323,7 +363,46 @@ fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
     if is_time {
         out.push_str(",\"format\":\"date-time\"");
     }
+    write_names(names, out);
     write_descr(out);
+    write_end(title, json, out);
+}
+
+/// Writes the keyword with the names of values, sorted by name.
+fn write_names(names: &[(String, i128)], out: &mut String) {
+    if names.is_empty() {
+        return;
+    }
+    let mut sorted: Vec<&(String, i128)> = names.iter().collect();
+    sort_by(&mut sorted, |(a, _), (b, _)| a.cmp(b));
+    let _ = write!(out, ",\"{ENUM_KEYWORD}\":{{");
+    for (number, (name, value)) in sorted.into_iter().enumerate() {
+        if number > 0 {
+            out.push(',');
+        }
+        write_string(name, out);
+        let _ = write!(out, ":{value}");
+    }
+    out.push('}');
+}
+
+/// Writes the schema of a value of variable length.
+fn write_entry(entry: &EntryType, title: Option<&str>, out: &mut String) {
+    let json = match entry {
+        EntryType::Text => {
+            out.push_str("{\"TypeDef:String\":true");
+            "string"
+        }
+        EntryType::Bytes => {
+            out.push_str("{\"TypeDef:Bytes\":true,\"contentEncoding\":\"base64\"");
+            "string"
+        }
+        EntryType::Array(of) => {
+            out.push_str(ARRAY);
+            of.write_kind(out);
+            "array"
+        }
+    };
     write_end(title, json, out);
 }
 

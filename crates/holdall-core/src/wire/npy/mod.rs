@@ -31,7 +31,7 @@
 mod fields;
 mod literal;
 
-pub use fields::{DESCR_KEYWORD, Field, FieldType, Fields};
+pub use fields::{DESCR_KEYWORD, ENUM_KEYWORD, EntryType, Field, FieldType, Fields};
 
 use crate::error::{Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
