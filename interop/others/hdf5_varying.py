@@ -1,4 +1,4 @@
-"""Writes files of HDF5 with h5py that have values of variable length, enumerations, references, links and virtual datasets, and beside each the
+"""Writes files of HDF5 with h5py that have values of variable length, enumerations, references, links and virtual datasets, and next to each the
 values that h5py reads, as JSON: by the name of a dataset, the list of its elements; in the form of the records that Holdall makes of them.
 
     pip install h5py && python interop/others/hdf5_varying.py        from the root of the repository

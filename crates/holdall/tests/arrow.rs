@@ -11,7 +11,7 @@ use holdall::records::arrow::arrow_array::types::{
 };
 use holdall::records::arrow::arrow_array::{self as arrays, Array, ArrayRef, RecordBatch};
 use holdall::records::arrow::arrow_array::{RecordBatchReader, StringArray, UInt64Array};
-use holdall::records::arrow::arrow_schema::{DataType, Field, Schema, TimeUnit};
+use holdall::records::arrow::arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use holdall::records::arrow::kind;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::{Content, Entry};
@@ -423,7 +423,11 @@ fn a_table_says_its_own_kind() {
         }
         assert_eq!(found, wanted);
     }
-    let odd = Schema::new(vec![Field::new("d", DataType::Decimal128(10, 2), false)]);
+    let decimal = Schema::new(vec![Field::new("d", DataType::Decimal128(10, 2), false)]);
+    let decimal = holdall::records::arrow::kind(&decimal).unwrap();
+    assert_eq!(decimal["properties"]["d"]["arrow.decimal"], json!([10, 2]));
+    let months = DataType::Interval(IntervalUnit::YearMonth);
+    let odd = Schema::new(vec![Field::new("d", months, false)]);
     let e = holdall::records::arrow::kind(&odd).unwrap_err();
     assert_eq!((e.code(), e.kind()), ("records/arrow", ErrorKind::Misuse));
     let tensor = record(
