@@ -8,8 +8,8 @@ pub trait DebugUnwrap {
     /// The type of the value.
     type Value;
 
-    /// Returns the value. Builds without debug assertions return the default if there is none, which callers treat as
-    /// the end of the data.
+    /// Returns the value. In builds without debug assertions, returns the default if the value is missing, which
+    /// callers treat as the end of the data.
     ///
     /// # Panics
     /// In builds with debug assertions, panics if there is no value.
