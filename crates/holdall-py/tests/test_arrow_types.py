@@ -193,3 +193,22 @@ def test_generated_tables_come_back(tmp_path, seed):
         same(through(tmp_path, pa.table(table.to_batches(max_chunksize=7) and pa.Table.from_batches(table.to_batches(max_chunksize=7)))), table)
     else:
         same(through(tmp_path, table), table)
+
+
+def test_decimals_and_maps_are_those_of_parquet(tmp_path):
+    """A table that was built and a Parquet file that was read have the same types, and the same schema keywords."""
+    decimals = [decimal.Decimal("1.50"), decimal.Decimal("-22.25")]
+    maps = pa.array([[("a", 1)], [("b", 2), ("c", 3)]], pa.map_(pa.string(), pa.int32()))
+    table = pa.table({"price": pa.array(decimals, pa.decimal128(10, 2)), "counts": maps})
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(table, tmp_path / "t.parquet")
+    for name, source in {"table": table, "parquet": tmp_path / "t.parquet"}.items():
+        holdall.build(tmp_path / f"{name}.mt", source)
+        with holdall.open(tmp_path / f"{name}.mt") as file:
+            records = file[next(iter(file))].records()
+            found = pa.table(records)
+            assert found.schema.types == table.schema.types, name
+            assert found.to_pylist() == table.to_pylist(), name
+            # Compared as numbers, not as texts.
+            assert len(records.where("price < 3")) == 2, name
+            assert len(records.where("price > -3")) == 1, name

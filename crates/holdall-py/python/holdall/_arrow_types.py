@@ -5,6 +5,7 @@ readers see the stored values.
 
 - ``arrow.type``: the format string of the type in Arrow's C data interface.
 - ``arrow.dictionary``: the format string of the indices of a dictionary column, and ``arrow.ordered``.
+- ``arrow.decimal`` and ``arrow.map``: decimals and maps, as the command writes them too.
 - ``arrow.nullable``: a member that could be null, although no record lacks it.
 - ``arrow.nulls``: a list with nulls. Its elements are structs with one optional member, ``value``.
 - ``arrow.extension``: the name of an extension type, and ``arrow.extension.metadata``.
@@ -41,7 +42,17 @@ def said(node: Any, kind: str) -> str | None:
     """Returns the format string that the schema of a member of this kind names, if it is one for the kind."""
     found = node.get("arrow.type") if isinstance(node, dict) else None
     known = _KNOWN.get(kind)
+    if found is None and isinstance(node, dict):
+        found = _understood(node)
     return found if isinstance(found, str) and known is not None and known.fullmatch(found) else None
+
+
+def _understood(node: dict[str, Any]) -> str | None:
+    """Returns the format string of a decimal or a map that the command wrote, from a Parquet file for example."""
+    digits = node.get("arrow.decimal")
+    if isinstance(digits, list) and len(digits) == 2 and all(type(number) is int for number in digits):
+        return f"d:{digits[0]},{digits[1]}"
+    return "+m" if node.get("arrow.map") is True else None
 
 
 def dictionary(node: Any) -> tuple[str, bool] | None:
@@ -93,6 +104,11 @@ def annotate(node: dict[str, Any], kind: Any) -> None:
     format = _format(types, kind)
     if format is not None:
         node["arrow.type"] = format
+    # What these two say, the command and Parquet understand as well (metatensor.md, 5.9).
+    if types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        node["arrow.decimal"] = [kind.precision, kind.scale]
+    elif types.is_map(kind):
+        node["arrow.map"] = True
     if types.is_struct(kind):
         for field in kind:
             _annotate_member(node, field.name, field)
