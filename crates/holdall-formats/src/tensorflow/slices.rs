@@ -1,5 +1,7 @@
 //! The keys of stored slices, as bytes in the same order as the values that they encode.
 
+use holdall_collections::DebugUnwrap;
+
 /// The start and length of a slice in one dimension; `None` for the whole dimension.
 pub(super) type Extent = Option<(i64, i64)>;
 
@@ -104,4 +106,3 @@ mod tests {
         assert_eq!(made, [0, b'w', 0, 0xff, 0, 1, 1, 2, 0x80, 0x82, 0x80, 0x7f]);
     }
 }
-use holdall_collections::DebugUnwrap;

@@ -1,5 +1,7 @@
 //! Floats of up to 16 bits: converts between codes and numbers.
 
+use holdall_collections::DebugUnwrap;
+
 /// The bit layout of a small float, and the meaning of its highest codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmallFloat {
@@ -206,4 +208,3 @@ fn power_of_two(exponent: i32) -> f64 {
 fn whole(x: f64) -> Option<u32> {
     (0.0..=4_294_967_295.0).contains(&x).then_some(x as u32)
 }
-use holdall_collections::DebugUnwrap;
