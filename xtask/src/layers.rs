@@ -21,7 +21,7 @@ const PURE: [&str; 7] = [
 ];
 
 /// Modules of the standard library that pure crates do not use, including glob imports and aliases. Types, functions and
-/// macros are refused by Clippy (`clippy.toml`).
+/// macros are refused by Clippy (`crates/clippy.toml`).
 const FORBIDDEN: [&str; 9] = ["env", "fs", "net", "os", "process", "thread", "time", "*", "self"];
 
 /// The folder of the formats, and the files that each of them has. Formats that can be written
