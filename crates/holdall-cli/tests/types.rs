@@ -35,10 +35,14 @@ fn texts_and_times_of_numpy_are_texts() {
         ("t>=2024", 1),
         ("t<2024", 1),
         ("n in (Al, Zoë)", 2),
+        ("n like 'Z%'", 1),
+        ("n>member(s)", 1),
     ] {
         let found = out(&["records", &file, "--where", condition, "--count"]);
         assert_eq!(found.trim(), count.to_string(), "{condition}");
     }
+    assert_eq!(out(&["records", &file, "--sort", "-n", "--json"]), lines);
+    assert_eq!(out(&["records", &file, "--sort", "n", "--json"]), format!("{second}\n{first}\n"));
     let ran = holdall(["records", &file, "--where", "t>x"]).ends_with(2);
     assert!(ran.err.contains("expected a time"), "{}", ran.err);
     // The lines make the same records again.
@@ -77,4 +81,31 @@ fn rows_of_a_structured_array_are_whole_records() {
     holdall(["extract", &case("names.npy"), "data", "--rows", "0..1", "-o", row]).ends_with(0);
     let first = r#"{"id":1,"n":"Zoë","s":"ab","v":2.5,"t":"2024-05-01T12:00"}"#;
     assert_eq!(out(&["records", row, "--json"]), format!("{first}\n"));
+}
+
+/// Decimal numbers are texts in records, but `10.00` is more than `9.00` everywhere.
+#[test]
+fn decimals_are_ordered_as_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (made, schema) = (folder.path().join("a.mt"), folder.path().join("s.json"));
+    let (made, schema) = (made.to_str().unwrap(), schema.to_str().unwrap());
+    let decimal = |digits: u8, scale: u8| serde_json::json!({"type": "string", "TypeDef:String": true, "arrow.decimal": [digits, scale]});
+    let members =
+        serde_json::json!({"a": decimal(10, 2), "b": decimal(12, 2), "c": decimal(10, 3)});
+    let kind = serde_json::json!({
+        "type": "object", "TypeDef:Struct": ["a", "b", "c"], "required": ["a", "b", "c"], "properties": members,
+    });
+    std::fs::write(schema, kind.to_string()).unwrap();
+    let row = |a: &str, b: &str| format!("{{\"a\":\"{a}\",\"b\":\"{b}\",\"c\":\"1.000\"}}\n");
+    let rows = [row("9.00", "10.00"), row("10.00", "9.00"), row("-3.50", "-3.5")];
+    let args = ["build", "--schema", schema, "--records", "-", "-o", made];
+    holdall_with(args, rows.concat().as_bytes()).ends_with(0);
+    let sorted = out(&["records", made, "--sort", "a", "--json"]);
+    assert_eq!(sorted, [&*rows[2], &rows[0], &rows[1]].concat());
+    assert_eq!(out(&["records", made, "--where", "a<b", "--json"]), rows[0]);
+    assert_eq!(out(&["records", made, "--where", "a=b", "--json"]), rows[2]);
+    let most = holdall(["records", made, "--aggregate", "max(a)", "--json"]).ends_with(0).out;
+    assert!(most.contains("10.00"), "{most}");
+    let ran = holdall(["records", made, "--where", "a=member(c)"]).ends_with(2);
+    assert!(ran.err.contains("of the same unit or scale"), "{}", ran.err);
 }

@@ -1,13 +1,13 @@
 //! Aggregates of groups of records: `count(at)`, `sum(stars)`, `min(stars)`, `max(stars)`, `mean(stars)`,
 //! `std(stars)`.
 
-use super::condition::Integer;
 use super::order::{Key, Member};
+use super::reader::{MemberReader, MemberValue};
 use crate::rules::AGGREGATE;
 use crate::{Record, Records};
+use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_core::{Error, Result};
-use holdall_schema::{Accessor, Typed};
+use holdall_schema::{Accessor, Kind};
 
 /// A parsed aggregate.
 #[derive(Debug, Clone)]
@@ -21,24 +21,11 @@ pub(super) struct Aggregate {
 enum Function {
     /// The number of records that have the member.
     Count,
-    Sum(Number),
-    Mean(Number),
-    Std(Number),
+    Sum(MemberReader),
+    Mean(MemberReader),
+    Std(MemberReader),
     Min(Member),
     Max(Member),
-}
-
-/// How a number is read; a Boolean is 0 or 1.
-#[derive(Debug, Clone)]
-enum Number {
-    Integer(Integer),
-    Float(Typed<f64>),
-    Bool(Typed<bool>),
-}
-
-enum Found {
-    Integer(i128),
-    Float(f64),
 }
 
 /// The value of an aggregate for the records of one group so far.
@@ -94,9 +81,9 @@ impl Aggregate {
         let part = records.accessor(path)?;
         let function = match function.trim().to_ascii_lowercase().as_str() {
             "count" => Function::Count,
-            "sum" => Function::Sum(Number::new(records, &part, path)?),
-            "mean" => Function::Mean(Number::new(records, &part, path)?),
-            "std" => Function::Std(Number::new(records, &part, path)?),
+            "sum" => Function::Sum(number(records, &part, path)?),
+            "mean" => Function::Mean(number(records, &part, path)?),
+            "std" => Function::Std(number(records, &part, path)?),
             "min" => Function::Min(Member::new(records, path)?),
             "max" => Function::Max(Member::new(records, path)?),
             _ => return Err(wrong()),
@@ -121,7 +108,7 @@ impl Aggregate {
             Function::Min(_) | Function::Max(_) => Accumulator::Extreme(None),
             Function::Std(_) => Accumulator::Spread { count: 0, mean: 0.0, squares: 0.0 },
             Function::Sum(number) | Function::Mean(number) => match number {
-                Number::Float(_) => Accumulator::Floats { sum: Sum::default(), count: 0 },
+                MemberReader::Float(_) => Accumulator::Floats { sum: Sum::default(), count: 0 },
                 _ => Accumulator::Integers { sum: 0, count: 0 },
             },
         }
@@ -143,7 +130,7 @@ impl Aggregate {
                 return Ok(());
             }
             Function::Sum(number) | Function::Mean(number) | Function::Std(number) => {
-                if let Some(found) = number.read(record)? {
+                if let Some(found) = number.value(record, &self.part)? {
                     to.add(&found);
                 }
                 return Ok(());
@@ -191,13 +178,15 @@ impl Aggregate {
 }
 
 impl Accumulator {
-    fn add(&mut self, found: &Found) {
+    fn add(&mut self, found: &MemberValue<'_>) {
         let float = match found {
-            Found::Integer(integer) => *integer as f64,
-            Found::Float(float) => *float,
+            MemberValue::Integer(integer) => *integer as f64,
+            MemberValue::Float(float) => *float,
+            // `number` refuses texts.
+            MemberValue::Text(_) => return,
         };
         match (self, found) {
-            (Accumulator::Integers { sum, count }, Found::Integer(integer)) => {
+            (Accumulator::Integers { sum, count }, MemberValue::Integer(integer)) => {
                 // The sum of 2^64 integers of 64 bits fits.
                 *sum = sum.saturating_add(*integer);
                 *count += 1;
@@ -231,34 +220,20 @@ impl Sum {
     }
 }
 
-impl Number {
-    fn new(records: &Records, part: &Accessor, path: &str) -> Result<Number> {
-        let kind = &records.schema().ty(part.ty()).kind;
-        let wrong = || -> Error {
+/// Returns the reader of a number or a Boolean, which is 0 or 1.
+fn number(records: &Records, part: &Accessor, path: &str) -> Result<MemberReader> {
+    let kind = &records.schema().ty(part.ty()).kind;
+    MemberReader::new(records, part)
+        .filter(|read| {
+            use MemberReader::{Bool, Float, Integer};
+            matches!(read, Integer(_) | Float(_) | Bool(_)) && matches!(kind, Kind::Scalar(_))
+        })
+        .ok_or_else(|| {
             let (path, kind) = (path.shown(), kind.as_str());
             AGGREGATE.broken(format!(
                 "`{path}` is a `TypeDef:{kind}`: `sum`, `mean` and `std` need numbers or Booleans"
             ))
-        };
-        use holdall_schema::{Kind, Scalar};
-        if !matches!(kind, Kind::Scalar(scalar) if *scalar != Scalar::Timestamp) {
-            return Err(wrong());
-        }
-        match (Integer::from_accessor(part), part.typed(), part.typed()) {
-            (Some(integer), ..) => Ok(Number::Integer(integer)),
-            (_, Ok(float), _) => Ok(Number::Float(float)),
-            (.., Ok(bool)) => Ok(Number::Bool(bool)),
-            _ => Err(wrong()),
-        }
-    }
-
-    fn read(&self, record: &Record<'_>) -> Result<Option<Found>> {
-        Ok(match self {
-            Number::Integer(integer) => integer.read(record)?.map(Found::Integer),
-            Number::Float(typed) => record.get(typed)?.map(Found::Float),
-            Number::Bool(typed) => record.get(typed)?.map(|found| Found::Integer(found.into())),
         })
-    }
 }
 
 /// Returns the JSON text of a number, in the form that records have.

@@ -2,18 +2,16 @@
 
 use super::pair::Pair;
 use super::pattern::Pattern;
+use super::reader::{MemberReader, MemberValue};
 use super::written::{Operand, Written};
 use crate::rules::CONDITION;
 use crate::{Record, Records};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Remedy, Result};
 use holdall_io::select::nearest as nearest_name;
-use holdall_schema::{
-    Accessor, Encoder, Kind, Meaning, Path, Scalar, Schema, SchemaLimits, Type, Typed,
-};
+use holdall_schema::{Accessor, Encoder, Kind, Path, Schema, SchemaLimits};
 use serde_json::json;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// A condition on the records of one dataset: see [`Records::condition`].
 #[derive(Debug, Clone)]
@@ -39,11 +37,9 @@ enum Test {
     There,
     Compare(Operator, Read),
     /// A text contains this text.
-    Text(String),
+    Contains(MemberReader, String),
     /// A text or the name of an enum value matches this pattern.
-    Like(Pattern, Option<Padded>),
-    /// A text of a fixed length contains this text.
-    Padded(Padded, String),
+    Like(MemberReader, Pattern),
     /// An array contains this element.
     Element(Accessor, Read),
 }
@@ -61,48 +57,9 @@ pub(super) enum Operator {
 
 /// How the member is read, and the value to compare it with.
 #[derive(Debug, Clone)]
-enum Read {
-    Integer(Integer, i128),
-    /// Compares an integer or a float as `f64`.
-    Float(Typed<f64>, f64),
-    Bool(Typed<bool>, bool),
-    Enum(String),
-    Text(String),
-    Variant(String),
-    Padded(Padded, String),
-    /// A decimal number, in units of its last digit.
-    Decimal(Arc<Meaning>, i128),
-}
-
-/// A text of a fixed length, which NumPy stores as numbers.
-#[derive(Debug, Clone)]
-pub(super) struct Padded(Arc<Meaning>, Kind);
-
-impl Padded {
-    pub(super) fn new(of: &Type) -> Option<Padded> {
-        let meaning = of.meaning.as_ref()?;
-        let is_text = matches!(**meaning, Meaning::Characters | Meaning::Bytes);
-        is_text.then(|| Padded(meaning.clone(), of.kind.clone()))
-    }
-
-    /// Returns the text of a member; `None` if it is absent, or not a text.
-    pub(super) fn text(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<String>> {
-        let found = record.part(part)?;
-        Ok(found.and_then(|found| self.0.text(&self.1, found.bytes())))
-    }
-}
-
-/// Accessors for every kind of integer and for times.
-#[derive(Debug, Clone)]
-pub(super) enum Integer {
-    I8(Typed<i8>),
-    I16(Typed<i16>),
-    I32(Typed<i32>),
-    I64(Typed<i64>),
-    U8(Typed<u8>),
-    U16(Typed<u16>),
-    U32(Typed<u32>),
-    U64(Typed<u64>),
+struct Read {
+    reader: MemberReader,
+    wanted: MemberValue<'static>,
 }
 
 impl Condition {
@@ -134,9 +91,16 @@ impl Node {
                 let part = records.accessor(path)?;
                 // A Boolean member alone tests its value, as in most query languages.
                 match part.typed::<bool>() {
-                    Ok(typed) => {
-                        Node::One(part, Test::Compare(Operator::Equal, Read::Bool(typed, true)))
-                    }
+                    Ok(typed) => Node::One(
+                        part,
+                        Test::Compare(
+                            Operator::Equal,
+                            Read {
+                                reader: MemberReader::Bool(typed),
+                                wanted: MemberValue::Integer(1),
+                            },
+                        ),
+                    ),
                     Err(_) => Node::One(part, Test::There),
                 }
             }
@@ -153,26 +117,26 @@ impl Node {
             Written::Like(path, pattern) => {
                 let part = records.accessor(path)?;
                 let of = records.schema().ty(part.ty());
-                let (kind, padded) = (&of.kind, Padded::new(of));
-                if !matches!(kind, Kind::String | Kind::Enum(_)) && padded.is_none() {
-                    let (path, kind) = (path.shown(), kind.as_str());
+                let Some(reader) = MemberReader::of_text(of) else {
+                    let (path, kind) = (path.shown(), of.kind.as_str());
                     let message =
                         format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
                     return Err(CONDITION.broken(message));
-                }
-                Node::One(part, Test::Like(Pattern::new(pattern)?, padded))
+                };
+                Node::One(part, Test::Like(reader, Pattern::new(pattern)?))
             }
             Written::Contains(path, value) => {
                 let part = records.accessor(path)?;
                 let of = records.schema().ty(part.ty());
                 let test = match &of.kind {
-                    Kind::String => Test::Text(value.clone().into_owned()),
-                    _ if let Some(padded) = Padded::new(of) => {
-                        Test::Padded(padded, value.clone().into_owned())
+                    kind if !matches!(kind, Kind::Enum(_))
+                        && let Some(reader) = MemberReader::of_text(of) =>
+                    {
+                        Test::Contains(reader, value.clone().into_owned())
                     }
-                    Kind::Array(array) => {
+                    Kind::Array(_) => {
                         let element = records.element_accessor(&part, "")?;
-                        let read = Read::new(&element, records.schema().ty(array.items), value)?;
+                        let read = Read::new(records, &element, value)?;
                         Test::Element(element, read)
                     }
                     kind => {
@@ -200,8 +164,8 @@ impl Node {
         let of = records.schema().ty(part.ty());
         let kind = &of.kind;
         let found = match operand {
-            Operand::Value(value) => Read::new(&part, of, value),
-            Operand::Bare(value) => Read::new(&part, of, value),
+            Operand::Value(value) => Read::new(records, &part, value),
+            Operand::Bare(value) => Read::new(records, &part, value),
             Operand::Member(other) => {
                 return Ok(Node::Two(
                     Box::new(Pair::new(records, path, other, operator)?),
@@ -221,8 +185,7 @@ impl Node {
             }
             (Err(e), _) => return Err(e),
         };
-        let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
-        if !is_ordered && !operator.is_equality() {
+        if !read.reader.is_ordered() && !operator.is_equality() {
             return Err(no_order(path, kind));
         }
         Ok(Node::One(part, Test::Compare(operator, read)))
@@ -237,17 +200,13 @@ impl Node {
             Node::One(part, Test::Compare(compare, read)) => {
                 Ok(compare.holds(read.order(record, part)?))
             }
-            Node::One(part, Test::Text(wanted)) => {
-                Ok(record.string(part)?.is_some_and(|text| text.contains(wanted.as_str())))
+            Node::One(part, Test::Contains(reader, wanted)) => {
+                Ok(reader.text(record, part)?.is_some_and(|text| text.contains(wanted.as_str())))
             }
-            Node::One(part, Test::Like(pattern, None)) => pattern.matches_member(record, part),
-            Node::One(part, Test::Like(pattern, Some(padded))) => {
-                Ok(padded.text(record, part)?.is_some_and(|text| pattern.matches(&text)))
+            Node::One(part, Test::Like(reader, pattern)) => {
+                Ok(reader.text(record, part)?.is_some_and(|text| pattern.matches(&text)))
             }
             Node::Two(pair, operator) => Ok(operator.holds(pair.order(record)?)),
-            Node::One(part, Test::Padded(padded, wanted)) => {
-                Ok(padded.text(record, part)?.is_some_and(|text| text.contains(wanted.as_str())))
-            }
             Node::One(part, Test::Element(element, read)) => {
                 let Some(all) = record.elements(part)? else { return Ok(false) };
                 for one in all.iter() {
@@ -298,112 +257,57 @@ impl Operator {
 }
 
 impl Read {
-    fn new(part: &Accessor, of: &Type, value: &str) -> Result<Read> {
-        let kind = &of.kind;
+    fn new(records: &Records, part: &Accessor, value: &str) -> Result<Read> {
+        let of = records.schema().ty(part.ty());
         let wrong = |what: &str| {
             CONDITION.broken(format!("expected {what}, found `{}`", value.escape_debug()))
         };
-        if let Some(padded) = Padded::new(of) {
-            return Ok(Read::Padded(padded, value.to_owned()));
-        }
-        if let Some(integer) = Integer::from_accessor(part) {
-            let value = match kind {
-                Kind::Scalar(Scalar::Timestamp) => {
-                    time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"))?
+        let reader = MemberReader::new(records, part).ok_or_else(|| {
+            let kind = of.kind.as_str();
+            CONDITION.broken(format!("a `TypeDef:{kind}` cannot be compared with a value"))
+        })?;
+        let text = || MemberValue::Text(value.to_owned().into());
+        let wanted = match (&reader, &of.kind) {
+            (MemberReader::Time(_), _) => {
+                let time = time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"));
+                MemberValue::Integer(time?)
+            }
+            (MemberReader::Integer(_), _) => MemberValue::Integer(match &of.meaning {
+                None => value.parse().map_err(|_| wrong("a whole number"))?,
+                Some(meaning) => {
+                    let known = meaning.parse(value).or_else(|| value.parse().ok());
+                    known.ok_or_else(|| wrong(meaning.expected()))?
                 }
-                _ => match &of.meaning {
-                    None => value.parse().map_err(|_| wrong("a whole number"))?,
-                    Some(meaning) => {
-                        let known = meaning.parse(value).or_else(|| value.parse().ok());
-                        known.ok_or_else(|| wrong(meaning.expected()))?
-                    }
-                },
-            };
-            return Ok(Read::Integer(integer, value));
-        }
-        if let Ok(typed) = part.typed::<f64>() {
-            let value = value.parse().map_err(|_| wrong("a number"))?;
-            return Ok(Read::Float(typed, nearest(kind, value).unwrap_or(value)));
-        }
-        if let Ok(typed) = part.typed::<bool>() {
-            let value = match value {
-                "true" | "1" => true,
-                "false" | "0" => false,
+            }),
+            (MemberReader::Float(_), kind) => {
+                let value = value.parse().map_err(|_| wrong("a number"))?;
+                MemberValue::Float(nearest(kind, value).unwrap_or(value))
+            }
+            (MemberReader::Bool(_), _) => match value {
+                "true" | "1" => MemberValue::Integer(1),
+                "false" | "0" => MemberValue::Integer(0),
                 _ => return Err(wrong("true or false")),
-            };
-            return Ok(Read::Bool(typed, value));
-        }
-        let text = value.to_owned();
-        match kind {
-            Kind::String if let Some(meaning) = &of.meaning => {
-                let number = meaning.parse(value).ok_or_else(|| wrong(meaning.expected()))?;
-                Ok(Read::Decimal(meaning.clone(), number))
+            },
+            (MemberReader::Decimal(meaning), _) => {
+                let number = meaning.parse(value).ok_or_else(|| wrong(meaning.expected()));
+                MemberValue::Integer(number?)
             }
-            Kind::String => Ok(Read::Text(text)),
-            Kind::Enum(e) if e.index_of(value).is_some() => Ok(Read::Enum(text)),
-            Kind::Enum(e) => {
+            (_, Kind::Enum(e)) if e.index_of(value).is_none() => {
                 let all = e.values.iter().map(|value| &**value);
-                Err(or_like(wrong("one of the enum's values"), value, all))
+                return Err(or_like(wrong("one of the enum's values"), value, all));
             }
-            Kind::Union(union) if union.tag(value).is_some() => Ok(Read::Variant(text)),
-            Kind::Union(union) => {
+            (_, Kind::Union(union)) if union.tag(value).is_none() => {
                 let all = union.variants.iter().map(|variant| &*variant.key);
-                Err(or_like(wrong("the key of a variant"), value, all))
+                return Err(or_like(wrong("the key of a variant"), value, all));
             }
-            other => {
-                let kind = other.as_str();
-                Err(CONDITION.broken(format!("a `TypeDef:{kind}` cannot be compared with a value")))
-            }
-        }
+            _ => text(),
+        };
+        Ok(Read { reader, wanted })
     }
 
-    /// Compares the member with the value.
+    /// Compares the member with the value; `None` if it is absent or is NaN.
     fn order(&self, record: &Record<'_>, part: &Accessor) -> Result<Option<Ordering>> {
-        Ok(match self {
-            Read::Integer(integer, value) => integer.read(record)?.map(|found| found.cmp(value)),
-            Read::Float(typed, value) => {
-                record.get(typed)?.and_then(|found| found.partial_cmp(value))
-            }
-            Read::Bool(typed, value) => record.get(typed)?.map(|found| found.cmp(value)),
-            Read::Text(value) => record.string(part)?.map(|found| (*found).cmp(value)),
-            Read::Enum(value) => record.enum_value(part)?.map(|found| found.cmp(value)),
-            Read::Variant(value) => record.variant(part)?.map(|found| found.cmp(value)),
-            Read::Decimal(meaning, value) => {
-                let found = record.string(part)?.and_then(|found| meaning.parse(&found));
-                found.map(|found| found.cmp(value))
-            }
-            Read::Padded(padded, value) => {
-                padded.text(record, part)?.map(|found| found.as_str().cmp(value))
-            }
-        })
-    }
-}
-
-impl Integer {
-    pub(super) fn from_accessor(part: &Accessor) -> Option<Integer> {
-        part.typed()
-            .map(Integer::I64)
-            .or_else(|_| part.typed().map(Integer::I32))
-            .or_else(|_| part.typed().map(Integer::U8))
-            .or_else(|_| part.typed().map(Integer::U32))
-            .or_else(|_| part.typed().map(Integer::U64))
-            .or_else(|_| part.typed().map(Integer::U16))
-            .or_else(|_| part.typed().map(Integer::I16))
-            .or_else(|_| part.typed().map(Integer::I8))
-            .ok()
-    }
-
-    pub(super) fn read(&self, record: &Record<'_>) -> Result<Option<i128>> {
-        Ok(match self {
-            Integer::I8(typed) => record.get(typed)?.map(i128::from),
-            Integer::I16(typed) => record.get(typed)?.map(i128::from),
-            Integer::I32(typed) => record.get(typed)?.map(i128::from),
-            Integer::I64(typed) => record.get(typed)?.map(i128::from),
-            Integer::U8(typed) => record.get(typed)?.map(i128::from),
-            Integer::U16(typed) => record.get(typed)?.map(i128::from),
-            Integer::U32(typed) => record.get(typed)?.map(i128::from),
-            Integer::U64(typed) => record.get(typed)?.map(i128::from),
-        })
+        Ok(self.reader.value(record, part)?.and_then(|found| found.order(&self.wanted)))
     }
 }
 

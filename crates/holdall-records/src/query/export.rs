@@ -67,7 +67,7 @@ impl Export {
         let kind = &records.schema().ty(part.ty()).kind;
         if !matches!(kind, Kind::String | Kind::Enum(_))
             && part.typed::<f64>().is_err()
-            && super::condition::Integer::from_accessor(&part).is_none()
+            && super::reader::Integer::from_accessor(&part).is_none()
         {
             let (member, kind) = (member.shown(), kind.as_str());
             let message = format!(

@@ -21,6 +21,7 @@ mod groups;
 mod order;
 mod pair;
 mod pattern;
+mod reader;
 mod sample;
 mod written;
 

@@ -1,11 +1,11 @@
 //! Sorts records by their members.
 
-use super::condition::Integer;
+use super::reader::{MemberReader, MemberValue};
 use crate::rules::{CONDITION, SORTED};
 use crate::{Record, Records};
 use holdall_core::error::Shown as _;
 use holdall_core::{Remedy, Result};
-use holdall_schema::{Accessor, Kind, Typed};
+use holdall_schema::{Accessor, Kind};
 use std::cmp::Ordering;
 
 /// Sorts records: takes them one by one and returns their indices in order. See [`Records::order`].
@@ -25,19 +25,8 @@ pub struct RecordSorter {
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     part: Accessor,
-    read: Read,
+    read: MemberReader,
     is_descending: bool,
-}
-
-/// How a member is read.
-#[derive(Debug, Clone)]
-enum Read {
-    Integer(Integer),
-    Float(Typed<f64>),
-    Bool(Typed<bool>),
-    Text,
-    Enum,
-    Variant,
 }
 
 /// The value that a record is sorted by. Absent values come last.
@@ -120,51 +109,30 @@ impl Member {
         let text = text.trim();
         let path = text.strip_prefix('-');
         let part = records.accessor(path.unwrap_or(text))?;
-        let read = match &records.schema().ty(part.ty()).kind {
-            Kind::String => Read::Text,
-            Kind::Enum(_) => Read::Enum,
-            Kind::Union(_) => Read::Variant,
-            kind => match (Integer::from_accessor(&part), part.typed(), part.typed()) {
-                (Some(integer), ..) => Read::Integer(integer),
-                (_, Ok(float), _) => Read::Float(float),
-                (.., Ok(bool)) => Read::Bool(bool),
-                _ => {
-                    let message = format!(
-                        "`{}` cannot be sorted by: a `TypeDef:{}` has no order",
-                        text.shown(),
-                        kind.as_str()
-                    );
-                    return Err(CONDITION.broken(message));
-                }
-            },
-        };
+        let read = MemberReader::new(records, &part).ok_or_else(|| {
+            let kind = records.schema().ty(part.ty()).kind.as_str();
+            let text = text.shown();
+            CONDITION
+                .broken(format!("`{text}` cannot be sorted by: a `TypeDef:{kind}` has no order"))
+        })?;
         Ok(Member { part, read, is_descending: path.is_some() })
     }
 
     /// Returns the value that a record is sorted by.
     pub(super) fn key(&self, record: &Record<'_>) -> Result<Key> {
-        let part = &self.part;
-        let place = |found: usize| Key::Integer(found as i128);
-        let key = match &self.read {
-            Read::Integer(integer) => integer.read(record)?.map(Key::Integer),
-            Read::Float(typed) => record.get(typed)?.map(Key::Float),
-            Read::Bool(typed) => record.get(typed)?.map(|found| Key::Integer(found.into())),
-            Read::Text => record.string(part)?.map(|found| Key::Text((*found).into())),
-            Read::Enum => match &record.records().schema().ty(part.ty()).kind {
-                Kind::Enum(all) => {
-                    let found = record.enum_value(part)?;
-                    found.and_then(|name| all.index_of(name)).map(|at| Key::Integer(at.into()))
-                }
-                _ => None,
-            },
-            Read::Variant => match &record.records().schema().ty(part.ty()).kind {
-                Kind::Union(union) => {
-                    record.variant(part)?.and_then(|key| union.tag(key)).map(place)
-                }
-                _ => None,
-            },
-        };
-        Ok(key.unwrap_or(Key::Absent))
+        let kind = &record.records().schema().ty(self.part.ty()).kind;
+        let place = |at: Option<u64>| at.map_or(Key::Absent, |at| Key::Integer(at.into()));
+        let Some(value) = self.read.value(record, &self.part)? else { return Ok(Key::Absent) };
+        Ok(match (value, kind) {
+            // In the order of the schema.
+            (MemberValue::Text(name), Kind::Enum(all)) => place(all.index_of(&name).map(u64::from)),
+            (MemberValue::Text(name), Kind::Union(union)) => {
+                place(union.tag(&name).map(|tag| tag as u64))
+            }
+            (MemberValue::Text(text), _) => Key::Text(text.into()),
+            (MemberValue::Integer(integer), _) => Key::Integer(integer),
+            (MemberValue::Float(float), _) => Key::Float(float),
+        })
     }
 }
 

@@ -1,10 +1,8 @@
 //! The patterns of `like`.
 
-use crate::Record;
 use crate::rules::CONDITION;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_schema::{Accessor, Kind};
 
 /// A pattern for a whole text: `%` matches any text, also an empty one, and `_` one character. After a
 /// backslash, `%`, `_` and the backslash match themselves. Matching is case-sensitive.
@@ -79,17 +77,6 @@ impl Pattern {
             }
             (pieces, rest) = (after, covered.clone());
         }
-    }
-
-    /// Returns `true` if a record has the member, a text or an enum, and the pattern matches it.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Record::string`] and [`Record::enum_value`].
-    pub(super) fn matches_member(&self, record: &Record<'_>, part: &Accessor) -> Result<bool> {
-        Ok(match &record.records().schema().ty(part.ty()).kind {
-            Kind::Enum(_) => record.enum_value(part)?.is_some_and(|name| self.matches(name)),
-            _ => record.string(part)?.is_some_and(|text| self.matches(&text)),
-        })
     }
 }
 
