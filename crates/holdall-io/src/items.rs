@@ -13,8 +13,8 @@ use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
 use holdall_core::model::{Hasher, Warning, crc32c};
 use holdall_core::{
-    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent, LogicalType,
-    Result, TensorSpec,
+    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Encoding, Error, Extent,
+    LogicalType, Result, TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -69,6 +69,8 @@ pub enum ComponentSource {
     Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
     /// Bytes that are read from a reader when they are written.
     Reader(Box<dyn Read + Send>),
+    /// The same, in this encoding if the format has it, whatever the write options say.
+    Encoded(Box<dyn Read + Send>, Encoding),
 }
 
 /// Computed bytes, in pieces.
@@ -257,7 +259,9 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     let (tensor, c, to) = match feed {
         ComponentSource::Component(feed) => (&feed.0, &feed.1, None),
         ComponentSource::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
-        ComponentSource::Made(_) | ComponentSource::Reader(_) => return Ok(None),
+        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
+            return Ok(None);
+        }
     };
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
@@ -284,7 +288,9 @@ fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
     Ok(match feed {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
         ComponentSource::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
-        ComponentSource::Made(_) | ComponentSource::Reader(_) => None,
+        ComponentSource::Made(_) | ComponentSource::Reader(_) | ComponentSource::Encoded(..) => {
+            None
+        }
     })
 }
 
@@ -343,6 +349,12 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                     }
                 }
                 ComponentSource::Reader(from) => {
+                    writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
+                }
+                ComponentSource::Encoded(from, encoding) => {
+                    if encoding != Encoding::Raw && writer.can_encode(encoding) {
+                        writer.compressed(encoding);
+                    }
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }
             }

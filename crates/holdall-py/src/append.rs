@@ -31,6 +31,9 @@ pub(crate) fn append<'py>(
     if let Some(path) = path {
         append = append.with_dataset(path);
     }
+    if writing.chooses_encoding() {
+        append = append.reencode();
+    }
     let report = run_with(py, u64::MAX, writing.threads, progress, |work| {
         let options = options.with_work(work.clone());
         let rows = source.rows(work.clone())?;

@@ -107,6 +107,11 @@ pub(crate) struct Writing<'py> {
 }
 
 impl Writing<'_> {
+    /// Returns whether the caller chose an encoding.
+    pub(crate) fn chooses_encoding(&self) -> bool {
+        self.encoding.is_some()
+    }
+
     /// Returns whether the written data is compressed.
     pub(crate) fn compresses(&self) -> bool {
         self.encoding.as_deref().is_some_and(|encoding| encoding != "raw")
@@ -177,7 +182,7 @@ impl Writing<'_> {
             (how.dense, Convert::with_dense as fn(Convert) -> Convert),
             (how.raw_types, Convert::with_raw_types),
             (how.drop_attributes, Convert::with_drop_attributes),
-            (self.encoding.is_some(), Convert::reencode),
+            (self.chooses_encoding(), Convert::reencode),
         ] {
             if is_asked_for {
                 convert = with(convert);

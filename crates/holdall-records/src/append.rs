@@ -29,6 +29,7 @@ pub struct Append {
     dataset: Option<String>,
     filling: FillOptions,
     limits: SchemaLimits,
+    reencode: bool,
     work: holdall_io::Work,
 }
 
@@ -67,6 +68,13 @@ impl Append {
         self
     }
 
+    /// Encodes every component with the encoding of the write options (raw by default, or zstd), instead of copying
+    /// compressed components as they are and compressing the records as those of the file are.
+    pub fn reencode(mut self) -> Append {
+        self.reencode = true;
+        self
+    }
+
     /// Writes a new file at `path`: `file` with these rows after the records of the dataset. The old records are copied
     /// as bytes, after they were compared with their digests. Memory does not grow with the number of records.
     ///
@@ -97,7 +105,10 @@ impl Append {
         let mut rows = Some(rows);
         for other in file.tensors() {
             let Some(rows) = rows.take_if(|_| other.name() == name) else {
-                build.copy(&other)?;
+                match self.reencode {
+                    true => build.copy(&other)?,
+                    false => build.copy_encoded(&other)?,
+                }
                 continue;
             };
             let dataset = build.dataset_of(&name, &kind.json)?;
@@ -108,7 +119,10 @@ impl Append {
             dataset.copy_all(&records, &self.work).map_err(|e| e.in_source(file.name()))?;
             report.added = dataset.fill(rows, &self.filling)?;
             report.records = dataset.len();
-            build.add_with(dataset, tensor.attributes())?;
+            match self.reencode {
+                true => build.add_with(dataset, tensor.attributes())?,
+                false => build.add_like(dataset, &tensor)?,
+            }
         }
         let mut expected = Expected::new();
         expected.change_attribute(SCHEMA_ATTRIBUTE);

@@ -3,7 +3,7 @@
 use holdall::json::Reader;
 use holdall::records::{Append, Build, FillOptions, RowSink, RowSource, Rows, infer};
 use holdall::schema::{InferOptions, RecordInput};
-use holdall::{Limits, Result, Role, TensorRecords as _, TensorSpec, WriteOptions};
+use holdall::{Encoding, Limits, Result, Role, TensorRecords as _, TensorSpec, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -104,6 +104,44 @@ fn rows_are_added_to_a_dataset_in_a_new_file() {
     let again = folder.path().join("c.zt");
     let e = Append::new().run(&file, wrong, &again, &WriteOptions::new()).unwrap_err();
     assert_eq!((e.code(), again.exists()), ("record/type", false));
+}
+
+/// Compressed records and tensors stay compressed, in a file of the same format and in one that cannot compress.
+#[test]
+fn appended_files_keep_encodings() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("a.zt");
+    let all: Vec<Value> = (0..3000).map(|n| json!({"id": n, "name": "x".repeat(50)})).collect();
+    let mut build = Build::create(&old, &WriteOptions::new().with_zstd(3)).unwrap();
+    let mut set = build.dataset_of("set", &kind()).unwrap();
+    set.fill(rows(&all), &FillOptions::new()).unwrap();
+    build.add(set).unwrap();
+    build.tensor(TensorSpec::dense("w", holdall::DType::U8, [3]), &[&[1, 2, 3]]).unwrap();
+    build.finish().unwrap();
+    let file = holdall::open(&old).unwrap();
+    let encodings = |path: &Path| -> Vec<Encoding> {
+        let file = holdall::open(path).unwrap();
+        file.tensors()
+            .flat_map(|t| t.components().map(|c| c.encoding).collect::<Vec<_>>())
+            .collect()
+    };
+    let more = [json!({"id": -1})];
+    let wanted = [&all[..], &more[..]].concat();
+    for (name, append, encoding) in [
+        ("b.zt", Append::new(), Encoding::ZSTD),
+        ("c.zt", Append::new().reencode(), Encoding::Raw),
+        ("d.mt", Append::new(), Encoding::Raw),
+    ] {
+        let new = folder.path().join(name);
+        append.run(&file, rows(&more), &new, &WriteOptions::new()).unwrap();
+        assert_eq!(encodings(&new), [encoding; 3], "{name}");
+        assert_eq!(read(&new, "set"), wanted, "{name}");
+        let file = holdall::open(&new).unwrap();
+        let pieces = file.tensor("w").unwrap().pieces(&Role::Data).unwrap();
+        let bytes: Vec<u8> = pieces.flat_map(|piece| piece.unwrap().to_vec()).collect();
+        assert_eq!(bytes, [1, 2, 3], "{name}");
+    }
+    assert_eq!(encodings(&old), [Encoding::ZSTD; 3]);
 }
 
 #[test]

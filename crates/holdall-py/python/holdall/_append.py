@@ -78,6 +78,8 @@ def append(
         check: Whether every new record is checked against the keywords of the schema even if it has none besides those
             of its kinds.
         files, file_members: The folder that file names are relative to, and the members that hold such names.
+        encoding: ``"zstd"`` or ``"raw"``, for all components; by default each keeps the one that it has, as far as the
+            format of the target has it.
         overwrite: Whether another existing file at ``target`` is replaced.
 
     Raises:

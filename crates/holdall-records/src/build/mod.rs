@@ -328,6 +328,28 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
+    /// Adds a dataset or a blob with the attributes of `like` besides its own. Its components have the encodings of those
+    /// of `like` that have the same roles, as far as the format has them.
+    pub(crate) fn add_like(
+        &mut self,
+        part: impl Into<FinishedTensor>,
+        like: &Tensor,
+    ) -> Result<()> {
+        self.add_with(part, like.attributes())?;
+        let Some(item) = self.items.last_mut() else { return Ok(()) };
+        let feeds = std::mem::take(&mut item.feeds).into_iter().zip(&item.spec.components);
+        let feeds = feeds.map(|(feed, spec)| {
+            match (feed, like.components().find(|c| c.role == spec.role)) {
+                (ComponentSource::Reader(from), Some(c)) => {
+                    ComponentSource::Encoded(from, c.encoding)
+                }
+                (feed, _) => feed,
+            }
+        });
+        item.feeds = feeds.collect();
+        Ok(())
+    }
+
     /// Adds a tensor of any layout. `components` are the decoded bytes of each component that has bytes, in order. The
     /// bytes are kept on disk.
     ///
@@ -374,6 +396,13 @@ impl Build {
     pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         name.clone_into(&mut item.spec.name);
+        self.push(item)
+    }
+
+    /// Adds a copy of a tensor, dataset or blob of an open file, whose compressed components are copied as they are.
+    pub(crate) fn copy_encoded(&mut self, tensor: &Tensor) -> Result<()> {
+        let mut item = as_it_is(tensor)?;
+        item.keep = CopyMode::Encoding;
         self.push(item)
     }
 
