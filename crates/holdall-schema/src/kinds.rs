@@ -124,6 +124,29 @@ impl Scalar {
         Scalar::Timestamp,
     ];
 
+    /// Returns the element type of tensors that has the same form; `None` for complex numbers of 128 bits and times.
+    pub fn dtype(self) -> Option<TensorDType> {
+        Some(match self {
+            Scalar::Int8 => TensorDType::I8,
+            Scalar::Int16 => TensorDType::I16,
+            Scalar::Int32 => TensorDType::I32,
+            Scalar::Int64 => TensorDType::I64,
+            Scalar::Uint8 => TensorDType::U8,
+            Scalar::Uint16 => TensorDType::U16,
+            Scalar::Uint32 => TensorDType::U32,
+            Scalar::Uint64 => TensorDType::U64,
+            Scalar::Float16 => TensorDType::F16,
+            Scalar::BFloat16 => TensorDType::Bf16,
+            Scalar::Float8E4M3 => TensorDType::F8_E4M3,
+            Scalar::Float8E5M2 => TensorDType::F8_E5M2,
+            Scalar::Float32 => TensorDType::F32,
+            Scalar::Float64 => TensorDType::F64,
+            Scalar::Complex64 => TensorDType::C64,
+            Scalar::Boolean => TensorDType::Bool,
+            Scalar::Complex128 | Scalar::Timestamp => return None,
+        })
+    }
+
     /// Returns the part of the keyword after `TypeDef:`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -15,26 +15,11 @@ pub(super) enum Element {
 
 impl Element {
     pub(super) fn from_scalar(scalar: Scalar) -> Element {
-        Element::Of(match scalar {
-            Scalar::Int8 => TensorDType::I8,
-            Scalar::Int16 => TensorDType::I16,
-            Scalar::Int32 => TensorDType::I32,
-            Scalar::Int64 => TensorDType::I64,
-            Scalar::Uint8 => TensorDType::U8,
-            Scalar::Uint16 => TensorDType::U16,
-            Scalar::Uint32 => TensorDType::U32,
-            Scalar::Uint64 => TensorDType::U64,
-            Scalar::Float16 => TensorDType::F16,
-            Scalar::Float32 => TensorDType::F32,
-            Scalar::Float64 => TensorDType::F64,
-            Scalar::BFloat16 => TensorDType::Bf16,
-            Scalar::Float8E4M3 => TensorDType::F8_E4M3,
-            Scalar::Float8E5M2 => TensorDType::F8_E5M2,
-            Scalar::Complex64 => TensorDType::C64,
-            Scalar::Boolean => TensorDType::Bool,
-            Scalar::Complex128 => return Element::Complex128,
-            Scalar::Timestamp => return Element::Timestamp,
-        })
+        match scalar.dtype() {
+            Some(dtype) => Element::Of(dtype),
+            None if scalar == Scalar::Complex128 => Element::Complex128,
+            None => Element::Timestamp,
+        }
     }
 
     /// Returns the bits of an element as it is stored.

@@ -11,7 +11,7 @@ use super::{Entry, Heap};
 use crate::dtype::TensorDType;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::extent::get;
-use crate::kinds::{Array, Enum, Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
+use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
 use crate::rules::OPEN_SHAPE;
@@ -499,7 +499,7 @@ impl<H: Heap> Run<'_, H> {
     /// Returns the element type of scalars.
     fn dtype_of(&self, ty: TypeId) -> Option<TensorDType> {
         match get(&self.schema.types, ty).ok()?.kind {
-            Kind::Scalar(scalar) => element_type(scalar),
+            Kind::Scalar(scalar) => scalar.dtype(),
             _ => None,
         }
     }
@@ -657,29 +657,6 @@ fn check_block(dtype: TensorDType, bytes: &[u8], shape: &[u64]) -> Result<()> {
 #[cold]
 fn wrong_shape(wanted: &[u64], found: &[u64]) -> Error {
     TYPE.broken(format!("expected the shape {wanted:?}, found {found:?}"))
-}
-
-/// Returns the type of tensors' elements that has the form of a scalar.
-fn element_type(scalar: Scalar) -> Option<TensorDType> {
-    Some(match scalar {
-        Scalar::Int8 => TensorDType::I8,
-        Scalar::Int16 => TensorDType::I16,
-        Scalar::Int32 => TensorDType::I32,
-        Scalar::Int64 => TensorDType::I64,
-        Scalar::Uint8 => TensorDType::U8,
-        Scalar::Uint16 => TensorDType::U16,
-        Scalar::Uint32 => TensorDType::U32,
-        Scalar::Uint64 => TensorDType::U64,
-        Scalar::Float16 => TensorDType::F16,
-        Scalar::BFloat16 => TensorDType::Bf16,
-        Scalar::Float8E4M3 => TensorDType::F8_E4M3,
-        Scalar::Float8E5M2 => TensorDType::F8_E5M2,
-        Scalar::Float32 => TensorDType::F32,
-        Scalar::Float64 => TensorDType::F64,
-        Scalar::Complex64 => TensorDType::C64,
-        Scalar::Boolean => TensorDType::Bool,
-        Scalar::Complex128 | Scalar::Timestamp => return None,
-    })
 }
 
 /// The set of members that were present.
