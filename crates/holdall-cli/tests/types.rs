@@ -43,6 +43,8 @@ fn texts_and_times_of_numpy_are_texts() {
     }
     assert_eq!(out(&["records", &file, "--sort", "-n", "--json"]), lines);
     assert_eq!(out(&["records", &file, "--sort", "n", "--json"]), format!("{second}\n{first}\n"));
+    let ran = holdall(["records", &file, "--aggregate", "mean(t)"]).ends_with(2);
+    assert!(ran.err.contains("not times or names"), "{}", ran.err);
     let ran = holdall(["records", &file, "--where", "t>x"]).ends_with(2);
     assert!(ran.err.contains("expected a time"), "{}", ran.err);
     // The lines make the same records again.

@@ -155,6 +155,13 @@ impl NativeRecords {
         Ok((self.table.index_of(part.ty()), part.offset(), part.is_always_present()))
     }
 
+    /// Returns whether the numbers of a member stand for something else: times and durations of NumPy, or names.
+    fn has_meaning(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        Ok(records.schema().ty(part.ty()).meaning.is_some())
+    }
+
     /// Returns the records at these positions, or their member at a path, as Python objects;
     /// `make` creates arrays, times and JSON values.
     #[pyo3(signature = (places, path, make))]

@@ -207,3 +207,13 @@ def test_conditions(r):
         with pytest.raises(holdall.HoldallError) as e:
             r.where(wrong)
         assert e.value.code in ("records/condition", "schema/unknown-path"), wrong
+
+
+def test_times_and_names_have_no_mean(tmp_path):
+    rows = np.array([(1, "2024-05-01T12:00"), (2, "NaT")], [("id", "i4"), ("at", "M8[m]")])
+    np.save(tmp_path / "a.npy", rows)
+    with holdall.open(tmp_path / "a.npy") as file:
+        summary = file["data"].records().describe()
+    assert (summary["id"].mean, summary["id"].max) == (1.5, 2)
+    assert (summary["at"].mean, summary["at"].std) == (None, None)
+    assert summary["at"].max == "2024-05-01T12:00"

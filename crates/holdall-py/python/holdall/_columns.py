@@ -223,7 +223,7 @@ def describe(of: Records | Selection, paths: Sequence[str] = ()) -> Description:
         wanted = [(path, all._find(path)[0]) for path in dict.fromkeys(paths)]
     else:
         wanted = [(path, at) for (path, at, _), _ in zip(all._types.columns(), range(MOST)) if path]
-    asked = [(path, at, _functions(all._types.rows[at])) for path, at in wanted]
+    asked = [(path, at, _functions(all, path, all._types.rows[at])) for path, at in wanted]
     aggregates = [f"{function}({path})" for path, _, functions in asked for function in functions]
     groups = of.groups(aggregates=aggregates)
     found = iter(groups[0][2:] if groups else [0 if text.startswith("count(") else None for text in aggregates])
@@ -236,13 +236,13 @@ def describe(of: Records | Selection, paths: Sequence[str] = ()) -> Description:
     return Description(len(of), rows)
 
 
-def _functions(row: Any) -> tuple[str, ...]:
-    """Returns the aggregates that a type has."""
+def _functions(all: Records, path: str, row: Any) -> tuple[str, ...]:
+    """Returns the aggregates that a member has."""
     if row.kind in ("string", "enum"):
         return ("count", "min", "max")
     if row.kind != "scalar" or row.more.startswith("complex"):
         return ("count",)
-    if row.more.startswith("datetime64"):
+    if row.more.startswith("datetime64") or all._native.has_meaning(path):
         return ("count", "min", "max")
     return ("count", "min", "max", "mean", "std")
 

@@ -222,16 +222,17 @@ impl Sum {
 
 /// Returns the reader of a number or a Boolean, which is 0 or 1.
 fn number(records: &Records, part: &Accessor, path: &str) -> Result<MemberReader> {
-    let kind = &records.schema().ty(part.ty()).kind;
+    let of = records.schema().ty(part.ty());
+    let is_number = matches!(of.kind, Kind::Scalar(_)) && of.meaning.is_none();
     MemberReader::new(records, part)
         .filter(|read| {
             use MemberReader::{Bool, Float, Integer};
-            matches!(read, Integer(_) | Float(_) | Bool(_)) && matches!(kind, Kind::Scalar(_))
+            is_number && matches!(read, Integer(_) | Float(_) | Bool(_))
         })
         .ok_or_else(|| {
-            let (path, kind) = (path.shown(), kind.as_str());
+            let (path, kind) = (path.shown(), of.kind.as_str());
             AGGREGATE.broken(format!(
-                "`{path}` is a `TypeDef:{kind}`: `sum`, `mean` and `std` need numbers or Booleans"
+                "`{path}` is a `TypeDef:{kind}`: `sum`, `mean` and `std` need numbers or Booleans, not times or names"
             ))
         })
 }
