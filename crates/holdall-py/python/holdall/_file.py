@@ -335,7 +335,7 @@ class File(Mapping[str, "Tensor"]):
         progress: Progress = None,
     ) -> dict[str, Any]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
-        from ._restore import Loaded, masked, restore, unfit, value, warn_of
+        from ._restore import Loaded, restore, value, warn_of
 
         if tied not in ("share", "copy"):
             raise UsageError(f'tied must be "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
@@ -386,23 +386,7 @@ class File(Mapping[str, "Tensor"]):
                     raise
                 kept[t.name] = e
         done.update(native.info(at)[0] for at in others)
-        used: set[str] = set()
-        pairs = restore(out, self, done)
-        for name, other in pairs:
-            try:
-                if any(other == masked_too for masked_too, _ in pairs):
-                    raise unfit(self, name, "it is a masked array itself")
-                if other is not None and other not in out:
-                    mask = self[other]
-                    out[other] = value(mask, True) if mask.layout in WAYS else mask.numpy(copy=True)
-                out[name] = masked(out[name], None if other is None else out[other], self, name)
-            except (MissingNameError, MalformedError, UnsupportedError) as e:
-                if kept is None:
-                    raise
-                del out[name]
-                kept[name] = e
-                continue
-            used.update(() if other is None else [other])
+        used = restore(out, self, done, kept)
         if others or used or faults:
             asked = {*(names or ())}
             in_order = [native.info(at)[0] for at in wanted]

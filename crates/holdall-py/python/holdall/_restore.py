@@ -12,7 +12,7 @@ from ._encode import DESCR, DTYPE, FIELDS, MASKED, ORDER, SHAPE, TEXT
 from ._kinds import named, restored
 from ._sparse import LAYOUTS
 from ._tensor import WAYS, Tensor
-from .errors import HoldallError, MalformedError, UnsupportedError
+from .errors import HoldallError, MalformedError, MissingNameError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,9 +202,11 @@ def _dims(shape: Any) -> tuple[int, ...] | None:
     return None
 
 
-def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str, str | None]]:
-    """Gives the loaded arrays the types and orders that they were written with; those in ``apart`` have them
-    already. Returns the names of masked arrays, and of their masks."""
+def restore(out: dict[str, Any], file: File, apart: set[str], faults: dict[str, HoldallError] | None) -> set[str]:
+    """Gives the loaded arrays the types and orders that they were written with, except those in ``apart``, which have them
+    already, and puts masked arrays together. Returns the names of the masks.
+
+    Masked arrays that cannot be put together move to ``faults``; without it, their error is raised."""
     found: list[tuple[str, str | None]] = []
     for at, noted in _holdall.noted(file._native):
         name = file._native.info(at)[0]
@@ -223,7 +225,25 @@ def restore(out: dict[str, Any], file: File, apart: set[str]) -> list[tuple[str,
             import numpy as np
 
             out[name] = np.asfortranarray(out[name])
-    return found
+    used: set[str] = set()
+    are_masked = {name for name, _ in found}
+    for name, other in found:
+        try:
+            if other in are_masked:
+                raise unfit(file, name, "it is a masked array itself")
+            if other is not None and other not in out:
+                mask = file[other]
+                out[other] = value(mask, True) if mask.layout in WAYS else mask.numpy(copy=True)
+            out[name] = masked(out[name], None if other is None else out[other], file, name)
+        except (MissingNameError, MalformedError, UnsupportedError) as e:
+            if faults is None:
+                raise
+            del out[name]
+            faults[name] = e
+            continue
+        if other is not None:
+            used.add(other)
+    return used
 
 
 def unfit(file: File, name: str, why: str) -> MalformedError:
