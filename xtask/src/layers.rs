@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, environment or threads.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "holdall-collections",
     "holdall-error",
     "holdall-json",
     "holdall-schema",
     "holdall-core",
     "holdall-package",
+    "holdall-models",
     "holdall-formats",
 ];
 

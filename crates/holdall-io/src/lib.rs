@@ -99,5 +99,5 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = TABLES.iter().copied().flatten().copied();
     #[cfg(feature = "net")]
     let own = own.chain(holdall_net::rules());
-    own.chain(holdall_formats::rules())
+    own.chain(holdall_formats::rules()).chain(holdall_models::rules())
 }
