@@ -143,5 +143,5 @@ fn pattern(value: &Value) -> Result<String> {
 const SPELLINGS: [(&str, &str); 3] = [
     ("(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])", "(?i:'s|'t|'re|'ve|'m|'ll|'d)"),
     (r"\p{N}{1}|", r"\p{N}|"),
-    (r#"[!\"#$"#, r##"[!"#$"##),
+    (r##"[!\"#$"##, r##"[!"#$"##),
 ];
