@@ -176,6 +176,35 @@ static FAMILIES: &[Family] = &[
         extras: &[Multiple(16)],
     },
     Family {
+        architectures: &["NemotronHForCausalLM"],
+        vocabulary: Vocabularies::ByteLevel,
+        extras: &[Multiple(8), Last(ADD_BOS, true)],
+    },
+    Family {
+        architectures: &["GraniteMoeHybridForCausalLM", "BambaForCausalLM"],
+        vocabulary: Vocabularies::ModelOrByteLevel,
+        extras: &[Multiple(8)],
+    },
+    Family {
+        architectures: &["GlmForCausalLM", "ChatGLMModel", "ChatGLMForConditionalGeneration"],
+        vocabulary: Vocabularies::ByteLevel,
+        extras: &[
+            Role("eos", "<|endoftext|>"),
+            Role("eot", "<|user|>"),
+            Role("unk", "<|endoftext|>"),
+        ],
+    },
+    Family {
+        architectures: &["SolarOpenForCausalLM"],
+        vocabulary: Vocabularies::ByteLevel,
+        extras: &[
+            Role("eos", "<|endoftext|>"),
+            Role("eot", "<|endoftext|>"),
+            Role("unk", "<unk>"),
+            Role("bos", "<|startoftext|>"),
+        ],
+    },
+    Family {
         architectures: &["JambaForCausalLM"],
         vocabulary: Vocabularies::Jamba,
         extras: &[LastOfJson(SPACE, false)],

@@ -46,9 +46,8 @@ impl Vocabulary {
         }
         let more = match config.tokenizer.get("added_tokens_decoder") {
             Some(decoder @ Value::Object(_)) => {
-                let named: HashSet<&str> = config.named_tokens(None).into_iter().collect();
                 for token in decoder_tokens(decoder)? {
-                    added.change(token, &named)?;
+                    added.add(token)?;
                 }
                 None
             }
@@ -220,30 +219,23 @@ impl AddedTokens<'_> {
         Ok(())
     }
 
-    /// Adds a token of the tokenizer's configuration. If its properties are not those of `tokenizer.json`, it is
-    /// special if it has a role.
-    fn change(&mut self, mut token: AddedToken, named: &HashSet<&str>) -> Result<()> {
-        let known = self.at.get(&token.content).and_then(|at| self.all.get(*at));
-        if known != Some(&token) {
-            token.special |= named.contains(token.content.as_str());
-            self.add(token)?;
-        }
-        Ok(())
-    }
-
     /// Adds a token unless there is one with the same text.
     fn add_unknown(&mut self, token: AddedToken) -> Result<()> {
         if self.at.contains_key(&token.content) { Ok(()) } else { self.add(token) }
     }
 
-    /// Adds a token that has a role, which needs no id of its own.
+    /// Adds a token that has a role, which needs no id of its own. If there is one with the same text, it is special.
     fn add_named(&mut self, content: &str) -> Result<()> {
+        if let Some(known) = self.at.get(content).and_then(|at| self.all.get_mut(*at)) {
+            known.special = true;
+            return Ok(());
+        }
         let id = match self.base.get(content) {
             Some(id) => *id,
             None => self.next,
         };
         let content = content.to_owned();
-        self.add_unknown(AddedToken { id, content, special: true, normalized: false })
+        self.add(AddedToken { id, content, special: true, normalized: false })
     }
 }
 
