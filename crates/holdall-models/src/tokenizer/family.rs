@@ -64,12 +64,14 @@ pub(super) enum Extra {
     EndOfTurn { vocab_size: Option<u64>, id: u64 },
     /// `add_prefix_space` of the tokenizer's configuration, set first.
     PrefixSpace,
+    /// Set last unless the model has experts.
+    LastOfDense(&'static str, bool),
     /// Set last if the model has this number of tokens.
     LastOfSize(u64, &'static str, bool),
 }
 
 use Extra::{
-    EndOfTurn, First, Id, Last, LastOfJson, LastOfModel, LastOfSize, Multiple, PrefixSpace, Role,
+    EndOfTurn, First, Id, Last, LastOfDense, LastOfJson, LastOfModel, LastOfSize, Multiple, PrefixSpace, Role,
     TypesFirst, TypesLast,
 };
 
@@ -178,7 +180,7 @@ static FAMILIES: &[Family] = &[
     Family {
         architectures: &["NemotronHForCausalLM"],
         vocabulary: Vocabularies::ByteLevel,
-        extras: &[Multiple(8), Last(ADD_BOS, true)],
+        extras: &[Multiple(8), LastOfDense(ADD_BOS, true)],
     },
     Family {
         architectures: &["GraniteMoeHybridForCausalLM", "BambaForCausalLM"],

@@ -154,6 +154,9 @@ impl Work<'_> {
         for extra in self.family.extras {
             match *extra {
                 Extra::Last(key, flag) => self.out.flag(key, flag),
+                Extra::LastOfDense(key, flag) if self.config.value("num_experts_per_tok").is_none() => {
+                    self.out.flag(key, flag);
+                }
                 Extra::LastOfModel(key, flag) if is_model => self.out.flag(key, flag),
                 Extra::LastOfJson(key, flag) if !is_model => self.out.flag(key, flag),
                 Extra::LastOfSize(of, key, flag) if size.unwrap_or(32000) == of => self.out.flag(key, flag),

@@ -2,9 +2,9 @@
 //!
 //! A folder in `corpus/tokenizers` has the files of a tokenizer, and `expected.txt` with a line for each key–value: the
 //! key, the type in GGUF and the value as JSON, with tabs between them. The name of the pre-tokenizer is one of several
-//! that mean the same.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! that mean the same, or `*`.
 
+use super::json;
 use holdall_core::Limits;
 use holdall_core::model::Value;
 use holdall_models::tokenizer::{TokenizerFiles, TokenizerMetadata, TokenizerOptions};
@@ -40,16 +40,6 @@ fn files_of(folder: &Path) -> TokenizerFiles {
         }
     }
     files
-}
-
-fn json(value: &Value) -> String {
-    match value {
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(json).collect();
-            format!("[{}]", items.join(","))
-        }
-        other => other.to_json(),
-    }
 }
 
 /// Returns the type that the encoder of GGUF gives the value.
