@@ -14,7 +14,12 @@ use holdall_json::Value;
 
 /// Writes a vocabulary of byte-level BPE.
 pub(super) fn write_byte_level(work: &mut Work<'_>) -> Result<()> {
-    let base = base(work, &[ModelType::Bpe, ModelType::WordLevel], read_vocab_json, "tokenizer.json or vocab.json")?;
+    let base = base(
+        work,
+        &[ModelType::Bpe, ModelType::WordLevel],
+        read_vocab_json,
+        "tokenizer.json or vocab.json",
+    )?;
     let json = work.json.as_mut();
     let merges = json.map(|json| std::mem::take(&mut json.model.merges)).unwrap_or_default();
     let (config, json) = (&work.config, work.json.as_ref());
@@ -130,13 +135,16 @@ impl Vocabularies {
         }
         if let Some(json) = &work.json {
             return match json.model.kind {
-                Some(ModelType::Bpe) if json.model.byte_fallback == Some(true) => Ok(Vocabularies::Llama),
+                Some(ModelType::Bpe) if json.model.byte_fallback == Some(true) => {
+                    Ok(Vocabularies::Llama)
+                }
                 Some(ModelType::Bpe) => Ok(Vocabularies::ByteLevel),
                 Some(ModelType::WordPiece) => Ok(Vocabularies::WordPiece),
                 Some(ModelType::Unigram) if files.has("spiece.model") => Ok(Vocabularies::T5),
                 Some(ModelType::Unigram) => Ok(Vocabularies::XlmRoberta),
                 Some(ModelType::WordLevel) | None => {
-                    let message = format!("the model of type {} is not supported", name(json.model.kind));
+                    let message =
+                        format!("the model of type {} is not supported", name(json.model.kind));
                     Err(MODEL.broken(message).in_source(TOKENIZER_JSON))
                 }
             };
@@ -148,7 +156,9 @@ impl Vocabularies {
             ("vocab.txt", Vocabularies::WordPiece),
         ];
         let found = by_file.iter().find(|(name, _)| files.has(name));
-        let none = || missing_file("tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
+        let none = || {
+            missing_file("tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt")
+        };
         found.map(|(_, vocabulary)| *vocabulary).ok_or_else(none)
     }
 }

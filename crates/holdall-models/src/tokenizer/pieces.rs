@@ -57,10 +57,12 @@ fn of_pieces(work: &mut Work<'_>, model: &SentencePiece, size: u64) -> Result<To
     let mut out = Tokens::unused(work.config.checked_size(size)?, true);
     for (piece, id) in model.pieces.iter().zip(0u64..) {
         // Pieces that the trainer was given are found like others: only added tokens are found by their text.
-        let kind = if piece.kind == TokenType::UserDefined { TokenType::Normal } else { piece.kind };
+        let kind =
+            if piece.kind == TokenType::UserDefined { TokenType::Normal } else { piece.kind };
         if !out.set(id, piece.text.clone(), kind, piece.score) {
             let left = (model.pieces.len() as u64).saturating_sub(id);
-            let message = format!("{left} pieces from the id {id} on, which is not in the vocabulary");
+            let message =
+                format!("{left} pieces from the id {id} on, which is not in the vocabulary");
             work.out.omitted.push(message);
             break;
         }
@@ -103,7 +105,10 @@ fn replace(work: &Work<'_>, tokens: &mut Tokens, token: AddedToken) -> Result<()
     let message = beyond(token.id, &token.content);
     match tokens.set(token.id, token.content, kind, ADDED) {
         true => Ok(()),
-        false => Err(ID.broken(format!("{message}, which has {} tokens", work.vocab_size()?.unwrap_or_default()))),
+        false => Err(ID.broken(format!(
+            "{message}, which has {} tokens",
+            work.vocab_size()?.unwrap_or_default()
+        ))),
     }
 }
 
@@ -192,12 +197,17 @@ pub(super) fn write_unigram(work: &mut Work<'_>) -> Result<()> {
     match model.model_type {
         UNIGRAM => {}
         BPE => return write_model(work, Vocabularies::T5),
-        other => return Err(MODEL.broken(format!("the SentencePiece model is of type {other}, expected 1 or 2"))),
+        other => {
+            return Err(MODEL
+                .broken(format!("the SentencePiece model is of type {other}, expected 1 or 2")));
+        }
     }
     let size = work.vocab_size()?.unwrap_or(model.pieces.len() as u64);
     if (model.pieces.len() as u64) > size {
         let len = model.pieces.len();
-        return Err(ID.broken(format!("the model has {len} pieces, but the vocabulary has {size} tokens")));
+        return Err(
+            ID.broken(format!("the model has {len} pieces, but the vocabulary has {size} tokens"))
+        );
     }
     let mut tokens = of_pieces(work, &model, size)?;
     override_from_added_tokens(work, &mut tokens)?;
@@ -280,7 +290,10 @@ fn realign(tokens: &mut Tokens) {
 
 /// Writes the vocabulary of a Unigram model in `tokenizer.json`.
 fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
-    let json = work.json.as_mut().ok_or_else(|| missing_file("sentencepiece.bpe.model or tokenizer.json"))?;
+    let json = work
+        .json
+        .as_mut()
+        .ok_or_else(|| missing_file("sentencepiece.bpe.model or tokenizer.json"))?;
     if json.model.kind != Some(ModelType::Unigram) {
         return Err(MODEL.broken("expected a Unigram model").in_source(TOKENIZER_JSON));
     }
@@ -292,7 +305,8 @@ fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
     let size = work.vocab_size()?.unwrap_or(0).max(vocabulary.base_len());
     let mut tokens = Tokens::unused(config.checked_size(size)?, true);
     let unknown_text = text(&config.tokenizer, "unk_token");
-    let unknown = vocabulary.added.iter().find(|token| Some(token.content.as_str()) == unknown_text);
+    let unknown =
+        vocabulary.added.iter().find(|token| Some(token.content.as_str()) == unknown_text);
     let unknown_id = unknown.map(|token| token.id).or(unknown_id).unwrap_or(3);
     for ((text, id), score) in vocabulary.base().iter().zip(scores) {
         let added = vocabulary.added.binary_search_by_key(id, |token| token.id).is_ok();
@@ -309,7 +323,9 @@ fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
         .added
         .iter()
         .filter(|token| token.id >= vocabulary.base_len())
-        .map(|token| format!("the added token `{}`, which is not in the model", token.content.shown()))
+        .map(|token| {
+            format!("the added token `{}`, which is not in the model", token.content.shown())
+        })
         .collect();
     let normalizer = Normalizer {
         adds_space: adds_space(config.tokenizer_class(), &config.tokenizer),
@@ -334,7 +350,8 @@ fn flag(value: &Value, key: &str) -> bool {
 /// Returns the map of characters of a normalizer.
 fn charsmap(normalizer: &Value) -> Result<Vec<u8>> {
     if let Some(encoded) = text(normalizer, "precompiled_charsmap") {
-        let wrong = |_| JSON.broken("`precompiled_charsmap` is not base64").in_source(TOKENIZER_JSON);
+        let wrong =
+            |_| JSON.broken("`precompiled_charsmap` is not base64").in_source(TOKENIZER_JSON);
         return BASE64.decode(encoded.as_bytes()).map_err(wrong);
     }
     for one in super::special::items(normalizer, "normalizers") {

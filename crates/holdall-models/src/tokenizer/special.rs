@@ -68,7 +68,9 @@ impl Special {
             return Err(ID.broken(format!("the id of the role {role} is {id}")));
         }
         if self.vocab_size.is_some_and(|size| id >= size) {
-            self.omitted.push(format!("the token id {id} of the role {role}, which is not in the vocabulary"));
+            self.omitted.push(format!(
+                "the token id {id} of the role {role}, which is not in the vocabulary"
+            ));
         } else if self.ids.iter().all(|(own, _)| own != role) {
             self.ids.push((role.to_owned(), id));
         }
@@ -199,8 +201,10 @@ impl Special {
         let skipped = usize::from(is_at(pair.first(), first));
         let kept = pair.len().saturating_sub(usize::from(is_at(pair.last(), last)));
         let Some([a, between @ .., b]) = pair.get(skipped..kept) else { return };
-        let name = |item: &Value| item.pointer("/Sequence/id").and_then(Value::as_str).map(str::to_owned);
-        if name(a).as_deref() != Some("A") || name(b).as_deref() != Some("B") || between.is_empty() {
+        let name =
+            |item: &Value| item.pointer("/Sequence/id").and_then(Value::as_str).map(str::to_owned);
+        if name(a).as_deref() != Some("A") || name(b).as_deref() != Some("B") || between.is_empty()
+        {
             return;
         }
         let separates = |item: Option<&Value>| {
@@ -230,7 +234,8 @@ impl Special {
             None => template_file(source)?,
         };
         for role in self.roles.clone() {
-            if let Some(is_added) = config.get(format!("add_{role}_token")).and_then(Value::as_bool) {
+            if let Some(is_added) = config.get(format!("add_{role}_token")).and_then(Value::as_bool)
+            {
                 self.set_adds(&role, is_added);
             }
             let Some(content) = config.get(format!("{role}_token")).and_then(token_text) else {
@@ -252,7 +257,8 @@ impl Special {
             match (number.as_u64(), number.as_i64()) {
                 (Some(id), _) => self.set(&role, id).map_err(|e| e.in_source("config.json"))?,
                 (None, Some(id)) => {
-                    let e = ID.broken(format!("`{key}` is {id}, expected a number from 0 on, or null"));
+                    let e =
+                        ID.broken(format!("`{key}` is {id}, expected a number from 0 on, or null"));
                     return Err(e.in_source("config.json"));
                 }
                 // A number with a point is no id.

@@ -302,7 +302,8 @@ pub(super) fn checked_merge(text: &str) -> Result<()> {
     if pieces.is_some_and(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains(' ')) {
         return Ok(());
     }
-    let message = format!("expected two pieces with one space between them, found `{}`", text.shown());
+    let message =
+        format!("expected two pieces with one space between them, found `{}`", text.shown());
     Err(MERGE.broken(message))
 }
 

@@ -40,7 +40,8 @@ impl Vocabulary {
             }
         }
         let next = by_id.keys().max().map_or(0, |last: &u64| last.saturating_add(1));
-        let mut added = AddedTokens { base: ids, by_id, next, all: Vec::new(), at: HashMap::default() };
+        let mut added =
+            AddedTokens { base: ids, by_id, next, all: Vec::new(), at: HashMap::default() };
         for token in json.map_or(&[][..], |json| &json.added) {
             added.add(token.clone())?;
         }
@@ -59,7 +60,12 @@ impl Vocabulary {
                         let wrong = || not_an_id(&content).in_source("added_tokens.json");
                         let id = id.as_u64().ok_or_else(wrong)?;
                         let special = named.contains(content.as_str());
-                        added.add_unknown(AddedToken { id, content, special, normalized: !special })?;
+                        added.add_unknown(AddedToken {
+                            id,
+                            content,
+                            special,
+                            normalized: !special,
+                        })?;
                     }
                 }
                 more
@@ -88,7 +94,8 @@ impl Vocabulary {
     /// Returns the id of an added token.
     pub(super) fn added_id(&self, content: &str) -> Result<u64> {
         let found = self.added.iter().find(|token| token.content == content);
-        let missing = || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.shown()));
+        let missing =
+            || MISSING_TOKEN.broken(format!("there is no added token `{}`", content.shown()));
         found.map(|token| token.id).ok_or_else(missing)
     }
 
@@ -105,7 +112,9 @@ impl Vocabulary {
         let end = self.end()?;
         if end > size as u64 {
             let last = end.saturating_sub(1);
-            return Err(ID.broken(format!("a token has the id {last}, but the vocabulary has {size} tokens")));
+            return Err(ID.broken(format!(
+                "a token has the id {last}, but the vocabulary has {size} tokens"
+            )));
         }
         let mut out = Tokens::unused(size, false);
         for (text, id) in &self.base {
@@ -144,7 +153,7 @@ pub(super) fn looks_special(text: &str) -> bool {
 }
 
 /// Returns the text that a decoder makes of a single token.
-fn decoded(content: &str, decoder: &Value) -> String {
+pub(super) fn decoded(content: &str, decoder: &Value) -> String {
     let name = super::special::text(decoder, "type");
     match name {
         Some("ByteLevel") => {
@@ -157,7 +166,9 @@ fn decoded(content: &str, decoder: &Value) -> String {
         Some("Replace") => {
             let pattern = decoder.pointer("/pattern/String").and_then(Value::as_str);
             match (pattern, super::special::text(decoder, "content")) {
-                (Some(pattern), Some(with)) if !pattern.is_empty() => content.replace(pattern, with),
+                (Some(pattern), Some(with)) if !pattern.is_empty() => {
+                    content.replace(pattern, with)
+                }
                 _ => content.to_owned(),
             }
         }
@@ -202,7 +213,9 @@ impl AddedTokens<'_> {
         };
         if let Some(id) = id.filter(|id| *id != token.id) {
             let (text, other) = (token.content.shown(), token.id);
-            return Err(DUPLICATE.broken(format!("the token `{text}` has the ids {id} and {other}")));
+            return Err(
+                DUPLICATE.broken(format!("the token `{text}` has the ids {id} and {other}"))
+            );
         }
         if let Some(known) = known {
             *known = token;

@@ -27,7 +27,8 @@ const BYTE_LEVEL: &str = r#"{
 
 #[test]
 fn byte_level_bpe_has_merges_and_holes() {
-    let config = r#"{"vocab_size": 9, "eos_token_id": 5, "pad_token_id": [1], "bos_token_id": null}"#;
+    let config =
+        r#"{"vocab_size": 9, "eos_token_id": 5, "pad_token_id": [1], "bos_token_id": null}"#;
     let tokenizer = r#"{"bos_token": "<|end|>", "chat_template": "{{ x }}"}"#;
     let found = read(&[
         ("tokenizer.json", BYTE_LEVEL),
@@ -73,7 +74,10 @@ fn a_vocabulary_can_be_in_files_of_its_own() {
     let found = read(&[
         ("vocab.json", r#"{"a": 0, "b": 1, "ab": 2}"#),
         ("merges.txt", "#version: 0.2\r\na b\n\n"),
-        ("tokenizer_config.json", r#"{"tokenizer_class": "GPT2TokenizerFast", "eos_token": "<e>"}"#),
+        (
+            "tokenizer_config.json",
+            r#"{"tokenizer_class": "GPT2TokenizerFast", "eos_token": "<e>"}"#,
+        ),
         ("added_tokens.json", r#"{"<e>": 3, "<f>": 4}"#),
     ])
     .unwrap();

@@ -9,9 +9,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of files, and parts of their contents.
 const PARTS: [&str; 24] = [
-    "{", "}", "[", "]", ":", ",", "\"model\"", "\"vocab\"", "\"type\"", "\"BPE\"", "\"Unigram\"",
-    "\"merges\"", "\"a b\"", "\"added_tokens\"", "\"content\"", "\"id\"", "-1", "0", "7", "1e400",
-    "18446744073709551615", "\"a\"", "null", "true",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "\"model\"",
+    "\"vocab\"",
+    "\"type\"",
+    "\"BPE\"",
+    "\"Unigram\"",
+    "\"merges\"",
+    "\"a b\"",
+    "\"added_tokens\"",
+    "\"content\"",
+    "\"id\"",
+    "-1",
+    "0",
+    "7",
+    "1e400",
+    "18446744073709551615",
+    "\"a\"",
+    "null",
+    "true",
 ];
 
 proptest! {

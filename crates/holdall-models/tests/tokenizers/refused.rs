@@ -21,12 +21,17 @@ fn with_model(model: &str) -> TokenizerFiles {
 /// Files, and the code of the rule that they break.
 fn cases() -> Vec<(&'static str, TokenizerFiles)> {
     let good = json("");
-    let with = |name: &str, text: &str| files(&[("tokenizer.json", &good)]).with_file(name, text.as_bytes().to_vec());
+    let with = |name: &str, text: &str| {
+        files(&[("tokenizer.json", &good)]).with_file(name, text.as_bytes().to_vec())
+    };
     let pieces = |bytes: Vec<u8>| TokenizerFiles::new().with_file("tokenizer.model", bytes);
     let twice = [piece(b"a", 0.0, 1), piece(b"a", 0.0, 1)].concat();
     vec![
         ("tokenizer/missing-file", files(&[])),
-        ("tokenizer/missing-file", files(&[("config.json", r#"{"architectures":["T5EncoderModel"]}"#)])),
+        (
+            "tokenizer/missing-file",
+            files(&[("config.json", r#"{"architectures":["T5EncoderModel"]}"#)]),
+        ),
         ("tokenizer/json", files(&[("tokenizer.json", "{")])),
         ("tokenizer/json", files(&[("tokenizer.json", r#"{"model":[]}"#)])),
         ("tokenizer/json", files(&[("tokenizer.json", &json(r#"{"id":1}"#))])),
@@ -44,24 +49,36 @@ fn cases() -> Vec<(&'static str, TokenizerFiles)> {
         ("tokenizer/id", with("config.json", r#"{"vocab_size":-4}"#)),
         ("tokenizer/id", with("config.json", r#"{"pad_token_id":-1}"#)),
         ("tokenizer/id", with("config.json", r#"{"pad_token_id":4294967296}"#)),
-        ("tokenizer/id", with("tokenizer_config.json", r#"{"added_tokens_decoder":{"x":{"content":"c"}}}"#)),
+        (
+            "tokenizer/id",
+            with("tokenizer_config.json", r#"{"added_tokens_decoder":{"x":{"content":"c"}}}"#),
+        ),
         ("tokenizer/duplicate", with_model(r#"{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}"#)),
         ("tokenizer/duplicate", with_model(r#"{"type":"BPE","vocab":{"a":0,"a":1},"merges":[]}"#)),
         ("tokenizer/duplicate", files(&[("tokenizer.json", &json(r#"{"id":1,"content":"c"}"#))])),
         ("tokenizer/duplicate", files(&[("tokenizer.json", &json(r#"{"id":2,"content":"a"}"#))])),
         ("tokenizer/duplicate", pieces(twice)),
         ("tokenizer/merge", with_model(r#"{"type":"BPE","vocab":{"a":0},"merges":["a"]}"#)),
-        ("tokenizer/merge", with_model(r#"{"type":"BPE","vocab":{"a":0},"merges":["a a",["a","a"]]}"#)),
+        (
+            "tokenizer/merge",
+            with_model(r#"{"type":"BPE","vocab":{"a":0},"merges":["a a",["a","a"]]}"#),
+        ),
         ("tokenizer/merge", with_model(r#"{"type":"BPE","vocab":{"a":0},"merges":[["a",""]]}"#)),
         ("tokenizer/merge", with("merges.txt", "a b c\n")),
-        ("tokenizer/missing-token", with("config.json", r#"{"architectures":["Glm4ForCausalLM"]}"#)),
+        (
+            "tokenizer/missing-token",
+            with("config.json", r#"{"architectures":["Glm4ForCausalLM"]}"#),
+        ),
         ("tokenizer/chat-template", with("tokenizer_config.json", r#"{"chat_template":3}"#)),
         ("tokenizer/model", with_model(r#"{"type":"WordLevel","vocab":{"a":0}}"#)),
         ("tokenizer/model", with("config.json", r#"{"architectures":["BertModel"]}"#)),
         ("tokenizer/too-many", with("config.json", r#"{"vocab_size":1000000000000}"#)),
         (
             "tokenizer/pre-tokenizer",
-            files(&[("tokenizer.json", r#"{"pre_tokenizer":{"type":"Digits"},"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}}"#)]),
+            files(&[(
+                "tokenizer.json",
+                r#"{"pre_tokenizer":{"type":"Digits"},"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}}"#,
+            )]),
         ),
         ("tokenizer/pre-tokenizer", files(&[("vocab.json", r#"{"a":0}"#), ("merges.txt", "")])),
     ]

@@ -10,7 +10,7 @@ use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_json::Value;
-use table::{CLASSES, GROUPS, Group, NAMES};
+use table::{CLASSES, GROUPS, NAMES};
 
 /// Returns the name of the pre-tokenizer of a byte-level BPE.
 ///
@@ -18,7 +18,8 @@ use table::{CLASSES, GROUPS, Group, NAMES};
 /// Returns [`PRE_TOKENIZER`] if the rules in the files are not in the table.
 pub(super) fn pre_tokenizer_name(config: &Config, json: Option<&TokenizerJson>) -> Result<String> {
     let Some(json) = json else {
-        let class = config.tokenizer_class().map(|class| class.strip_suffix("Fast").unwrap_or(class));
+        let class =
+            config.tokenizer_class().map(|class| class.strip_suffix("Fast").unwrap_or(class));
         let known = class.and_then(|class| CLASSES.iter().find(|(own, _)| *own == class));
         let (_, group) = known.ok_or_else(|| {
             let message = "there is no tokenizer.json, and the tokenizer's class does not tell its pre-tokenizer";
@@ -101,7 +102,9 @@ fn steps(value: &Value, out: &mut Vec<String>) -> Result<()> {
             out.push(if has_regex { "words of GPT-2" } else { "bytes" }.to_owned());
         }
         "Digits" => {
-            out.push(if flag("individual_digits") { "digits" } else { "runs of digits" }.to_owned());
+            out.push(
+                if flag("individual_digits") { "digits" } else { "runs of digits" }.to_owned(),
+            );
         }
         "Split" => {
             let behavior = text(value, "behavior").unwrap_or_default();
@@ -136,7 +139,9 @@ fn pattern(value: &Value) -> Result<String> {
         return Ok(out);
     }
     let plain = value.pointer("/pattern/String").and_then(Value::as_str);
-    plain.map(|plain| format!("`{plain}`")).ok_or_else(|| unknown("a rule has no pattern".to_owned()))
+    plain
+        .map(|plain| format!("`{plain}`"))
+        .ok_or_else(|| unknown("a rule has no pattern".to_owned()))
 }
 
 /// Spellings of parts of expressions, and the ones in the table.

@@ -35,7 +35,8 @@ const EXAONE_MOE: &str = r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?
 const THOUSANDS: &str = r"split \d{1,3}(?=(?:\d{3})*\b)";
 const DIGITS_3: &str = r"split \p{N}{1,3}";
 const MINICPM5: &str = r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const YOUTU_SCRIPTS: &str = "split [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
+const YOUTU_SCRIPTS: &str =
+    "split [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
 const YOUTU_WORDS: &str = r"split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The groups. The first spelling of a group is written to `tokenizer.json`.
@@ -72,7 +73,10 @@ pub(super) static GROUPS: &[Group] = &[
         ]],
     },
     Group { name: "bloom", spellings: &[&[BLOOM, "bytes"]] },
-    Group { name: "viking", spellings: &[&[BLOOM, "digits", "bytes"], &["digits", BLOOM, "bytes"]] },
+    Group {
+        name: "viking",
+        spellings: &[&[BLOOM, "digits", "bytes"], &["digits", BLOOM, "bytes"]],
+    },
     Group { name: "seed-coder", spellings: &[&[SEED_CODER, "bytes"]] },
     Group { name: "bailingmoe", spellings: &[&[BAILING, "bytes"]] },
     Group { name: "exaone-moe", spellings: &[&[EXAONE_MOE, "bytes"]] },
@@ -96,7 +100,11 @@ pub(super) static NAMES: &[Name] = &[
     of("starcoder", &["cohere", "cohere2"], "command-r"),
     of("starcoder", &["codeshell"], "codeshell"),
     of("starcoder", &["exaone"], "exaone"),
-    of("llama-bpe", &["glm", "glm4", "glm4_moe", "glm4_moe_lite", "glm4v", "glm4v_moe", "glm_moe_dsa"], "glm4"),
+    of(
+        "llama-bpe",
+        &["glm", "glm4", "glm4_moe", "glm4_moe_lite", "glm4v", "glm4v_moe", "glm_moe_dsa"],
+        "glm4",
+    ),
     of("llama-bpe", &["chatglm"], "chatglm-bpe"),
     of("llama-bpe", &["smollm3"], "smaug-bpe"),
     of("llama-bpe", &["falcon_h1"], "falcon-h1"),
@@ -123,11 +131,7 @@ pub(super) static NAMES: &[Name] = &[
 pub(super) static CLASSES: &[(&str, &str)] =
     &[("GPT2Tokenizer", "gpt-2"), ("RobertaTokenizer", "gpt-2"), ("Qwen2Tokenizer", "qwen2")];
 
-const fn of(
-    group: &'static str,
-    model_types: &'static [&'static str],
-    name: &'static str,
-) -> Name {
+const fn of(group: &'static str, model_types: &'static [&'static str], name: &'static str) -> Name {
     Name { group, model_types, ignores_merges: None, name }
 }
 
