@@ -1,12 +1,12 @@
 //! Byte-level BPE and WordPiece: vocabularies whose tokens have no scores.
 
 use super::family::Vocabularies;
-use super::files::missing_file;
+use super::files::{Source, missing_file};
 use super::metadata::TokenType;
 use super::pre::{pre_tokenizer_name, word_piece_name};
-use super::rules::{JSON, MODEL};
+use super::rules::{JSON, MERGE, MODEL};
 use super::special::{ROLES, Special};
-use super::tokenizer_json::{ModelType, TOKENIZER_JSON, too_many};
+use super::tokenizer_json::{ModelType, TOKENIZER_JSON, checked_merge, too_many};
 use super::vocabulary::{Vocabulary, WORD, not_an_id};
 use super::{Work, options::TokenizerKind};
 use holdall_core::error::{Result, Shown as _};
@@ -124,6 +124,30 @@ fn read_vocab_txt(work: &Work<'_>) -> Result<Option<Vec<(String, u64)>>> {
         out.push((line.to_owned(), id));
     }
     Ok(Some(out))
+}
+
+/// Reads `merges.txt` if there is one.
+pub(super) fn read_merges(source: Source<'_>) -> Result<Vec<String>> {
+    const NAME: &str = "merges.txt";
+    let mut out = Vec::new();
+    let Some(text) = source.text(NAME)? else { return Ok(out) };
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || (at == 0 && line.starts_with('#')) {
+            continue;
+        }
+        if out.len() as u64 >= source.limits.attribute_values {
+            return Err(too_many().in_source(NAME));
+        }
+        let mut pieces = line.split_whitespace();
+        let (Some(a), Some(b), None) = (pieces.next(), pieces.next(), pieces.next()) else {
+            let context = format!("line {}", at.saturating_add(1));
+            let e = checked_merge(line).err().unwrap_or_else(|| MERGE.broken("three pieces"));
+            return Err(e.within(context).in_source(NAME));
+        };
+        out.push(format!("{a} {b}"));
+    }
+    Ok(out)
 }
 
 impl Vocabularies {

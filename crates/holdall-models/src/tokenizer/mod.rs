@@ -14,6 +14,7 @@
 
 mod back;
 mod byte_level;
+mod chat_template;
 mod config;
 mod family;
 mod files;

@@ -269,3 +269,43 @@ fn step_json(step: &str) -> String {
         _ => byte_level(false),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::pre::{group_name, steps_of};
+
+    #[test]
+    fn written_pre_tokenizers_are_those_of_the_table() {
+        let names = [
+            "gpt-2",
+            "starcoder",
+            "llama-bpe",
+            "qwen2",
+            "qwen35",
+            "gpt-4o",
+            "tekken",
+            "deepseek-v3",
+            "deepseek-coder",
+            "falcon",
+            "bloom",
+            "viking",
+            "seed-coder",
+            "bailingmoe",
+            "exaone-moe",
+            "tiny_aya",
+            "minicpm5",
+            "youtu",
+            "laguna",
+        ];
+        for name in names {
+            let steps: Vec<String> = steps_of(name).unwrap().iter().map(|s| step_json(s)).collect();
+            let text = format!("{{\"type\":\"Sequence\",\"pretokenizers\":[{}]}}", steps.join(","));
+            let value = holdall_json::parse(text.as_bytes(), 8).unwrap();
+            assert_eq!(group_name(&value).unwrap(), name, "{text}");
+        }
+        assert_eq!(steps_of("smollm"), steps_of("starcoder"));
+        assert_eq!(steps_of("unheard-of"), None);
+    }
+}

@@ -10,7 +10,7 @@ use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_json::Value;
-use table::{CLASSES, GROUPS, NAMES};
+use table::{CLASSES, GROUPS, Group, NAMES};
 
 /// Returns the name of the pre-tokenizer of a byte-level BPE.
 ///
@@ -27,16 +27,27 @@ pub(super) fn pre_tokenizer_name(config: &Config, json: Option<&TokenizerJson>) 
         })?;
         return Ok(name(group, config, false).to_owned());
     };
-    let mut rules = Vec::new();
-    normalizers(&json.normalizer, &mut rules)?;
-    steps(&json.pre_tokenizer, &mut rules)?;
-    let found = GROUPS.iter().find(|group| group.spellings.iter().any(|own| *own == rules));
-    let Some(group) = found else {
-        let rules = rules.join(" then ");
-        return Err(unknown(format!("its rules are not in the table: {}", rules.shown())));
-    };
+    let group = find_group(&json.normalizer, &json.pre_tokenizer)?;
     let ignores_merges = json.model.ignore_merges == Some(true);
     Ok(name(group.name, config, ignores_merges).to_owned())
+}
+
+/// Returns the name of the group of a pre-tokenizer in `tokenizer.json`.
+#[cfg(test)]
+pub(super) fn group_name(pre_tokenizer: &Value) -> Result<&'static str> {
+    find_group(&Value::Null, pre_tokenizer).map(|group| group.name)
+}
+
+/// Returns the group of a pre-tokenizer in `tokenizer.json`.
+fn find_group(normalizer: &Value, pre_tokenizer: &Value) -> Result<&'static Group> {
+    let mut rules = Vec::new();
+    normalizers(normalizer, &mut rules)?;
+    steps(pre_tokenizer, &mut rules)?;
+    let found = GROUPS.iter().find(|group| group.spellings.iter().any(|own| *own == rules));
+    found.ok_or_else(|| {
+        let rules = rules.join(" then ");
+        unknown(format!("its rules are not in the table: {}", rules.shown()))
+    })
 }
 
 /// Returns the name of WordPiece's pre-tokenizer. Programs that read GGUF have a single one.
@@ -108,16 +119,14 @@ fn steps(value: &Value, out: &mut Vec<String>) -> Result<()> {
         }
         "Split" => {
             let behavior = text(value, "behavior").unwrap_or_default();
-            let behavior = match (behavior, flag("invert")) {
-                // All expressions of the table match every character, so what is between matches is empty.
-                ("Isolated", false) | ("Removed", true) => "split",
-                (other, inverted) => {
-                    let mark = if inverted { "!" } else { "" };
-                    out.push(format!("split {mark}{other} {}", pattern(value)?));
-                    return Ok(());
-                }
-            };
-            out.push(format!("{behavior} {}", pattern(value)?));
+            let pattern = pattern(value)?;
+            out.push(match (behavior, flag("invert")) {
+                ("Isolated", false) => format!("split {pattern}"),
+                // The expression matches every character, so that nothing is removed.
+                ("Removed", true) if pattern.ends_with(r"|\s+") => format!("split {pattern}"),
+                (other, true) => format!("split !{other} {pattern}"),
+                (other, false) => format!("split {other} {pattern}"),
+            });
         }
         "Punctuation" => {
             let behavior = text(value, "behavior").unwrap_or("Isolated");
