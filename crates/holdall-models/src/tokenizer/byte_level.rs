@@ -164,8 +164,10 @@ impl Vocabularies {
                 }
                 Some(ModelType::Bpe) => Ok(Vocabularies::ByteLevel),
                 Some(ModelType::WordPiece) => Ok(Vocabularies::WordPiece),
-                Some(ModelType::Unigram) if files.has("spiece.model") => Ok(Vocabularies::T5),
-                Some(ModelType::Unigram) => Ok(Vocabularies::XlmRoberta),
+                Some(ModelType::Unigram) => Ok(match files.has("sentencepiece.bpe.model") {
+                    true => Vocabularies::XlmRoberta,
+                    false => Vocabularies::T5,
+                }),
                 Some(ModelType::WordLevel) | None => {
                     let message =
                         format!("the model of type {} is not supported", name(json.model.kind));

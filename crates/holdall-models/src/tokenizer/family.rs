@@ -9,7 +9,7 @@ pub(super) struct Family {
     pub(super) extras: &'static [Extra],
 }
 
-/// Which files have the vocabulary, the first that is there first.
+/// The files that have the vocabulary, in the order in which they are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vocabularies {
     /// As the files suggest.

@@ -99,8 +99,8 @@ impl Work<'_> {
             Some(TokenizerKind::WordPiece) => Vocabularies::WordPiece,
             Some(TokenizerKind::Unigram) => match self.family.vocabulary {
                 Vocabularies::XlmRoberta => Vocabularies::XlmRoberta,
-                _ if has_model || files.has("spiece.model") => Vocabularies::T5,
-                _ => Vocabularies::XlmRoberta,
+                _ if files.has("sentencepiece.bpe.model") => Vocabularies::XlmRoberta,
+                _ => Vocabularies::T5,
             },
             Some(TokenizerKind::Gemma4) => Vocabularies::Gemma4,
         };

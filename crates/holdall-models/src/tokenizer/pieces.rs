@@ -6,7 +6,7 @@ use super::metadata::{ADDED, TokenType, Tokens};
 use super::options::TokenizerKind;
 use super::rules::{ID, JSON, MODEL};
 use super::sentencepiece::{BPE, SentencePiece, UNIGRAM, read_sentencepiece};
-use super::special::{ROLES, Special, text};
+use super::special::{ROLES, Special, items, text};
 use super::tokenizer_json::{AddedToken, ModelType, TOKENIZER_JSON};
 use super::vocabulary::{Vocabulary, WORD, decoder_tokens, looks_special, not_an_id};
 use super::{Work, tokenizer_json::TokenizerJson};
@@ -18,11 +18,7 @@ use holdall_json::Value;
 pub(super) fn write_model(work: &mut Work<'_>, family: Vocabularies) -> Result<()> {
     let model = read_sentencepiece(work.source, &["tokenizer.model"])?;
     let model = model.ok_or_else(|| missing_file("tokenizer.model"))?;
-    let size = match (work.config.number("vocab_size_per_layer_input")?, work.vocab_size()?) {
-        (Some(size), _) if family == Vocabularies::Model => size,
-        (_, Some(size)) if size > 0 => size,
-        _ => model.pieces.len() as u64,
-    };
+    let size = work.vocab_size()?.filter(|size| *size > 0).unwrap_or(model.pieces.len() as u64);
     let mut tokens = of_pieces(work, &model, size)?;
     override_from_added_tokens(work, &mut tokens)?;
     if let Some(decoder) = work.config.tokenizer.get("added_tokens_decoder") {
@@ -183,7 +179,7 @@ const VISIBLE: [&str; 7] = [
     "<|\"|>",
 ];
 
-/// Returns `true` if a token stands for a byte: `<0x0A>`.
+/// Returns `true` if a token means a byte: `<0x0A>`.
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     digits.is_some_and(|d| d.len() == 2 && d.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -192,8 +188,9 @@ fn is_byte(text: &str) -> bool {
 /// Writes the vocabulary of a Unigram model.
 pub(super) fn write_unigram(work: &mut Work<'_>) -> Result<()> {
     const NAMES: [&str; 2] = ["tokenizer.model", "spiece.model"];
-    let model = read_sentencepiece(work.source, &NAMES)?;
-    let model = model.ok_or_else(|| missing_file("tokenizer.model or spiece.model"))?;
+    let Some(model) = read_sentencepiece(work.source, &NAMES)? else {
+        return write_unigram_json(work, false);
+    };
     match model.model_type {
         UNIGRAM => {}
         BPE => return write_model(work, Vocabularies::T5),
@@ -257,7 +254,7 @@ fn write_with_normalizer(
 /// Writes the vocabulary of XLM-RoBERTa.
 pub(super) fn write_xlm_roberta(work: &mut Work<'_>) -> Result<()> {
     let Some(model) = read_sentencepiece(work.source, &["sentencepiece.bpe.model"])? else {
-        return write_unigram_json(work);
+        return write_unigram_json(work, true);
     };
     if model.model_type != UNIGRAM {
         return Err(MODEL.broken("expected a Unigram model").in_source("sentencepiece.bpe.model"));
@@ -288,12 +285,12 @@ fn realign(tokens: &mut Tokens) {
     }
 }
 
-/// Writes the vocabulary of a Unigram model in `tokenizer.json`.
-fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
+/// Writes the vocabulary of a Unigram model in `tokenizer.json`: that of XLM-RoBERTa, or else of T5.
+fn write_unigram_json(work: &mut Work<'_>, is_xlm_roberta: bool) -> Result<()> {
     let json = work
         .json
         .as_mut()
-        .ok_or_else(|| missing_file("sentencepiece.bpe.model or tokenizer.json"))?;
+        .ok_or_else(|| missing_file("SentencePiece model and no tokenizer.json"))?;
     if json.model.kind != Some(ModelType::Unigram) {
         return Err(MODEL.broken("expected a Unigram model").in_source(TOKENIZER_JSON));
     }
@@ -327,13 +324,31 @@ fn write_unigram_json(work: &mut Work<'_>) -> Result<()> {
             format!("the added token `{}`, which is not in the model", token.content.shown())
         })
         .collect();
+    let rules = json.map_or((&Value::Null, &Value::Null), |j| (&j.normalizer, &j.pre_tokenizer));
     let normalizer = Normalizer {
-        adds_space: adds_space(config.tokenizer_class(), &config.tokenizer),
-        removes_spaces: flag(&config.tokenizer, "clean_up_tokenization_spaces"),
-        charsmap: charsmap(json.map_or(&Value::Null, |json| &json.normalizer))?.into(),
+        adds_space: match is_xlm_roberta {
+            true => adds_space(config.tokenizer_class(), &config.tokenizer),
+            false => has_rule(rules.1, &|rule| {
+                text(rule, "type") == Some("Metaspace")
+                    && text(rule, "prepend_scheme") != Some("never")
+            }),
+        },
+        removes_spaces: match is_xlm_roberta {
+            true => flag(&config.tokenizer, "clean_up_tokenization_spaces"),
+            false => has_rule(rules.0, &|rule| {
+                rule.pointer("/pattern/Regex").and_then(Value::as_str) == Some(" {2,}")
+            }),
+        },
+        charsmap: charsmap(rules.0)?.into(),
     };
     work.out.omitted.extend(notes);
-    write_with_normalizer(work, tokens, &normalizer, true)
+    write_with_normalizer(work, tokens, &normalizer, is_xlm_roberta)
+}
+
+/// Returns `true` if a rule, or one of a sequence of rules, is the one that is looked for.
+fn has_rule(rules: &Value, is: &dyn Fn(&Value) -> bool) -> bool {
+    let parts = ["normalizers", "pretokenizers"].into_iter().flat_map(|key| items(rules, key));
+    is(rules) || parts.into_iter().any(|part| has_rule(part, is))
 }
 
 /// Returns `true` if a space is put before texts: by default, this depends on the class.
@@ -354,7 +369,7 @@ fn charsmap(normalizer: &Value) -> Result<Vec<u8>> {
             |_| JSON.broken("`precompiled_charsmap` is not base64").in_source(TOKENIZER_JSON);
         return BASE64.decode(encoded.as_bytes()).map_err(wrong);
     }
-    for one in super::special::items(normalizer, "normalizers") {
+    for one in items(normalizer, "normalizers") {
         let found = charsmap(one)?;
         if !found.is_empty() {
             return Ok(found);

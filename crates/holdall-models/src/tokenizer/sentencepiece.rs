@@ -32,7 +32,7 @@ pub(super) const UNIGRAM: u64 = 1;
 /// The model type of BPE.
 pub(super) const BPE: u64 = 2;
 
-/// Reads the first of the named files that is there.
+/// Reads the first of the named files that exists.
 pub(super) fn read_sentencepiece(
     source: Source<'_>,
     names: &[&str],

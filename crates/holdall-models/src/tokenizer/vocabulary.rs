@@ -180,7 +180,7 @@ pub(super) fn decoded(content: &str, decoder: &Value) -> String {
     }
 }
 
-/// Returns the byte that a character of byte-level BPE stands for.
+/// Returns the byte that a character of byte-level BPE represents.
 pub(super) fn byte_of(c: char) -> Option<u8> {
     let is_own = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if let Ok(byte) = u8::try_from(u32::from(c))

@@ -16,7 +16,7 @@ fn restore(attributes: &Attributes, options: &TokenizerOptions) -> Result<Restor
     RestoredTokenizer::from_attributes(attributes, options, &Limits::default())
 }
 
-/// Returns what is lost that a user would notice: without the notes about what a file may have had.
+/// Returns the losses that are certain, without the note about a normalizer that a file may have had.
 fn lost(restored: &RestoredTokenizer) -> Vec<&str> {
     let is_note = |text: &&str| text.contains("form of Unicode");
     restored.lost.iter().map(String::as_str).filter(|text| !is_note(text)).collect()
@@ -44,7 +44,7 @@ fn files_of_key_values_give_the_same_key_values() {
         let of = |key: &str| config.iter().find(|(k, _)| k.as_text() == Some(key)).map(|(_, v)| v);
         let Some(Value::Array(names)) = of("architectures") else { panic!() };
         let options = TokenizerOptions::new().with_architecture(names[0].as_text().unwrap());
-        // `*` stands for any name.
+        // `*` is any name.
         match restore(&attributes(&expected.replace("\"*\"", "\"gpt-2\"")), &options) {
             Ok(restored) if lost(&restored).is_empty() => {}
             Ok(restored) => wrong.push(format!("{name}: {:?}", lost(&restored))),

@@ -154,7 +154,7 @@ fn sentencepiece_has_scores_and_added_tokens_replace_pieces() {
     let scores = "[0.0,-1000.0,-0.5,0.0,0.0,-1000.0,-10000.0]";
     assert_eq!(value(&found, "tokenizer.ggml.scores"), scores);
     assert_eq!(value(&found, "tokenizer.ggml.bos_token_id"), "1");
-    // What is beyond the vocabulary is named.
+    // Tokens and roles beyond the vocabulary are named.
     assert_eq!(found.omitted.len(), 2, "{:?}", found.omitted);
     assert!(found.omitted[0].contains("<far>") && found.omitted[1].contains("eos"));
 }
