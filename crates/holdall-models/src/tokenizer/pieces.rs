@@ -335,9 +335,12 @@ fn write_unigram_json(work: &mut Work<'_>, is_xlm_roberta: bool) -> Result<()> {
         },
         removes_spaces: match is_xlm_roberta {
             true => flag(&config.tokenizer, "clean_up_tokenization_spaces"),
-            false => has_rule(rules.0, &|rule| {
-                rule.pointer("/pattern/Regex").and_then(Value::as_str) == Some(" {2,}")
-            }),
+            false => {
+                has_rule(rules.1, &|rule| text(rule, "type") == Some("WhitespaceSplit"))
+                    || has_rule(rules.0, &|rule| {
+                        rule.pointer("/pattern/Regex").and_then(Value::as_str) == Some(" {2,}")
+                    })
+            }
         },
         charsmap: charsmap(rules.0)?.into(),
     };

@@ -173,6 +173,27 @@ fn unigram_has_a_map_of_characters() {
 }
 
 #[test]
+fn unigram_can_be_in_tokenizer_json() {
+    let text = r#"{
+        "added_tokens": [{"id": 1, "content": "</s>", "special": true}],
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": "B/8="},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"}, {"type": "Metaspace", "prepend_scheme": "always"}
+        ]},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["</s>", 0.0], ["a", -1.5]]}
+    }"#;
+    let config = ("config.json", r#"{"architectures": ["T5EncoderModel"], "vocab_size": 4}"#);
+    let tokenizer = ("tokenizer_config.json", r#"{"eos_token": "</s>"}"#);
+    let found = read(&[("tokenizer.json", text), config, tokenizer]).unwrap();
+    assert_eq!(value(&found, TYPES), "[2,3,1,5]");
+    assert_eq!(value(&found, "tokenizer.ggml.scores"), "[0.0,0.0,-1.5,-10000.0]");
+    assert_eq!(value(&found, "tokenizer.ggml.precompiled_charsmap"), "[7,255]");
+    assert_eq!(value(&found, "tokenizer.ggml.add_space_prefix"), "true");
+    assert_eq!(value(&found, "tokenizer.ggml.remove_extra_whitespaces"), "true");
+    assert_eq!(value(&found, "tokenizer.ggml.token_type_count"), "none");
+}
+
+#[test]
 fn xlm_roberta_starts_with_four_special_tokens() {
     let config = r#"{"architectures": ["XLMRobertaModel"], "vocab_size": 7}"#;
     let found = with_model("sentencepiece.bpe.model", 1, &[("config.json", config)]);

@@ -2,8 +2,10 @@
 
 use super::{files, value};
 use holdall_core::Limits;
-use holdall_core::model::Value;
-use holdall_models::tokenizer::{TokenizerFiles, TokenizerMetadata, TokenizerOptions};
+use holdall_core::model::{Attributes, Value};
+use holdall_models::tokenizer::{
+    RestoredTokenizer, TokenizerFiles, TokenizerKind, TokenizerMetadata, TokenizerOptions,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +35,22 @@ const PARTS: [&str; 24] = [
     "\"a\"",
     "null",
     "true",
+];
+
+/// Texts of tokens; `#` is replaced by the id.
+const SOME: [&str; 12] = [
+    "t#",
+    "<|#|>",
+    "[PAD#]",
+    "\u{2581}w#",
+    "##s#",
+    "a b#",
+    "<0x0A>",
+    "<unk>",
+    "é#",
+    "\u{2581}[PAD#]",
+    "#",
+    "",
 ];
 
 proptest! {
@@ -75,6 +93,49 @@ proptest! {
             prop_assert_eq!(kind.as_integer() == Some(5), is_hole);
             let pad = format!("[PAD{id}]");
             prop_assert_eq!(text.as_text() == Some(pad.as_str()), is_hole);
+        }
+    }
+
+    /// Key–values that are restored as files lose only what is named, and none make the code panic.
+    #[test]
+    fn the_way_back_names_its_losses(
+        model in 0usize..4,
+        types in prop::collection::vec(0i128..8, 1..30),
+        texts in prop::collection::vec(0usize..40, 1..30),
+        roles in prop::collection::vec(-1i128..32, 8),
+        flags in prop::collection::vec(any::<Option<bool>>(), 5),
+    ) {
+        let count = types.len().min(texts.len());
+        let mut all = Attributes::new();
+        let model = ["gpt2", "llama", "bert", "t5"][model];
+        all.set("tokenizer.ggml.model", Value::Text(model.to_owned()));
+        all.set("tokenizer.ggml.pre", Value::Text("qwen2".to_owned()));
+        let text = |at: usize| Value::Text(SOME[texts[at] % SOME.len()].replace('#', &at.to_string()));
+        all.set("tokenizer.ggml.tokens", Value::Array((0..count).map(text).collect()));
+        let numbers = types.iter().take(count).map(|t| Value::Integer(*t)).collect();
+        all.set("tokenizer.ggml.token_type", Value::Array(numbers));
+        let scores = types.iter().take(count).map(|t| Value::Float(if *t > 2 { -1000.0 } else { 0.5 }));
+        all.set("tokenizer.ggml.scores", Value::Array(scores.collect()));
+        for (key, id) in ["bos", "eos", "unknown", "seperator", "padding", "mask", "eot", "eom"].iter().zip(&roles) {
+            if *id < 30 {
+                all.set(format!("tokenizer.ggml.{key}_token_id"), Value::Integer(*id));
+            }
+        }
+        for (key, flag) in ["add_bos_token", "add_eos_token", "add_sep_token", "add_space_prefix", "normalizer.lowercase"].iter().zip(&flags) {
+            if let Some(flag) = flag {
+                all.set(format!("tokenizer.ggml.{key}"), Value::Bool(*flag));
+            }
+        }
+        let (options, limits) = (TokenizerOptions::new(), Limits::default());
+        let Ok(restored) = RestoredTokenizer::from_attributes(&all, &options, &limits) else { return Ok(()) };
+        let members: Vec<String> = restored.config.iter().map(|(k, n)| format!("\"{k}\":{n}")).collect();
+        let config = format!("{{{}}}", members.join(","));
+        let files = restored.files.clone().with_file("config.json", config.into_bytes());
+        let kind = TokenizerKind::from_name(model).unwrap();
+        let again = TokenizerMetadata::from_files(&files, &options.with_kind(kind), &limits).unwrap();
+        for (key, value) in all.iter() {
+            let is_named = restored.lost.iter().any(|text| text.contains(&format!("`{key}`")));
+            prop_assert!(is_named || again.attributes.get(key) == Some(value), "{}", key);
         }
     }
 

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::rules::PRE_TOKENIZER;
 use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
-use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::error::{Error, Result, Shown as _};
 use holdall_json::Value;
 use table::{CLASSES, GROUPS, Group, NAMES};
 
@@ -75,7 +75,7 @@ fn name(group: &'static str, config: &Config, ignores_merges: bool) -> &'static 
 }
 
 fn unknown(message: String) -> Error {
-    PRE_TOKENIZER.broken(message).with_remedy(Remedy::NamePreTokenizer)
+    PRE_TOKENIZER.broken(message)
 }
 
 /// Adds the normalizers that change what a text is split into. Those that GGUF has keys for are skipped, and so are
