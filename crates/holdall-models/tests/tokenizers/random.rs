@@ -126,7 +126,10 @@ proptest! {
                 all.set(format!("tokenizer.ggml.{key}"), Value::Bool(*flag));
             }
         }
-        let (options, limits) = (TokenizerOptions::new(), Limits::default());
+        let (mut options, limits) = (TokenizerOptions::new(), Limits::default());
+        if matches!(model, "gpt2" | "bert") {
+            options = options.with_pre_tokenizer("qwen2");
+        }
         let Ok(restored) = RestoredTokenizer::from_attributes(&all, &options, &limits) else { return Ok(()) };
         let members: Vec<String> = restored.config.iter().map(|(k, n)| format!("\"{k}\":{n}")).collect();
         let config = format!("{{{}}}", members.join(","));

@@ -75,8 +75,12 @@ impl RestoredTokenizer {
         let config = format!("{{{}}}", members.join(","));
         let files = self.files.clone().with_file("config.json", config.into_bytes());
         let mut options = options.clone().with_kind(tokenizer.kind);
-        if let Some(Value::Text(name)) = tokenizer.attributes.get("tokenizer.ggml.pre") {
-            options = options.with_pre_tokenizer(name.clone());
+        // Several names are of the same rules, and the model's type, which decides, is not among the key–values.
+        let has_rules =
+            matches!(tokenizer.kind, TokenizerKind::ByteLevelBpe | TokenizerKind::WordPiece);
+        let name = text(tokenizer.attributes, "tokenizer.ggml.pre")?;
+        if let Some(name) = name.filter(|_| has_rules) {
+            options = options.with_pre_tokenizer(name);
         }
         let again = TokenizerMetadata::from_files(&files, &options, limits)?.attributes;
         for (key, value) in
