@@ -74,7 +74,14 @@ impl Vocabulary {
         for content in config.named_tokens(more.as_ref()) {
             added.add_named(content)?;
         }
-        let named = config.named_tokens(more.as_ref()).into_iter().map(str::to_owned).collect();
+        let mut named: HashSet<String> =
+            config.named_tokens(more.as_ref()).into_iter().map(str::to_owned).collect();
+        for content in config.default_tokens(more.as_ref()) {
+            if added.has(content) {
+                added.add_named(content)?;
+                named.insert(content.to_owned());
+            }
+        }
         let mut added = added.all;
         holdall_collections::sort_by(&mut added, |a, b| a.id.cmp(&b.id));
         Ok(Vocabulary { base, added, named })
@@ -230,6 +237,11 @@ impl AddedTokens<'_> {
         self.at.insert(token.content.clone(), self.all.len());
         self.all.push(token);
         Ok(())
+    }
+
+    /// Returns `true` if there is a token with this text, added or not.
+    fn has(&self, content: &str) -> bool {
+        self.at.contains_key(content) || self.base.contains_key(content)
     }
 
     /// Adds a token unless there is one with the same text.
