@@ -96,7 +96,7 @@ proptest! {
         }
     }
 
-    /// Key–values that are restored as files lose only what is named, and none make the code panic.
+    /// Key–values that are restored as files lose only the keys that are named. None make the code panic.
     #[test]
     fn the_way_back_names_its_losses(
         model in 0usize..4,
