@@ -7,7 +7,7 @@ use holdall_json::{Value, parse};
 
 /// The names of the files that a tokenizer may have in its folder. Further chat templates are in the folder
 /// `additional_chat_templates`, with names that end in `.jinja`.
-pub const TOKENIZER_FILES: [&str; 14] = [
+pub const TOKENIZER_FILES: [&str; 13] = [
     "tokenizer.json",
     "tokenizer.model",
     "spiece.model",
@@ -20,7 +20,6 @@ pub const TOKENIZER_FILES: [&str; 14] = [
     "vocab.txt",
     "chat_template.jinja",
     "chat_template.json",
-    "generation_config.json",
     "config.json",
 ];
 

@@ -257,3 +257,50 @@ fn there_can_be_several_chat_templates() {
     let found = read(&[("tokenizer.json", BYTE_LEVEL), tokenizer, jinja, more]).unwrap();
     assert_eq!(value(&found, "tokenizer.chat_template.rag"), r#""R""#);
 }
+
+#[test]
+fn spellings_of_a_pre_tokenizer_have_the_same_name() {
+    let split = |regex: &str, behavior: &str, invert: bool| {
+        let regex = holdall_core::model::Value::Text(regex.to_owned()).to_json();
+        format!(
+            r#"{{"type":"Split","pattern":{{"Regex":{regex}}},"behavior":"{behavior}","invert":{invert}}}"#
+        )
+    };
+    let bytes = r#"{"type":"ByteLevel","use_regex":false}"#.to_owned();
+    let name = |steps: &[String], model: &str| {
+        let json = format!(
+            r#"{{"normalizer":{{"type":"NFC"}},"pre_tokenizer":{{"type":"Sequence","pretokenizers":[{}]}},
+            "model":{{"type":"BPE","vocab":{{"a":0}},"merges":["a a"]{model}}}}}"#,
+            steps.join(",")
+        );
+        read(&[("tokenizer.json", &json)]).map(|found| value(&found, "tokenizer.ggml.pre"))
+    };
+    let rest =
+        r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let short = format!("(?i:'s|'t|'re|'ve|'m|'ll|'d){rest}");
+    let long = format!("(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]){rest}");
+    for (regex, behavior, invert) in
+        [(&short, "Isolated", false), (&long, "Isolated", false), (&short, "Removed", true)]
+    {
+        let steps = [split(regex, behavior, invert), bytes.clone()];
+        assert_eq!(name(&steps, r#","ignore_merges":true"#).unwrap(), r#""llama-bpe""#);
+        // Words are not taken whole: another name with the same rules.
+        assert_eq!(name(&steps, "").unwrap(), r#""dbrx""#);
+    }
+    for (regex, behavior, invert) in [(&short, "Removed", false), (&short, "Isolated", true)] {
+        let e = name(&[split(regex, behavior, invert), bytes.clone()], "").unwrap_err();
+        assert_eq!(e.code(), "tokenizer/pre-tokenizer");
+    }
+    let with_space = r#"{"type":"ByteLevel","add_prefix_space":true,"use_regex":true}"#.to_owned();
+    assert_eq!(name(&[with_space], "").unwrap_err().code(), "tokenizer/pre-tokenizer");
+    let deepseek = [
+        split("[\r\n]", "Isolated", false),
+        split(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿ]+", "Isolated", false),
+        split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+", "Isolated", false),
+        split(r"\s+$", "Isolated", false),
+        split("[一-龥ࠀ-一가-퟿]+", "Isolated", false),
+        r#"{"type":"Digits","individual_digits":true}"#.to_owned(),
+        bytes.clone(),
+    ];
+    assert_eq!(name(&deepseek, "").unwrap(), r#""deepseek-llm""#);
+}

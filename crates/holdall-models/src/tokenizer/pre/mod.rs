@@ -10,7 +10,7 @@ use super::special::{items, text};
 use super::tokenizer_json::TokenizerJson;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_json::Value;
-use table::{CLASSES, GROUPS, Group, NAMES};
+use table::{CASED, CLASSES, GROUPS, Group, NAMES};
 
 /// Returns the name of the pre-tokenizer of a byte-level BPE.
 ///
@@ -145,6 +145,9 @@ fn pattern(value: &Value) -> Result<String> {
         for (from, to) in SPELLINGS {
             out = out.replace(from, to);
         }
+        if out.starts_with(CASED_START) && out.ends_with("]+") && out.matches(']').count() == 1 {
+            return Ok(CASED.to_owned());
+        }
         return Ok(out);
     }
     let plain = value.pointer("/pattern/String").and_then(Value::as_str);
@@ -152,6 +155,9 @@ fn pattern(value: &Value) -> Result<String> {
         .map(|plain| format!("`{plain}`"))
         .ok_or_else(|| unknown("a rule has no pattern".to_owned()))
 }
+
+/// The start of an expression that lists all cased letters of Unicode, which has 600 characters.
+const CASED_START: &str = r"\s?[A-Za-zµÀ-ÖØ-öø-ƺ";
 
 /// Spellings of parts of expressions, and the ones in the table.
 const SPELLINGS: [(&str, &str); 3] = [

@@ -28,6 +28,11 @@ const TEKKEN: &str = r"split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[
 const CJK: &str = "split [一-龥぀-ゟ゠-ヿ]+";
 const DEEPSEEK_WORDS: &str = r##"split [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 const HAN: &str = "split [一-龥ࠀ-一가-퟿]+";
+const LINES: &str = r"split [\r\n]";
+/// The name in the table of an expression that lists all cased letters.
+pub(super) const CASED: &str = r"\s?[cased letters]+";
+const CASED_LETTERS: &str = r"split \s?[cased letters]+";
+const WIDE_PUNCTUATION: &str = r"split \s?[!-/:-~！-／：-～‘-‟　-。]+";
 const BLOOM: &str = r"split  ?[^(\s|[.,!?…。，、।۔،])]+";
 const SEED_CODER: &str = r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
 const BAILING: &str = r"split '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
@@ -54,14 +59,14 @@ pub(super) static GROUPS: &[Group] = &[
     Group { name: "deepseek-v3", spellings: &[&[DIGITS_3, CJK, DEEPSEEK_WORDS, "bytes"]] },
     Group {
         name: "deepseek-coder",
-        spellings: &[&[
-            r"split [\r\n]",
-            r"split \s?\p{L}+",
-            r"split \s?\p{P}+",
-            HAN,
-            "digits",
-            "bytes",
-        ]],
+        spellings: &[&[LINES, r"split \s?\p{L}+", r"split \s?\p{P}+", HAN, "digits", "bytes"]],
+    },
+    Group {
+        name: "deepseek-llm",
+        spellings: &[
+            &[LINES, CASED_LETTERS, WIDE_PUNCTUATION, r"split \s+$", HAN, "digits", "bytes"],
+            &[LINES, CASED_LETTERS, WIDE_PUNCTUATION, r"split \s+$", HAN, r"split \p{N}+", "bytes"],
+        ],
     },
     Group {
         name: "falcon",
@@ -177,5 +182,6 @@ pub(in super::super) fn steps_of(name: &str) -> Option<&'static [&'static str]> 
     let more = || MORE.iter().find(|(own, _)| *own == name).map(|(_, group)| *group);
     let group = listed.or_else(more).unwrap_or(name);
     let found = GROUPS.iter().find(|own| own.name == group)?;
-    found.spellings.first().copied()
+    // An expression that the table only names cannot be written.
+    found.spellings.first().copied().filter(|steps| !steps.contains(&CASED_LETTERS))
 }
