@@ -117,6 +117,9 @@ impl Work<'_> {
             Vocabularies::Phi3 if self.config.tokenizer_class() == Some("GPT2Tokenizer") => {
                 byte_level(self)
             }
+            Vocabularies::Phi3 if !has_model && has_byte_fallback(self.json.as_ref()) => {
+                write_byte_fallback(self, vocabulary).map(|()| false)
+            }
             Vocabularies::Phi3 if !has_model && has_json => byte_level(self),
             Vocabularies::Phi3 => model(self),
             Vocabularies::Llama if !has_byte_fallback(self.json.as_ref()) => byte_level(self),
