@@ -7,6 +7,9 @@ use super::special::text;
 use holdall_core::error::Result;
 use holdall_json::Value;
 
+/// The maximum number of chat templates: each has a key, and keys are searched one by one.
+pub(super) const MOST_TEMPLATES: usize = 1000;
+
 /// Reads the chat templates that have files of their own.
 pub(super) fn template_file(source: Source<'_>) -> Result<Option<Value>> {
     const FOLDER: &str = "additional_chat_templates/";
@@ -47,6 +50,13 @@ pub(super) fn write_template(template: &Value, out: &mut Entries) -> Result<()> 
         Value::Array(templates) => templates,
         _ => return Err(CHAT_TEMPLATE.broken("it is neither a text nor a list")),
     };
+    if templates.len() > MOST_TEMPLATES {
+        let message = format!(
+            "there are {} templates, at most {MOST_TEMPLATES} are allowed",
+            templates.len()
+        );
+        return Err(CHAT_TEMPLATE.broken(message));
+    }
     let (mut names, mut default) = (Vec::new(), None);
     for choice in templates {
         let name = text(choice, "name").unwrap_or_default();

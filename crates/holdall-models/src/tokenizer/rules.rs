@@ -37,7 +37,7 @@ holdall_core::error::rules! {
         "A tokenizer has the added tokens that its architecture gives a role.";
     /// A chat template is neither a text nor a list.
     pub CHAT_TEMPLATE: Malformed "tokenizer/chat-template"
-        "A chat template is a text, or a list of objects with a name and a template.";
+        "A chat template is a text, or a list of at most 1000 objects with a name and a template.";
     /// The kind of tokenizer is not supported.
     pub MODEL: Unsupported "tokenizer/model"
         "A tokenizer is byte-level BPE, BPE with byte fallback, WordPiece, Unigram or a SentencePiece model.";

@@ -123,6 +123,7 @@ impl Vocabulary {
                 "a token has the id {last}, but the vocabulary has {size} tokens"
             )));
         }
+        let decoder = Decoder::read(decoder);
         let mut out = Tokens::unused(size, false);
         for (text, id) in &self.base {
             out.set(*id, text.clone(), TokenType::Normal, 0.0);
@@ -130,7 +131,7 @@ impl Vocabulary {
         for token in &self.added {
             let text = match token.normalized {
                 true => token.content.clone(),
-                false => decoded(&token.content, decoder),
+                false => decoder.decode(&token.content),
             };
             // An added token is also found by its text, so it must have the form that it has in a text.
             match token.special || looks_special(&text) {
@@ -159,31 +160,45 @@ pub(super) fn looks_special(text: &str) -> bool {
         || between("<unused", ">")
 }
 
-/// Returns the text that a decoder makes of a single token.
-pub(super) fn decoded(content: &str, decoder: &Value) -> String {
-    let name = super::special::text(decoder, "type");
-    match name {
-        Some("ByteLevel") => {
-            let bytes: Option<Vec<u8>> = content.chars().map(byte_of).collect();
-            match bytes {
-                Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                None => content.to_owned(),
+/// How a decoder changes the text of a single token.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Decoder {
+    /// Characters of byte-level BPE become the bytes that they represent.
+    pub(super) is_byte_level: bool,
+    /// The mark before words becomes a space.
+    pub(super) has_spaces: bool,
+}
+
+impl Decoder {
+    /// Reads the decoder of `tokenizer.json`. Decoders that only change several tokens together are skipped.
+    pub(super) fn read(value: &Value) -> Decoder {
+        let mut out = Decoder::default();
+        match super::special::text(value, "type") {
+            Some("ByteLevel") => out.is_byte_level = true,
+            Some("Replace") => {
+                let pattern = value.pointer("/pattern/String").and_then(Value::as_str);
+                let content = super::special::text(value, "content");
+                out.has_spaces = pattern == Some(WORD) && content == Some(" ");
             }
-        }
-        Some("Replace") => {
-            let pattern = decoder.pointer("/pattern/String").and_then(Value::as_str);
-            match (pattern, super::special::text(decoder, "content")) {
-                (Some(pattern), Some(with)) if !pattern.is_empty() => {
-                    content.replace(pattern, with)
+            Some("Sequence") => {
+                for one in super::special::items(value, "decoders").iter().map(Decoder::read) {
+                    out.is_byte_level |= one.is_byte_level;
+                    out.has_spaces |= one.has_spaces;
                 }
-                _ => content.to_owned(),
             }
+            _ => {}
         }
-        Some("Sequence") => {
-            let decoders = super::special::items(decoder, "decoders").iter();
-            decoders.fold(content.to_owned(), |text, decoder| decoded(&text, decoder))
+        out
+    }
+
+    /// Returns the text that the decoder makes of a token.
+    pub(super) fn decode(self, content: &str) -> String {
+        let bytes = content.chars().map(byte_of).collect::<Option<Vec<u8>>>();
+        match bytes.filter(|_| self.is_byte_level) {
+            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            None if self.has_spaces => content.replace(WORD, " "),
+            None => content.to_owned(),
         }
-        _ => content.to_owned(),
     }
 }
 

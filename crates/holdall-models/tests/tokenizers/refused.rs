@@ -84,6 +84,21 @@ fn cases() -> Vec<(&'static str, TokenizerFiles)> {
     ]
 }
 
+#[test]
+fn decoders_and_chat_templates_do_not_multiply() {
+    // Each decoder would double the text.
+    let decoder = r#"{"type":"Replace","pattern":{"String":"a"},"content":"aa"}"#;
+    let decoders = vec![decoder; 40].join(",");
+    let text = format!(
+        r#"{{"added_tokens":[{{"id":2,"content":"a!","special":true}}],"decoder":{{"type":"Sequence","decoders":[{decoders}]}},{MODEL}}}"#
+    );
+    read(&files(&[("tokenizer.json", &text)]), &Limits::default()).unwrap();
+    let templates = vec![r#"{"name":"a","template":"b"}"#; 1001].join(",");
+    let config = format!(r#"{{"chat_template":[{templates}]}}"#);
+    let all = files(&[("tokenizer.json", &json("")), ("tokenizer_config.json", &config)]);
+    assert_eq!(read(&all, &Limits::default()).unwrap_err().code(), "tokenizer/chat-template");
+}
+
 fn read(files: &TokenizerFiles, limits: &Limits) -> Result<TokenizerMetadata> {
     TokenizerMetadata::from_files(files, &TokenizerOptions::new(), limits)
 }

@@ -1,6 +1,8 @@
 //! Writes `tokenizer_config.json`.
 
 use super::{TokenType, Tokenizer, text};
+use crate::tokenizer::chat_template::MOST_TEMPLATES;
+use crate::tokenizer::rules::METADATA;
 use holdall_core::error::Result;
 use holdall_json::{Value, write_string};
 
@@ -46,6 +48,9 @@ fn chat_template(tokenizer: &Tokenizer<'_>) -> Result<Option<Value>> {
     let names = tokenizer.texts("tokenizer.chat_templates")?;
     if names.is_empty() {
         return Ok(default.map(Value::from));
+    }
+    if names.len() >= MOST_TEMPLATES {
+        return Err(METADATA.broken(format!("there are {} chat templates", names.len())));
     }
     let entry = |name: &str, template: &str| {
         let members = [("name", name), ("template", template)];

@@ -6,9 +6,8 @@ use crate::tokenizer::files::TokenizerFiles;
 use crate::tokenizer::pre::steps_of;
 use crate::tokenizer::rules::MERGE;
 use crate::tokenizer::tokenizer_json::{TOKENIZER_JSON, checked_merge};
-use crate::tokenizer::vocabulary::{WORD, decoded};
+use crate::tokenizer::vocabulary::{Decoder, WORD};
 use holdall_core::error::{Result, Shown as _};
-use holdall_json::Value;
 
 /// The class of tokenizers that have `tokenizer.json` alone.
 const CLASS: &str = "PreTrainedTokenizerFast";
@@ -23,13 +22,13 @@ pub(super) fn byte_level_files(
     let steps = steps_of(pre).ok_or_else(|| {
         no_files(&format!("the pre-tokenizer `{}` is not in the table", pre.shown()))
     })?;
-    let decoder = Value::Object([("type".to_owned(), "ByteLevel".into())].into_iter().collect());
+    let decoder = Decoder { is_byte_level: true, has_spaces: false };
     let end = end_of_vocabulary(tokenizer);
     let in_model = tokenizer.tokens.iter().filter(|token| !token.is_hole() && token.id < end);
     let vocab: Vec<(&str, u64)> = in_model.map(|token| (token.text, token.id)).collect();
     let added = tokenizer.tokens.iter().filter(|token| token.is_added()).map(|token| {
         // A token that is not normalized is written to GGUF as the decoder returns it.
-        let normalized = decoded(token.text, &decoder) != token.text;
+        let normalized = decoder.decode(token.text) != token.text;
         added_token(token, token.text, normalized)
     });
     let mut merges = Vec::new();
