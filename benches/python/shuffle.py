@@ -106,7 +106,7 @@ class Process:
     def __init__(self, python, name, log):
         self.name, self.log = name, log
         environ = os.environ | {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
-        environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "AWS_ALLOW_HTTP": "true"}
         self.process = subprocess.Popen(
             [python, HERE / "shuffle_peers.py", name],
             stdin=subprocess.PIPE,
@@ -270,6 +270,8 @@ def rates(runs):
 def versions(python):
     script = "import importlib.metadata as m, sys; print(', '.join(f'{p} {m.version(p)}' for p in sys.argv[1:]))"
     packages = [*PACKAGES.values(), "torch", "numpy"]
+    script = script.replace("f'{p} {m.version(p)}' for p in sys.argv[1:]", "f'{p} {m.version(p)}' for p in sys.argv[1:] if p in have")
+    script = script.replace("print(", "have = {d.name for d in m.distributions()}; print(")
     return subprocess.run([python, "-c", script, *packages], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
