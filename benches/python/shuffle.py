@@ -7,8 +7,8 @@
 An environment with torch and the peers is made in the folder at the first call (6 GB), and Holdall's newest wheel is installed
 into it. Each size of a record has a dataset of its own for each contestant, deleted before the next size.
 Contestants run one after the other, round after round, each in a process that has imported what it needs. A run is from opening
-the dataset to the last batch of an epoch, or to the first batch after `--seconds` from the first: workers start and files are
-fetched in that time. Every batch has 256 records, as tensors; each contestant is used as its documentation says, see
+the dataset to the last batch of an epoch, or to the first batch after `--seconds` (3; 12 over HTTP) from the first: workers
+start and files are fetched in that time. Every batch has 256 records, as tensors; each contestant is used as its documentation says, see
 `shuffle_peers.py`.
 `warm`: files are in the system's cache. `cold`: they were dropped from it before each run. `http`: they are on a server on
 loopback that waits 20 ms before each response. `epoch`: records in order, warm.
@@ -82,7 +82,7 @@ def main():
         page = args.write.read_text()
         before, _, rest = page.partition(HEADING)
         rest = rest.partition("\n## ")
-        args.write.write_text(before + section + (rest[1] + rest[2] if rest[1] else ""))
+        args.write.write_text(before.rstrip() + "\n\n" + section + (rest[1] + rest[2] if rest[1] else ""))
     else:
         print(section)
 
@@ -192,6 +192,8 @@ def write(processes, name, path, size, count):
 
 def one(process, path, size, count, setting, workers, args, endpoint):
     what = {"do": "run", "path": str(path), "size": size, "setting": setting, "workers": workers, "cap": args.seconds}
+    # Time to fetch a file, which some do before the first batch and some meanwhile.
+    what["cap"] *= 4 if setting == "http" else 1
     what["most"] = -(-count // 256)
     if setting == "http":
         counts(endpoint)

@@ -212,12 +212,11 @@ impl CachedSource {
         }
         let len = usize::try_from(self.range(block).end - self.range(block).start).ok()?;
         let file = FileSource::open(&self.path(block)).ok()?;
-        let is_whole = file.len() == (len + SUM) as u64;
-        let bytes = match MapSource::new(file) {
-            Ok(map) if is_whole => map.read_range(0..map.len()).ok()?,
-            // There is no room for another mapping.
-            Err(_) if is_whole => fs::read(self.path(block)).ok()?.into(),
-            _ => Bytes::new(),
+        let (all, is_remote) = (file.len(), file.is_remote());
+        let bytes = match all == (len + SUM) as u64 {
+            true if is_remote => file.read_range(0..all).ok()?,
+            true => MapSource::new(file).and_then(|map| map.read_range(0..all)).ok()?,
+            false => Bytes::new(),
         };
         let sum = bytes.get(len..).and_then(|sum| sum.first_chunk().copied());
         let bytes = bytes.slice(..len.min(bytes.len()));
@@ -226,6 +225,9 @@ impl CachedSource {
             return None;
         }
         self.mark(block);
+        if is_remote {
+            return Some(bytes);
+        }
         let mut mapped = lock();
         if mapped.order.len() >= MAPPED
             && let Some(oldest) = mapped.order.pop_front()
