@@ -43,7 +43,7 @@ PEERS = (
     "aiohttp",
 )
 #: Bytes of a record, and how many there are.
-SIZES = {64: 1_000_000, 512: 1_000_000, 4096: 480_000}
+SIZES = {64: 1_000_000, 512: 200_000, 4096: 60_000}
 SETTINGS = ("warm", "cold", "http", "epoch")
 LATENCY_MS = 20
 #: What was written for whom.
