@@ -292,7 +292,8 @@ impl CachedSource {
                 }
             }
             // The block of a small range is on its way.
-            if missing.len() == before + 1 && range.end - range.start <= SMALL && self.is_filling() {
+            if missing.len() == before + 1 && range.end - range.start <= SMALL && self.is_filling()
+            {
                 alone.push(index);
                 let last = blocks(range).find(|block| missing.contains(block));
                 if let Some(block) = last {
@@ -383,13 +384,15 @@ impl ByteSource for CachedSource {
 
     fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
         let len = range.end.saturating_sub(range.start);
-        if len <= FEW || len > self.cache.most / 2 || self.is_filling.swap(true, Ordering::Relaxed) {
+        if len <= FEW || len > self.cache.most / 2 || self.is_filling.swap(true, Ordering::Relaxed)
+        {
             return;
         }
         let all = blocks(&range);
         let middle = (first / BLOCK).clamp(all.start, all.end);
         let is_missing = |block: &u64| !self.path(*block).exists();
-        let missing: Vec<u64> = (middle..all.end).chain(all.start..middle).filter(is_missing).collect();
+        let missing: Vec<u64> =
+            (middle..all.end).chain(all.start..middle).filter(is_missing).collect();
         for batch in missing.chunks(BATCH) {
             // Reads, and other processes, have fetched some in the meantime.
             let mut batch: Vec<u64> = batch.iter().copied().filter(is_missing).collect();

@@ -43,7 +43,8 @@ impl Records {
         if let Some(place) = places.iter().find(|place| **place >= inner.count) {
             return Err(self.outside(*place..place.saturating_add(1)));
         }
-        let is_run = (places.first().copied().unwrap_or(0)..).zip(places).all(|(at, place)| at == *place);
+        let is_run =
+            (places.first().copied().unwrap_or(0)..).zip(places).all(|(at, place)| at == *place);
         if let (true, Some(first)) = (is_run, places.first()) {
             let bytes = self.run(*first..first + places.len() as u64)?;
             copy(places.iter().map(|place| slice(&bytes, place - first, inner.stride)), 0, runs);
@@ -62,12 +63,7 @@ impl Records {
     }
 
     /// Copies records that are not in memory. `first` is the number of those that were copied before.
-    fn copy_group(
-        &self,
-        places: &[u64],
-        first: usize,
-        runs: &mut [RecordBytes<'_>],
-    ) -> Result<()> {
+    fn copy_group(&self, places: &[u64], first: usize, runs: &mut [RecordBytes<'_>]) -> Result<()> {
         let (stride, size) = (self.0.stride as u64, self.0.size as u64);
         let mut sorted = places.to_vec();
         sorted.sort_unstable();
@@ -108,11 +104,7 @@ fn slice(bytes: &[u8], at: u64, stride: usize) -> &[u8] {
 }
 
 /// Copies the runs of each record to their places, `first` records after the start.
-fn copy<'r>(
-    records: impl Iterator<Item = &'r [u8]>,
-    first: usize,
-    runs: &mut [RecordBytes<'_>],
-) {
+fn copy<'r>(records: impl Iterator<Item = &'r [u8]>, first: usize, runs: &mut [RecordBytes<'_>]) {
     for (at, record) in (first..).zip(records) {
         for RecordBytes { range, out } in runs.iter_mut() {
             let len = range.end - range.start;

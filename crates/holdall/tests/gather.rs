@@ -3,9 +3,9 @@
 
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
+use holdall::records::RecordBytes;
 use holdall::records::gather::{Gathered, RowSelection, Values};
 use holdall::schema::{Entry, Path};
-use holdall::records::RecordBytes;
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;
 
@@ -334,7 +334,8 @@ fn bytes_of_records_are_copied() {
             let records = file.tensor("set").unwrap().records().unwrap();
             let size = records.extent().size as usize;
             for places in [vec![], vec![7, 8, 9], vec![5_999, 0, 31, 31, 4_000], vec![3]] {
-                let (mut head, mut rest) = (vec![1; 8 * places.len()], vec![1; (size - 3) * places.len()]);
+                let (mut head, mut rest) =
+                    (vec![1; 8 * places.len()], vec![1; (size - 3) * places.len()]);
                 let mut runs = [
                     RecordBytes { range: 0..8, out: &mut head },
                     RecordBytes { range: 3..size, out: &mut rest },
