@@ -7,7 +7,7 @@
 An environment with torch and the peers is made in the folder at the first call (6 GB), and Holdall's newest wheel is installed
 into it. Each size of a record has a dataset of its own for each contestant, deleted before the next size.
 Contestants run one after the other, round after round, each in a process that has imported what it needs. A run is from opening
-the dataset to the last batch of an epoch, or to the first batch after `--seconds` (3; 12 over HTTP) from the first: workers
+the dataset to the last batch of an epoch, or to the first batch after `--seconds` from the first (four times as long over HTTP): workers
 start and files are fetched in that time. Every batch has 256 records, as tensors; each contestant is used as its documentation says, see
 `shuffle_peers.py`.
 `warm`: files are in the system's cache. `cold`: they were dropped from it before each run. `http`: they are on a server on
@@ -72,7 +72,7 @@ def main():
     only = [name.strip() for name in args.only.split(";")] if args.only else list(CONTESTANTS)
     results = json.loads(args.results.read_text()) if args.results and args.results.exists() else {}
     load = os.getloadavg()[1]
-    for size in map(int, args.sizes.split(",")):
+    for size in map(int, filter(None, args.sizes.split(","))):
         count = 20_000 if args.quick else SIZES[size]
         measure(args, python, only, size, count, results)
         if args.results:
@@ -150,6 +150,8 @@ def measure(args, python, only, size, count, results):
         for name, process in processes.items():
             path = shared / folder_of(name)
             for n in workers:
+                if f"resume {n}" in of_size.get(name, {}):
+                    continue
                 say(f"{size} B: {name} goes on, {n} workers")
                 found = process.do(do="resume", path=str(path), size=size, workers=n)
                 of_size.setdefault(name, {})[f"resume {n}"] = [found]
@@ -287,7 +289,7 @@ def report(results, python, args, load):
 
     about = f"{processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()} {platform.release()}"
     about = f"{time.strftime('%Y-%m-%d')}, {about}, Python {platform.python_version()}; {versions(python)}. "
-    about += f"Load averages (5 minutes) of {load:.1f} before and {os.getloadavg()[1]:.1f} after: others were at work on the machine."
+    about += f"`--seconds {args.seconds:g}`. Load averages (5 minutes) of {load:.1f} before and {os.getloadavg()[1]:.1f} after: others were at work on the machine."
     return section(HEADING, __doc__, about, results, SIZES, args)
 
 
