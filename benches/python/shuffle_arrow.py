@@ -71,7 +71,7 @@ class LanceRows(MapStyle):
 
 
 class Arrow(LanceTake):
-    """An IPC file that pyarrow maps, of which `Table.take` has the records of a batch and `Table.slice` those in order; over HTTP
+    """An IPC file of one batch that pyarrow maps (of several, it puts them together for each call), of which `Table.take` has the records of a batch and `Table.slice` those in order; over HTTP
     the file is read into memory by pyarrow's S3 file system first."""
 
     context = None
@@ -79,10 +79,9 @@ class Arrow(LanceTake):
     def write(self, path, size, count):
         import pyarrow as pa
 
-        first = next(arrow_batches(size, 1))
-        with pa.ipc.new_file(path / "records.arrow", first.schema) as out:
-            for batch in arrow_batches(size, count):
-                out.write(batch)
+        table = pa.Table.from_batches(list(arrow_batches(size, count))).combine_chunks()
+        with pa.ipc.new_file(path / "records.arrow", table.schema) as out:
+            out.write_table(table)
 
     def batches(self, at, shuffle, workers, skip=0):
         where = f"bucket/{at.key}/records.arrow" if at.remote else str(at.path / "records.arrow")
