@@ -64,6 +64,7 @@ def main():
     args.add_argument("--keep", action="store_true", help="datasets stay for the next call")
     args.add_argument("--python", type=pathlib.Path, help="one that has all packages: none is installed")
     args.add_argument("--results", type=pathlib.Path, help="where results are kept; those of an earlier call stay in it")
+    args.add_argument("--note", default="", help="what else the section says about the run")
     args.add_argument("--write", type=pathlib.Path, help="the page whose section is replaced")
     args = args.parse_args()
     args.dir = args.dir.absolute()
@@ -207,6 +208,7 @@ def one(process, path, size, count, setting, workers, args, endpoint):
         for file in files(path):
             warm(file)
     run = process.do(**what)
+    run["load"] = os.getloadavg()[0]
     if setting == "http":
         run |= counts(endpoint)
     if still is not None:
@@ -289,7 +291,9 @@ def report(results, python, args, load):
 
     about = f"{processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()} {platform.release()}"
     about = f"{time.strftime('%Y-%m-%d')}, {about}, Python {platform.python_version()}; {versions(python)}. "
-    about += f"`--seconds {args.seconds:g}`. Load averages (5 minutes) of {load:.1f} before and {os.getloadavg()[1]:.1f} after: others were at work on the machine."
+    runs = [run for of in results.values() for all in of.values() for each in all.values() for run in each if "load" in run]
+    loads = [run["load"] for run in runs] or [load, os.getloadavg()[1]]
+    about += f"`--seconds {args.seconds:g}`. Load averages from {min(loads):.1f} to {max(loads):.1f}. {args.note}".rstrip()
     return section(HEADING, __doc__, about, results, SIZES, args)
 
 
