@@ -12,6 +12,8 @@ start and files are fetched in that time. Every batch has 256 records, as tensor
 `shuffle_peers.py`.
 `warm`: files are in the system's cache. `cold`: they were dropped from it before each run. `http`: they are on a server on
 loopback that waits 20 ms before each response. `epoch`: records in order, warm.
+LitData and MosaicML Streaming shuffle chunks and the records within them or near each other, and `datasets` over HTTP a buffer of 10,000
+records; the others, and Holdall, shuffle all records among all.
 """
 
 import argparse
