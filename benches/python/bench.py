@@ -223,7 +223,9 @@ def main():
     print("\r\033[K", end="", file=sys.stderr)
     page = report(results, args.rounds, versions(pythons))
     if args.write:
-        args.write.write_text(page)
+        # The section of `shuffle.py` stays.
+        _, heading, section = args.write.read_text().partition("\n## Shuffled batches") if args.write.exists() else [""] * 3
+        args.write.write_text(page + heading + section)
     else:
         print(page)
 

@@ -8,19 +8,19 @@
 
 use crate::buffer::Buffer;
 use crate::error::NO_CACHE;
-use crate::source::{ByteSource, ReadHints, outside};
+use crate::source::{ByteSource, FileSource, MapSource, ReadHints, outside};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result, Warning};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The environment variable with the path of the cache folder.
 pub const CACHE: &str = "HOLDALL_CACHE";
@@ -59,6 +59,12 @@ const SUM: usize = 4;
 const BATCH: usize = 64;
 /// The number of cached bytes after which the size of the cache is checked.
 const LOOK: u64 = 64 << 20;
+/// The number of blocks that a source keeps mapped.
+const MAPPED: usize = 8192;
+/// While the whole file is fetched, missing ranges of at most this length are read alone, without their block.
+const SMALL: u64 = 64 << 10;
+/// A file of at most this length is fetched by the reads that need its blocks: it is not worth a thread.
+const FEW: u64 = 128 << 20;
 /// The least time between two updates of a block's time of last use.
 const MARK: Duration = Duration::from_secs(60);
 /// The age at which temporary files of killed processes are removed.
@@ -95,8 +101,15 @@ impl BlockCache {
         hasher.update(format!("{}\n{version}", inner.len()).as_bytes());
         let name = hasher.finish().to_string().trim_start_matches("sha256:").to_owned();
         let (folder, cache) = (self.root.join(name), self.clone());
-        let (is_off, written) = (AtomicBool::new(false), AtomicU64::new(LOOK));
-        CachedSource { inner, folder, cache, is_off, written }
+        CachedSource {
+            inner,
+            folder,
+            cache,
+            is_off: AtomicBool::new(false),
+            is_filling: AtomicBool::new(false),
+            written: AtomicU64::new(LOOK),
+            mapped: Mutex::default(),
+        }
     }
 
     /// Evicts the least recently used blocks until the size is within the bound. Only one process at a time does this;
@@ -156,7 +169,24 @@ pub(crate) struct CachedSource {
     cache: BlockCache,
     /// Whether caching has stopped, because the disk is full or the folder cannot be written.
     is_off: AtomicBool,
+    /// Whether [`ByteSource::fill_cache`] is running.
+    is_filling: AtomicBool,
     written: AtomicU64,
+    mapped: Mutex<MappedBlocks>,
+}
+
+/// Cached blocks that were checked and mapped, so that small reads neither open nor check their files again.
+#[derive(Default)]
+struct MappedBlocks {
+    blocks: BTreeMap<u64, MappedBlock>,
+    /// The numbers of the blocks, in the order in which they were mapped.
+    order: VecDeque<u64>,
+}
+
+struct MappedBlock {
+    bytes: Bytes,
+    /// When the time of last use of its file was last updated.
+    marked: Instant,
 }
 
 impl CachedSource {
@@ -170,31 +200,57 @@ impl CachedSource {
         start..start.saturating_add(BLOCK).min(self.len())
     }
 
-    /// Reads a cached block into `out`, which has its length. Returns `true` if the block is cached and its checksum
-    /// matches.
-    fn load(&self, block: u64, out: &mut [u8]) -> bool {
-        let path = self.path(block);
-        let mut read = || {
-            let mut file = File::open(&path)?;
-            let mut sum = [0; SUM];
-            file.read_exact(out)?;
-            file.read_exact(&mut sum)?;
-            let is_sound = file.read(&mut [0])? == 0 && u32::from_le_bytes(sum) == crc(out);
-            let used = file.metadata()?.modified()?;
-            if used.elapsed().is_ok_and(|age| age > MARK) {
-                // The time is only used to find the least recently used blocks.
-                let _ = file.set_modified(SystemTime::now());
+    /// Returns a cached block if its checksum matches.
+    fn load(&self, block: u64) -> Option<Bytes> {
+        let lock = || self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().blocks.get_mut(&block) {
+            if found.marked.elapsed() > MARK {
+                found.marked = Instant::now();
+                self.mark(block);
             }
-            Ok::<bool, io::Error>(is_sound)
-        };
-        match read() {
-            Ok(true) => true,
-            Ok(false) => {
-                let _ = fs::remove_file(&path);
-                false
-            }
-            Err(_) => false,
+            return Some(found.bytes.clone());
         }
+        let len = usize::try_from(self.range(block).end - self.range(block).start).ok()?;
+        let file = FileSource::open(&self.path(block)).ok()?;
+        let (all, is_remote) = (file.len(), file.is_remote());
+        let bytes = match all == (len + SUM) as u64 {
+            true if is_remote => file.read_range(0..all).ok()?,
+            true => MapSource::new(file).and_then(|map| map.read_range(0..all)).ok()?,
+            false => Bytes::new(),
+        };
+        let sum = bytes.get(len..).and_then(|sum| sum.first_chunk().copied());
+        let bytes = bytes.slice(..len.min(bytes.len()));
+        if sum.map(u32::from_le_bytes) != Some(crc(&bytes)) {
+            let _ = fs::remove_file(self.path(block));
+            return None;
+        }
+        self.mark(block);
+        if is_remote {
+            return Some(bytes);
+        }
+        let mut mapped = lock();
+        if mapped.order.len() >= MAPPED
+            && let Some(oldest) = mapped.order.pop_front()
+        {
+            mapped.blocks.remove(&oldest);
+        }
+        let marked = Instant::now();
+        if mapped.blocks.insert(block, MappedBlock { bytes: bytes.clone(), marked }).is_none() {
+            mapped.order.push_back(block);
+        }
+        Some(bytes)
+    }
+
+    /// Updates the time of last use of a block's file, which only says which blocks are evicted first.
+    fn mark(&self, block: u64) {
+        let update = || {
+            let file = File::options().append(true).open(self.path(block))?;
+            if file.metadata()?.modified()?.elapsed().is_ok_and(|age| age > MARK) {
+                file.set_modified(SystemTime::now())?;
+            }
+            Ok::<(), io::Error>(())
+        };
+        let _ = update();
     }
 
     /// Writes a block to the cache, if possible.
@@ -223,49 +279,58 @@ impl CachedSource {
     /// Fills each buffer of `wanted` with its range, from cached blocks or else from the source.
     fn fill(&self, wanted: &mut [(Range<u64>, &mut [u8])]) -> Result<()> {
         let mut missing = BTreeSet::new();
-        let mut spare = Vec::new();
-        for (range, out) in wanted.iter_mut() {
+        let mut alone = Vec::new();
+        for (index, (range, out)) in wanted.iter_mut().enumerate() {
+            let before = missing.len();
             for block in blocks(range) {
-                let (own, within) = (self.range(block), cut(range, &self.range(block)));
-                let place = &mut out
-                    [(within.start - range.start) as usize..(within.end - range.start) as usize];
-                let is_here = if missing.contains(&block) {
-                    false
-                } else if within == own {
-                    self.load(block, place)
-                } else {
-                    spare.resize((own.end - own.start) as usize, 0);
-                    let is_here = self.load(block, &mut spare);
-                    if is_here {
-                        let from = (within.start - own.start) as usize;
-                        place.copy_from_slice(&spare[from..from + place.len()]);
-                    }
-                    is_here
-                };
-                if !is_here {
-                    missing.insert(block);
+                if missing.contains(&block) {
+                    continue;
                 }
+                match self.load(block) {
+                    Some(bytes) => copy_overlap(&self.range(block), &bytes, range, out),
+                    None => _ = missing.insert(block),
+                }
+            }
+            // The block of a small range is on its way.
+            if missing.len() == before + 1 && range.end - range.start <= SMALL && self.is_filling()
+            {
+                alone.push(index);
+                let last = blocks(range).find(|block| missing.contains(block));
+                if let Some(block) = last {
+                    missing.remove(&block);
+                }
+            }
+        }
+        if !alone.is_empty() {
+            let ranges: Vec<Range<u64>> = alone.iter().map(|at| wanted[*at].0.clone()).collect();
+            for (at, bytes) in alone.into_iter().zip(self.inner.read(&ranges)?) {
+                wanted[at].1.copy_from_slice(&bytes);
             }
         }
         let missing: Vec<u64> = missing.into_iter().collect();
         for batch in missing.chunks(BATCH) {
-            let ranges: Vec<Range<u64>> = batch.iter().map(|block| self.range(*block)).collect();
-            let all = self.inner.read(&ranges)?;
-            for ((block, own), bytes) in batch.iter().zip(&ranges).zip(&all) {
-                self.save(*block, bytes);
+            self.fetch(batch, |own, bytes| {
                 for (range, out) in wanted.iter_mut() {
-                    let within = cut(range, own);
-                    if within.start < within.end {
-                        let place = (within.start - range.start) as usize
-                            ..(within.end - range.start) as usize;
-                        let from = (within.start - own.start) as usize;
-                        let len = place.len();
-                        out[place].copy_from_slice(&bytes[from..from + len]);
-                    }
+                    copy_overlap(own, bytes, range, out);
                 }
-            }
+            })?;
         }
         Ok(())
+    }
+
+    /// Fetches and caches blocks, and calls `each` with the range and the bytes of every one.
+    fn fetch(&self, batch: &[u64], mut each: impl FnMut(&Range<u64>, &Bytes)) -> Result<()> {
+        let ranges: Vec<Range<u64>> = batch.iter().map(|block| self.range(*block)).collect();
+        let all = self.inner.read(&ranges)?;
+        for ((block, own), bytes) in batch.iter().zip(&ranges).zip(&all) {
+            self.save(*block, bytes);
+            each(own, bytes);
+        }
+        Ok(())
+    }
+
+    fn is_filling(&self) -> bool {
+        self.is_filling.load(Ordering::Relaxed)
     }
 }
 
@@ -277,6 +342,19 @@ impl ByteSource for CachedSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(range) = ranges.iter().find(|r| r.start > r.end || r.end > self.len()) {
             return Err(outside(range, self.len()));
+        }
+        // Ranges within one cached block are not copied.
+        let within = |range: &Range<u64>| {
+            let block = range.start / BLOCK;
+            if range.start == range.end || (range.end - 1) / BLOCK != block {
+                return None;
+            }
+            let start = (range.start - block * BLOCK) as usize;
+            let bytes = self.load(block)?;
+            Some(bytes.slice(start..start + (range.end - range.start) as usize))
+        };
+        if let Some(found) = ranges.iter().map(within).collect() {
+            return Ok(found);
         }
         let mut buffers = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -303,17 +381,45 @@ impl ByteSource for CachedSource {
     fn warnings(&self) -> Vec<Warning> {
         self.inner.warnings()
     }
+
+    fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
+        let len = range.end.saturating_sub(range.start);
+        if len <= FEW || len > self.cache.most / 2 || self.is_filling.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let all = blocks(&range);
+        let middle = (first / BLOCK).clamp(all.start, all.end);
+        let is_missing = |block: &u64| !self.path(*block).exists();
+        let missing: Vec<u64> =
+            (middle..all.end).chain(all.start..middle).filter(is_missing).collect();
+        for batch in missing.chunks(BATCH) {
+            // Reads, and other processes, have fetched some in the meantime.
+            let mut batch: Vec<u64> = batch.iter().copied().filter(is_missing).collect();
+            batch.sort_unstable();
+            let is_off = self.is_off.load(Ordering::Relaxed);
+            if is_off || !is_wanted() || self.fetch(&batch, |_, _| ()).is_err() {
+                break;
+            }
+        }
+        self.is_filling.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Copies the bytes of a block that belong to a range to their place in `out`, the bytes of the range.
+fn copy_overlap(block: &Range<u64>, bytes: &[u8], range: &Range<u64>, out: &mut [u8]) {
+    let start = block.start.max(range.start);
+    let end = block.end.min(range.end);
+    if start < end {
+        let len = (end - start) as usize;
+        let (from, to) = ((start - block.start) as usize, (start - range.start) as usize);
+        out[to..to + len].copy_from_slice(&bytes[from..from + len]);
+    }
 }
 
 /// Returns the numbers of the blocks that overlap a range.
 fn blocks(range: &Range<u64>) -> Range<u64> {
     if range.start == range.end { 0..0 } else { range.start / BLOCK..range.end.div_ceil(BLOCK) }
-}
-
-/// Returns the intersection of two ranges, or an empty range.
-fn cut(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
-    let start = a.start.max(b.start);
-    start..a.end.min(b.end).max(start)
 }
 
 fn crc(bytes: &[u8]) -> u32 {

@@ -9,7 +9,7 @@ use crate::schemas::outline;
 use crate::work::run;
 use holdall::json::parse;
 use holdall::records::gather::{ColumnBytes, Gathered, RowSelection, Values};
-use holdall::records::{Iter, Record, RecordsAt, Sample};
+use holdall::records::{Iter, Record, RecordBytes, RecordsAt, Sample};
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
 use pyo3::Borrowed;
@@ -363,6 +363,35 @@ impl NativeRecords {
         let (ends, values) =
             run(py, u64::MAX, |work| records.gather_runs(&path.parse()?, &places.chosen(), &work))?;
         Ok((Buffer::frozen(values), Buffer::frozen(ends)))
+    }
+
+    /// Copies bytes of the records at these positions (int64) into writable buffers: for each run its
+    /// first byte in a record, its length, and the buffer.
+    fn copy_bytes(
+        &self,
+        py: Python<'_>,
+        places: Picked,
+        runs: Vec<(usize, usize, Bound<'_, PyAny>)>,
+    ) -> PyResult<()> {
+        let records = self.get(py)?;
+        let mut lent = Vec::with_capacity(runs.len());
+        for (start, len, buffer) in &runs {
+            let range = *start..start.saturating_add(*len);
+            lent.push((range, BorrowedBuffer::writable(buffer)?));
+        }
+        let mut runs: Vec<RecordBytes<'_>> = lent
+            .iter_mut()
+            .map(|(range, out)| RecordBytes { range: range.clone(), out: out.bytes_mut() })
+            .collect();
+        let len = self.bytes_of(py, places.len())?;
+        let places = places.listed();
+        run(py, len, |_| records.copy_bytes(&places, &mut runs))
+    }
+
+    /// Starts to read all records into a cache, as [`Records::fill_cache`] does.
+    fn fill_cache(&self, py: Python<'_>, part: u64, parts: u64) -> PyResult<()> {
+        self.get(py)?.fill_cache(part, parts);
+        Ok(())
     }
 
     /// Returns the bytes of the records at these positions, with the same stride as in the file.

@@ -229,6 +229,70 @@ def test_workers_that_stay(torch, paths):
     assert ids(loader) == order(2)
 
 
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_lend_their_batches(tmp_path, how):
+    """Batches come in memory that is used again once they were dropped, and those that are kept do not change."""
+    torch = pytest.importorskip("torch")
+    from holdall import _torch_slots
+
+    rows = np.zeros(1000, [("id", "<i4"), ("x", "<f4", 3), ("ok", "?"), ("half", "<f2")])
+    rows["id"], rows["ok"] = np.arange(1000), np.arange(1000) % 3 == 0
+    rows["x"] = np.arange(3000).reshape(1000, 3)
+    rows["half"] = np.arange(1000) % 100
+    holdall.save(tmp_path / "rows.zt", {"rows": rows})
+    data = holdall.torch.IterableDataset(tmp_path / "rows.zt", batch=16, shuffle=1)
+    order = ids(holdall.Batches(tmp_path / "rows.zt", ["id"], batch=16, shuffle=1))
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=None, num_workers=2, multiprocessing_context=how, persistent_workers=True
+    )
+
+    def check(batch, at):
+        numbers = order[at * 16 : at * 16 + 16]
+        assert batch["id"].tolist() == numbers and type(batch) is dict
+        assert batch["x"].dtype == torch.float32 and batch["x"][:, 1].tolist() == [3 * n + 1 for n in numbers]
+        assert batch["ok"].tolist() == [n % 3 == 0 for n in numbers]
+        assert batch["half"].dtype == torch.float16 and batch["half"].tolist() == [n % 100 for n in numbers]
+
+    _torch_slots.received_memory.clear()
+    for _ in range(2):
+        addresses = set()
+        for at, batch in enumerate(loader):
+            check(batch, at)
+            addresses.add(batch["x"].data_ptr())
+        assert len(addresses) < at / 2
+        kept = list(loader)
+        for at, batch in enumerate(kept):
+            check(batch, at)
+            batch["id"] += 1
+    # One for each worker, however many epochs there were.
+    assert len(_torch_slots.received_memory) == 2
+
+
+def test_a_lent_batch_that_was_changed_is_sent(tmp_path):
+    torch = pytest.importorskip("torch")
+    holdall.save(tmp_path / "rows.zt", {"rows": np.array([(n,) for n in range(400)], [("id", "<i8")])})
+    data = holdall.torch.IterableDataset(tmp_path / "rows.zt", batch=4)
+
+    def collate(batch):
+        # Some keep a tensor of the batch alone, some add to it.
+        n = int(batch["id"][0])
+        if n % 3 == 0:
+            return batch["id"]
+        if n % 3 == 1:
+            batch["twice"] = batch["id"] * 2
+        return batch
+
+    loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=1, collate_fn=collate, multiprocessing_context="fork")
+    found = list(loader)
+    for at, batch in enumerate(found):
+        wanted = list(range(4 * at, 4 * at + 4))
+        if wanted[0] % 3 == 0:
+            assert batch.tolist() == wanted
+        else:
+            assert batch["id"].tolist() == wanted
+            assert ("twice" in batch) == (wanted[0] % 3 == 1)
+
+
 def test_open_files_are_sources(torch, paths):
     with holdall.open(paths[0]) as file:
         count = len(file["rows"].records())

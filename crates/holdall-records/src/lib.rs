@@ -31,6 +31,7 @@ mod check;
 mod choose;
 mod column;
 mod compared;
+mod copy;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub mod derive;
@@ -66,6 +67,7 @@ pub use check::{
 };
 pub use choose::{dataset, dataset_or_blob};
 pub use column::Column;
+pub use copy::RecordBytes;
 pub use each::Iter;
 pub use holdall_schema::{Accessor, ReadScalar, Typed, Values};
 pub use infer::infer;

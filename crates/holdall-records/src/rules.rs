@@ -9,7 +9,7 @@ holdall_core::error::rules! {
         "The index of a record, or of an entry of a blob, is at least 0 and less than the number of records or entries.";
     /// A buffer of the wrong length.
     pub BUFFER: Misuse "records/buffer"
-        "A buffer for a column has one element for each requested record.";
+        "A buffer for a column, or for bytes of records, has room for exactly the requested records, and the bytes lie in a record.";
     /// A blob read or written as another content type.
     pub CONTENT: Misuse "records/content" "The entries of a blob are written and read as its content type.";
     /// A new blob without a content type.

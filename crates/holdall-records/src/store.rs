@@ -79,6 +79,15 @@ impl Store {
         }
     }
 
+    /// Reads ranges together without keeping them. They must ascend without overlap; the caller has checked them against
+    /// [`Store::len`].
+    pub(super) fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self {
+            Store::Whole(_) => ranges.iter().map(|range| self.shared(range.clone())).collect(),
+            Store::Parts { tensor, role, .. } => tensor.bytes_ranges(role, ranges),
+        }
+    }
+
     /// Returns a range if it is in memory, always or because of [`Store::prefetch`].
     pub(super) fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
         match self {

@@ -3,6 +3,7 @@
 
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
+use holdall::records::RecordBytes;
 use holdall::records::gather::{Gathered, RowSelection, Values};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
@@ -321,4 +322,39 @@ fn the_first_record_that_is_wrong_is_named() {
         let start = place("tags", at);
         data[start..start + 16].copy_from_slice(&Entry { offset: 0, len: 1 << 40 }.to_bytes());
     });
+}
+
+/// Bytes of records are copied in the order of the indices, whatever the source of the records is.
+#[test]
+fn bytes_of_records_are_copied() {
+    for options in [WriteOptions::new(), WriteOptions::new().with_zstd(3)] {
+        let written = write(&dataset(COUNT), &options);
+        for io in [Io::Map, Io::Read] {
+            let file = open(&written, io);
+            let records = file.tensor("set").unwrap().records().unwrap();
+            let size = records.extent().size as usize;
+            for places in [vec![], vec![7, 8, 9], vec![5_999, 0, 31, 31, 4_000], vec![3]] {
+                let (mut head, mut rest) =
+                    (vec![1; 8 * places.len()], vec![1; (size - 3) * places.len()]);
+                let mut runs = [
+                    RecordBytes { range: 0..8, out: &mut head },
+                    RecordBytes { range: 3..size, out: &mut rest },
+                ];
+                records.copy_bytes(&places, &mut runs).unwrap();
+                for (at, place) in places.iter().enumerate() {
+                    let record = records.record(*place).unwrap();
+                    assert_eq!(head[at * 8..at * 8 + 8], record.bytes()[..8]);
+                    assert_eq!(rest[at * (size - 3)..(at + 1) * (size - 3)], record.bytes()[3..]);
+                }
+            }
+            let mut out = [0; 16];
+            let mut refused = |places: &[u64], range| {
+                let runs = &mut [RecordBytes { range, out: &mut out }];
+                records.copy_bytes(places, runs).unwrap_err().code()
+            };
+            assert_eq!(refused(&[0, COUNT], 0..8), "records/index");
+            assert_eq!(refused(&[0, 1], 0..9), "records/buffer");
+            assert_eq!(refused(&[0, 1], size - 7..size + 1), "records/buffer");
+        }
+    }
 }

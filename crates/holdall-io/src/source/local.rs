@@ -6,6 +6,9 @@ use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
 
+/// The number of bytes that the system is asked to read ahead at a time: it may ignore the rest of a longer range.
+const ADVICE: usize = 128 << 10;
+
 /// The local file that underlies a source, with hints to and queries of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalFile<'a> {
@@ -71,6 +74,25 @@ impl<'a> LocalFile<'a> {
         self.file.fetch_ahead(self.shifted(&range));
     }
 
+    /// Reads a range into the system's cache, unless it is there or takes more than half of the memory that is free for it:
+    /// see [`ByteSource::fill_cache`](super::ByteSource::fill_cache).
+    pub fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
+        let len = range.end.saturating_sub(range.start);
+        let fits = || available_memory().is_some_and(|free| len <= free / 2);
+        if !self.has(&range) || !self.is_cold(range.clone()) || !fits() {
+            return;
+        }
+        let first = first.clamp(range.start, range.end);
+        for half in [first..range.end, range.start..first] {
+            for start in half.clone().step_by(ADVICE) {
+                if !is_wanted() {
+                    return;
+                }
+                self.fetch_ahead(start..half.end.min(start + ADVICE as u64));
+            }
+        }
+    }
+
     /// Maps the pages of a range that is about to be touched in one step, instead of at every touch. For a few
     /// megabytes at a time. Does nothing for a source that is not mapped.
     pub fn populate(&self, range: Range<u64>) {
@@ -106,4 +128,12 @@ impl<'a> LocalFile<'a> {
         // A slice of a file is usually not aligned.
         (self.start == 0).then(|| self.file.read_direct(offset, out)).flatten()
     }
+}
+
+/// Returns the number of bytes of memory that programs and caches can still use, or `None` if the system does not say.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    kib.checked_mul(1024)
 }

@@ -127,6 +127,16 @@ pub trait ByteSource: Send + Sync {
         None
     }
 
+    /// Reads the bytes of a range into a cache that later reads use: that of the system for a local file, a folder for a
+    /// remote file that has one. Begins at offset `first`, continues after the end of the range at its start, and stops
+    /// early if `is_wanted` returns false. Does nothing if the bytes are cached, if there is no cache, or if they would
+    /// take more than half of it. Errors are ignored: reads report them.
+    fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
+        if let Some(local) = self.local() {
+            local.fill_cache(range, first, is_wanted);
+        }
+    }
+
     /// Returns the local file that underlies the source, if there is one, for operations that only local files have.
     fn local(&self) -> Option<LocalFile<'_>> {
         None

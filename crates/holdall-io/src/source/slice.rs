@@ -63,6 +63,12 @@ impl ByteSource for SliceSource {
         self.digest.clone()
     }
 
+    fn fill_cache(&self, range: Range<u64>, first: u64, is_wanted: &dyn Fn() -> bool) {
+        if let Ok(range) = self.shifted(&range) {
+            self.whole.fill_cache(range, self.range.start.saturating_add(first), is_wanted);
+        }
+    }
+
     fn local(&self) -> Option<LocalFile<'_>> {
         self.whole.local().map(|local| local.slice(&self.range))
     }

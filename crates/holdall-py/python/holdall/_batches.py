@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _holdall
 from ._file import File
 from ._file import open as _open
-from ._kinds import ndarray
+from ._kinds import Form, ndarray
 from ._records import Ragged, Records, Selection, bits
 from .errors import MissingNameError, UsageError
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["Batches", "Gather"]
+
+#: A function that returns writable memory for so many bytes, as an array of them.
+Room = Callable[[int], "np.ndarray[Any, Any]"]
 
 #: Sources of records: a path, an open file, or a selection of records.
 Source = str | os.PathLike[str] | File | Records | Selection
@@ -40,9 +43,11 @@ class Gather:
         self._columns = None if columns is None else list(columns)
         self._open: list[tuple[Records, Any]] | None = None
         self._starts: list[int] = []
+        #: The columns of each source.
+        self._members: list[list[Member]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": None, "_starts": []}
+        return {**self.__dict__, "_open": None, "_starts": [], "_members": []}
 
     def parts(self) -> list[tuple[Records, Any]]:
         """Returns the records of each source, with the positions of the selected ones."""
@@ -75,7 +80,7 @@ class Gather:
         return found, found._range
 
     def _check(self) -> None:
-        """Checks that all sources have the columns, each with the same type."""
+        """Looks up the columns of all sources, and checks that each has the same type in all."""
         assert self._open is not None
         first = self._open[0][0]
         if self._columns is None:
@@ -90,6 +95,12 @@ class Gather:
                         code="python/column",
                         kind="misuse",
                     )
+        self._members = [members(records, self._columns) for records, _ in self._open]
+
+    def fill_cache(self, part: int, parts: int) -> None:
+        """Starts to read all records into a cache, if they are on a disk or far away: see `Records::fill_cache`."""
+        for records, _ in self.parts():
+            records._native.fill_cache(part, parts)
 
     def __len__(self) -> int:
         self.parts()
@@ -102,14 +113,15 @@ class Gather:
         assert self._columns is not None
         return self._columns
 
-    def read(self, numbers: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """Reads the columns of the records with these numbers, in this order."""
+    def read(self, numbers: np.ndarray[Any, Any], room: Room | None = None) -> dict[str, Any]:
+        """Reads the columns of the records with these numbers, in this order; of one source, columns of fixed size into
+        memory that ``room`` returns."""
         import numpy as np
 
         parts = self.parts()
         if len(parts) == 1:
             records, places = parts[0]
-            return _columns(records, places, numbers, self.columns)
+            return _columns(records, places, numbers, self._members[0], room or new_memory)
         of = np.searchsorted(self._starts, numbers, "right") - 1
         order = np.argsort(of, kind="stable")
         back = np.argsort(order, kind="stable")
@@ -117,7 +129,7 @@ class Gather:
         for part in np.unique(of):
             mine = numbers[order][of[order] == part] - self._starts[part]
             records, places = parts[part]
-            found.append(_columns(records, places, mine, self.columns))
+            found.append(_columns(records, places, mine, self._members[part], new_memory))
         return {path: _joined([each[path] for each in found], back) for path in self.columns} if found else {}
 
     def one(self, number: int) -> dict[str, Any]:
@@ -132,50 +144,86 @@ class Gather:
         return found
 
 
-def _columns(records: Records, places: Any, numbers: np.ndarray[Any, Any], paths: Sequence[str]) -> dict[str, Any]:
-    import numpy as np
+class Member(NamedTuple):
+    """A column to be read, as :func:`members` describes it."""
 
-    if isinstance(places, range):
-        wanted = numbers * places.step + places.start
-    else:
-        wanted = places[numbers]
-    picked = np.ascontiguousarray(wanted, "<i8")
-    listed: list[int] = wanted.tolist()
-    native, types, stride = records._native, records._types, records._stride
-    raw: Any = None
-    out: dict[str, Any] = {}
+    path: str
+    #: The index of its type, its offset in a record in bytes, and whether every record has it.
+    at: int
+    offset: int
+    always: bool
+    kind: str
+    #: The memory layout of a value, if it has a fixed size, and the number of bytes that are copied of each record.
+    form: Form | None
+    width: int
+    #: The index of the type of its elements, and their layout, if it is an array of any length of such.
+    items: int
+    inner: Form | None
+
+
+def members(records: Records, paths: Sequence[str]) -> list[Member]:
+    """Looks up columns, once for all batches."""
+    types = records._types
+    out = []
     for path in paths:
         at, offset, always = records._find(path)
         row = types.rows[at]
-        there = None
-        if not always:
-            there = bits(native.presence(path, picked), len(picked))
         form = types.form(at) if row.kind in ("scalar", "enum", "array", "tensor") else None
-        items = row.more[0] if row.kind == "array" and row.more[1] is None else None
-        inner = None if items is None or types.rows[items].heap else types.form(items)
+        items = row.more[0] if row.kind == "array" and row.more[1] is None else -1
+        inner = None if items < 0 or types.rows[items].heap else types.form(items)
+        out.append(Member(path, at, offset, always, row.kind, form, row.size, items, inner))
+    return out
+
+
+def _columns(
+    records: Records, places: Any, numbers: np.ndarray[Any, Any], wanted: Sequence[Member], room: Room
+) -> dict[str, Any]:
+    import numpy as np
+
+    if not isinstance(places, range):
+        numbers = places[numbers]
+    elif places.step != 1 or places.start != 0:
+        numbers = numbers * places.step + places.start
+    picked, count = np.ascontiguousarray(numbers, "<i8"), len(numbers)
+    native, types = records._native, records._types
+    fixed: dict[str, Any] = {}
+    runs = []
+    for member in wanted:
+        if member.form is not None:
+            fixed[member.path] = memory = room(count * member.width)
+            runs.append((member.offset, member.width, memory))
+    if runs:
+        native.copy_bytes(picked, runs)
+    out: dict[str, Any] = {}
+    for path, at, _, always, kind, form, width, items, inner in wanted:
+        there = None if always else bits(native.presence(path, picked), count)
         if form is not None:
-            if raw is None:
-                raw = native.rows_at(listed)
-            shape, strides = (len(listed), *form.shape), (stride, *form.strides)
-            found = ndarray(shape, form.dtype, raw if listed else None, offset if listed else 0, strides).copy()
-            _check(records, at, path, found, there, listed)
+            found = ndarray((count, *form.shape), form.dtype, fixed[path], 0, (width, *form.strides))
+            _check(records, at, path, found, there, picked)
             out[path] = found if there is None else np.ma.MaskedArray(found, np.broadcast_to(_like(~there, found), found.shape))
-        elif row.kind in ("string", "bytes"):
+        elif kind in ("string", "bytes"):
             data, offsets = _runs(native, path, picked)
             values: list[Any] = [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
-            if row.kind == "string":
+            if kind == "string":
                 values = [value.decode() for value in values]
             out[path] = values if there is None else [v if is_there else None for v, is_there in zip(values, there)]
-        elif inner is not None and items is not None:
+        elif inner is not None:
             data, offsets = _runs(native, path, picked)
             of = types.rows[items]
             shape, strides = (int(offsets[-1]), *inner.shape), (of.stride, *inner.strides)
             flat = ndarray(shape, inner.dtype, data, 0, strides).copy()
-            _check(records, items, path, flat, None, listed, offsets)
+            _check(records, items, path, flat, None, picked, offsets)
             out[path] = Ragged(flat, offsets)
         else:
             out[path] = native.values(picked, path, types)
     return out
+
+
+def new_memory(nbytes: int) -> np.ndarray[Any, Any]:
+    """Returns writable bytes."""
+    import numpy as np
+
+    return np.empty(nbytes, np.uint8)
 
 
 def _runs(native: _holdall.Records, path: str, places: np.ndarray[Any, Any]) -> tuple[Any, np.ndarray[Any, Any]]:
@@ -187,7 +235,7 @@ def _runs(native: _holdall.Records, path: str, places: np.ndarray[Any, Any]) -> 
 
 
 def _check(
-    records: Records, at: int, path: str, found: Any, there: Any, places: list[int], offsets: Any = None
+    records: Records, at: int, path: str, found: Any, there: Any, places: np.ndarray[Any, Any], offsets: Any = None
 ) -> None:
     """Raises for bytes that are not booleans, or integers that are not values of their enum."""
     bad = records._types.odd(at, found)
@@ -196,7 +244,8 @@ def _check(
     for number in sorted(set(bad.nonzero()[0].tolist())):
         row = number if offsets is None else int(offsets.searchsorted(number, "right")) - 1
         if there is None or there[row]:
-            records._native.values((places[row], places[row] + 1), path, records._types)
+            place = int(places[row])
+            records._native.values((place, place + 1), path, records._types)
         else:
             found[number] = 0
 
@@ -302,27 +351,50 @@ class Batches:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self._share(0, 1)
 
-    def _share(self, worker: int, workers: int) -> Iterator[dict[str, Any]]:
+    def _share(self, worker: int, workers: int, room: Room | None = None) -> Iterator[dict[str, Any]]:
         """Yields the batches of one worker of the rank, from where it stopped to the end; the next iteration
         starts over."""
         count = len(self)
+        if self._shuffle is not None and self._ranks <= _MOST_RANKS:
+            self._gather.fill_cache(worker, workers)
+        orders: dict[int, np.ndarray[Any, Any]] = {}
+        epoch = self._epoch
         while (at := self._first + self._given * workers + worker) < count:
+            if at not in orders or epoch != self._epoch:
+                epoch = self._epoch
+                orders = self._orders(range(at, min(count, at + workers * self._ahead()), workers))
             self._given += 1
-            yield self.read(at)
+            yield self._gather.read(orders.pop(at), room)
         self._first, self._given = 0, 0
+
+    def _ahead(self) -> int:
+        """Returns the number of batches of which the order is computed at a time."""
+        return max(1, _NUMBERS // self._batch)
 
     def read(self, at: int) -> dict[str, Any]:
         """Reads the batch of this rank with that number."""
-        import numpy as np
-
         if not 0 <= at < len(self):
             raise IndexError(f"batch {at} of {len(self)}")
-        records = len(self._gather)
-        start = (at * self._ranks + self._rank) * self._batch
-        numbers = np.arange(start, min(records, start + self._batch), dtype=np.int64)
+        return self._gather.read(self._orders(range(at, at + 1))[at])
+
+    def _orders(self, batches: range) -> dict[int, np.ndarray[Any, Any]]:
+        """Returns the numbers of the records of batches of this rank."""
+        import numpy as np
+
+        records, size = len(self._gather), self._batch
+        starts = (np.array(batches, np.int64) * self._ranks + self._rank) * size
+        numbers = (starts[:, None] + np.arange(size, dtype=np.int64)).reshape(-1)
+        # The last batch may be smaller.
+        numbers = numbers[: len(numbers) - max(0, int(starts[-1]) + size - records)]
         if self._shuffle is not None:
             numbers = shuffled(numbers, records, self._shuffle, self._epoch)
-        return self._gather.read(numbers)
+        return {at: numbers[first : first + size] for at, first in zip(batches, range(0, len(numbers), size))}
+
+
+#: The number of records of which the order is computed at a time.
+_NUMBERS = 16384
+#: With more ranks than this, each reads so few of the records that it does not read all of them into a cache.
+_MOST_RANKS = 4
 
 
 #: Rounds of the Feistel network.

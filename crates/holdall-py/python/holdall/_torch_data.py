@@ -7,6 +7,7 @@ from typing import Any
 
 from ._batches import Batches, Gather, Source
 from ._records import Ragged
+from ._torch_slots import Slots
 from .errors import UsageError
 
 __all__ = ["classes", "tensors"]
@@ -92,6 +93,8 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             # epoch, number of batches to skip.
             self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
             self._heard = 0
+            #: The memory that this worker lends batches in.
+            self._slots: Slots | None = None
             #: The batch at which a worker began, until it has reached the end.
             self._began: dict[str, int] | None = None
 
@@ -127,9 +130,23 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
             if info is not None:
                 self._begin()
-            for batch in self._batches._share(worker, workers):
+            # What a transform returns may have none of the memory of the batch.
+            if info is not None and self._transform is None and self._slots is None:
+                self._slots = Slots(torch)
+            slots = self._slots
+            shared = self._batches._share(worker, workers, None if slots is None else slots.room)
+            while True:
+                if slots is not None:
+                    slots.begin()
+                batch = next(shared, None)
+                if batch is None:
+                    break
                 made = tensors(torch, batch)
-                yield made if self._transform is None else self._transform(made)
+                del batch
+                if slots is not None:
+                    yield slots.lend(made)
+                else:
+                    yield made if self._transform is None else self._transform(made)
             self._began = None
 
         def _begin(self) -> None:
