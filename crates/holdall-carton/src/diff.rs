@@ -212,16 +212,16 @@ fn tensor(
 /// none. A file on disk may have been altered; then that is reported.
 fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
     match file.sha256 {
-        Some(said) if file.place != FileLocation::Disk => {
+        Some(listed) if file.place != FileLocation::Disk => {
             if file.place == FileLocation::Zip && package.check() != Check::Off {
                 let checked = package.check_file(file, work);
                 checked.map_err(|e| e.in_source(package.inside(&file.path)))?;
             }
-            Ok(plain(write::hex(&said)))
+            Ok(plain(write::hex(&listed)))
         }
-        said => {
+        listed => {
             let found = hash_of_bytes(package, file, work)?;
-            let is_altered = said.is_some_and(|said| said != found);
+            let is_altered = listed.is_some_and(|listed| listed != found);
             let text = match is_altered {
                 true => format!("altered, now {}", write::hex(&found)),
                 false => write::hex(&found),

@@ -114,17 +114,17 @@ fn hold_against_manifest(
     };
     // Linked files are not in the zip.
     let links = text_of_links(source, options, taken)?;
-    for (path, said) in &manifest.rows {
+    for (path, listed) in &manifest.rows {
         match taken.iter().position(|t| t.entry.name == *path) {
-            None if links.iter().any(|(linked, _)| linked == said) => {}
+            None if links.iter().any(|(linked, _)| linked == listed) => {}
             None => {
                 let message = format!("`{}` is listed in `MANIFEST`, but missing", path.shown());
                 lost.push(MISSING_FILE.broken(message));
             }
             Some(at) => {
                 let found = sha256(source, &taken[at], options)?;
-                if found != *said {
-                    lost.push(wrong_hash(path, said, &found));
+                if found != *listed {
+                    lost.push(wrong_hash(path, listed, &found));
                     taken.remove(at);
                 }
             }

@@ -242,8 +242,8 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
             e.insert(ContextKind::SuggestedSubcommand, near);
             return None;
         }
-        let told = having(&given)?;
-        return tip(e, told);
+        let tip_text = having(&given)?;
+        return tip(e, tip_text);
     }
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -251,12 +251,12 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
     e.remove(ContextKind::Suggested);
     let Some(ContextValue::String(given)) = e.get(ContextKind::InvalidArg) else { return None };
     if !given.starts_with('-') {
-        let told = untold(given)?;
-        return tip(e, told);
+        let tip_text = untold(given)?;
+        return tip(e, tip_text);
     }
-    if let Some(told) = last(given) {
+    if let Some(tip_text) = last(given) {
         e.remove(ContextKind::SuggestedArg);
-        return tip(e, told);
+        return tip(e, tip_text);
     }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
@@ -266,21 +266,21 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         }
         e.remove(ContextKind::SuggestedArg);
     }
-    let told = having(&given)?;
-    tip(e, told)
+    let tip_text = having(&given)?;
+    tip(e, tip_text)
 }
 
 /// Names the commands that have this option.
 fn having(name: &str) -> Option<String> {
     let mut have = Vec::new();
     commands_with(name, &Cli::command(), "holdall", &mut have);
-    let said = match have.as_slice() {
+    let owners = match have.as_slice() {
         [] => return None,
         [one] => format!("{one} has this option"),
         [first, second] => format!("{first} and {second} have this option"),
         [first, second, ..] => format!("{first}, {second} and others have this option"),
     };
-    Some(format!("{said}: `--{name}`"))
+    Some(format!("{owners}: `--{name}`"))
 }
 
 /// Names the option that the unexpected argument `given` may be meant for: `-o`, or `--records` if `-o` was given.

@@ -134,8 +134,8 @@ fn read_policy(session: &Session) -> holdall::http::Policy {
     let read = std::fs::read(&path).map_err(|e| holdall::error::io(e, "reading"));
     let with = read.and_then(|pem| policy.clone().with_certificates(&pem));
     with.unwrap_or_else(|e| {
-        let (path, said) = (Path::new(&path).display(), e.message());
-        session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {said}"));
+        let (path, reason) = (Path::new(&path).display(), e.message());
+        session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {reason}"));
         policy
     })
 }

@@ -138,8 +138,8 @@ fn text(
         writeln!(out, "  {key}{}", unverified_line(unverified))?;
     }
     // With `--strict`, they are among the findings above.
-    let told = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
-    for warning in told {
+    let warnings = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
+    for warning in warnings {
         let text = printable(&warning.to_string());
         writeln!(out, "  {} {text}", paint.on("warning:", Style::Warn))?;
     }

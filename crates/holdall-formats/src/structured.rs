@@ -134,8 +134,8 @@ pub(super) fn structured(
     Ok(Structured { descr, fields, shape, aside, kind, normal: text })
 }
 
-fn dims(said: &Value) -> Option<Vec<u64>> {
-    let Value::Array(items) = said else { return None };
+fn dims(value: &Value) -> Option<Vec<u64>> {
+    let Value::Array(items) = value else { return None };
     items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
 }
 
@@ -153,13 +153,13 @@ impl Writer<'_> {
         shape: &mut Vec<u64>,
         out: &mut String,
     ) -> Result<()> {
-        let said = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
+        let descr_text = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
         match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
                 let descr = scalar_descr(*scalar);
                 let is_time =
-                    |said: &&str| *scalar == Scalar::Int64 && fits(said, DType::I64, None);
-                let _ = write!(out, "'{}'", said.filter(is_time).unwrap_or(descr));
+                    |descr_text: &&str| *scalar == Scalar::Int64 && fits(descr_text, DType::I64, None);
+                let _ = write!(out, "'{}'", descr_text.filter(is_time).unwrap_or(descr));
             }
             Kind::Enum(of) => out.push_str(match of.width {
                 IndexWidth::One => "'|u1'",
@@ -175,9 +175,9 @@ impl Writer<'_> {
                     Kind::Scalar(Scalar::Uint32) => Some(DType::U32),
                     _ => None,
                 };
-                let is_text = |said: &&str| dtype.is_some_and(|of| fits(said, of, Some(count)));
-                if let Some(said) = said.filter(is_text) {
-                    let _ = write!(out, "'{said}'");
+                let is_text = |descr_text: &&str| dtype.is_some_and(|of| fits(descr_text, of, Some(count)));
+                if let Some(descr_text) = descr_text.filter(is_text) {
+                    let _ = write!(out, "'{descr_text}'");
                     return Ok(());
                 }
                 let of = self.schema.extent(array.items)?;
@@ -287,10 +287,10 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if `said` is a type of elements of this dtype, with `inner` of them in each.
-fn fits(said: &str, dtype: DType, inner: Option<u64>) -> bool {
-    let of = npy::any_element(said).ok();
-    of.is_some_and(|of| of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner))
+/// Returns `true` if `descr_text` is a type of elements of this dtype, with `inner` of them in each.
+fn fits(descr_text: &str, dtype: DType, inner: Option<u64>) -> bool {
+    let of = npy::any_element(descr_text).ok();
+    of.is_some_and(|of| of.descr.as_deref() == Some(descr_text) && (of.dtype, of.inner) == (dtype, inner))
 }
 
 fn scalar_descr(scalar: Scalar) -> &'static str {

@@ -178,11 +178,11 @@ fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Resul
     for piece in of.pieces(source.clone(), limits)? {
         crc.update(&piece?);
     }
-    let (crc, said) = (crc.value(), of.entry.crc);
-    match crc == said {
+    let (crc, expected) = (crc.value(), of.entry.crc);
+    match crc == expected {
         true => Ok(()),
         false => {
-            let message = format!("expected the CRC-32 {said:#010x}, found {crc:#010x}");
+            let message = format!("expected the CRC-32 {expected:#010x}, found {crc:#010x}");
             Err(CRC32.broken(message))
         }
     }

@@ -71,13 +71,13 @@ impl PackOptions<'_> {
 /// Creates a package of a folder or a model's file, next to it unless `to` is given. Returns its
 /// path, its report, and warnings about the model.
 #[pyfunction]
-#[pyo3(signature = (model, to, said, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
+#[pyo3(signature = (model, to, description, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn pack<'py>(
     py: Python<'py>,
     model: PathBuf,
     to: Option<PathBuf>,
-    said: PackOptions<'py>,
+    description: PackOptions<'py>,
     tensors: Vec<(String, Bound<'py, PyAny>)>,
     misc: Vec<(String, PathBuf)>,
     compress: Option<&str>,
@@ -98,7 +98,7 @@ pub(crate) fn pack<'py>(
     let follow = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
     let take = if all_files { FileSelection::All } else { FileSelection::Usual };
     let to = to.unwrap_or_else(|| package_path(&model));
-    let recipe = said.recipe(py, follow, take)?;
+    let recipe = description.recipe(py, follow, take)?;
     let Prepared { packer, mut warnings, undeclared, .. } =
         py.detach(|| recipe.prepare(&model)).raise(py)?;
     let mut packer = packer.with_packing(packing);

@@ -92,9 +92,9 @@ impl NativePackage {
 #[pymethods]
 impl NativePackage {
     /// Opens a package: a file, an unpacked folder, or an address; for a folder without
-    /// `carton.toml`, `said` describes how to run its model.
+    /// `carton.toml`, `description` describes how to run its model.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, said))]
+    #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, description))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn open(
         py: Python<'_>,
@@ -106,12 +106,12 @@ impl NativePackage {
         stores: BTreeMap<String, String>,
         cache: Option<PathBuf>,
         offline: bool,
-        said: Option<Folder<'_>>,
+        description: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
         let mut remote = Remote::new(py, &allow, stores, cache, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
-        let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
+        let recipe = description.map(|description| description.recipe(py, &options)).transpose()?;
         let package = run_apart(py, far(&path), move || match recipe {
             Some(recipe) => recipe.open(&at).map(|(package, _)| package),
             None => Package::open_with(&at, &with),

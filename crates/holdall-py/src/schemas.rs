@@ -342,8 +342,8 @@ fn ask_python(
     raised: &FirstException,
     ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
 ) -> bool {
-    Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
-        Ok(said) => said,
+    Python::attach(|py| match ask(py).and_then(|answer| answer.is_truthy(py)) {
+        Ok(answer) => answer,
         Err(e) => {
             raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
             false

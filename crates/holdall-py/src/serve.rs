@@ -136,9 +136,9 @@ fn tell(log: &Py<PyAny>, access: &Access<'_>) {
     // Nothing is logged when the interpreter shuts down.
     let _ = Python::try_attach(|py| {
         let Access { client, protocol, name, sent, outcome, .. } = access;
-        let told =
+        let reported =
             log.call1(py, (client.to_string(), *protocol, *name, *sent, outcome.to_string()));
-        if let Err(e) = told {
+        if let Err(e) = reported {
             e.write_unraisable(py, Some(log.bind(py)));
         }
     });

@@ -117,8 +117,8 @@ impl Meaning {
             holdall_collections::sort_by(&mut names, |(a, _), (b, _)| a.cmp(b));
             return Some(Meaning::Names(names));
         }
-        if let (Some(said), Kind::String) = (node.get(DECIMAL), kind) {
-            let part = |at| u8::try_from(said.get(at)?.as_u64()?).ok();
+        if let (Some(decimal), Kind::String) = (node.get(DECIMAL), kind) {
+            let part = |at| u8::try_from(decimal.get(at)?.as_u64()?).ok();
             let (digits, scale): (u8, u8) = (part(0)?, part(1)?);
             return (scale <= digits && digits <= MOST_DIGITS)
                 .then_some(Meaning::Decimal(digits, scale));

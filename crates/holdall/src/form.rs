@@ -396,12 +396,12 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mea
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
     let attributes = attributes_of_elements(tensor);
     let errors = ErrorStats::default();
-    let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
+    let (from, error_stats, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let dense = from.dense_pieces(Check::All)?;
         let made: MadePieces =
-            Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
+            Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., error_stats });
         Ok(made)
     };
     let feeds = vec![ComponentSource::Made(Box::new(make))];
@@ -418,7 +418,7 @@ struct Quantizing {
     /// The largest error so far, and the sum of the squares of all errors.
     most: f64,
     squares: f64,
-    told: ErrorStats,
+    error_stats: ErrorStats,
 }
 
 impl Iterator for Quantizing {
@@ -430,7 +430,7 @@ impl Iterator for Quantizing {
             None => {
                 let count = self.from.count().max(1) as f64;
                 let both = (self.most, (self.squares / count).sqrt());
-                *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
+                *self.error_stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
                 return None;
             }
         };

@@ -154,7 +154,7 @@ impl Scan<'_> {
     /// Passes all elements to `work`, in runs: the index of the first element, and the bytes.
     fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
-        let told = &self.options.work;
+        let progress = &self.options.work;
         let is_random = self.elements.is_random() && !self.elements.is_summed();
         let Some(count) = self.elements.count.filter(|_| is_random) else {
             let mut cursor = self.elements.cursor()?;
@@ -165,14 +165,14 @@ impl Scan<'_> {
                 if read == 0 {
                     return Ok(());
                 }
-                told.advance(read)?;
+                progress.advance(read)?;
                 start += step;
             }
         };
-        told.for_each(ranges(count, step), Vec::new, |memory, range| {
+        progress.for_each(ranges(count, step), Vec::new, |memory, range| {
             self.elements.with(range.clone(), memory, |bytes| {
                 work(range.start, bytes)?;
-                told.advance(bytes.len() as u64)
+                progress.advance(bytes.len() as u64)
             })
         })
     }

@@ -31,13 +31,13 @@ pub fn run(data: &[u8]) {
             let of = if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
             let (block, batch) = ([take.u64(), take.u64()], take.u8().into());
             let (values, indices, indptr) = (take.component(), take.component(), take.component());
-            let said = blocks(of, block, batch);
-            tiles(Tiles::in_blocks(&shape, &said, indptr, indices, values, &limits), &limits);
+            let attributes = blocks(of, block, batch);
+            tiles(Tiles::in_blocks(&shape, &attributes, indptr, indices, values, &limits), &limits);
         }
         _ => {
-            let said = hybrid(take.u8().into());
+            let attributes = hybrid(take.u8().into());
             let (values, coords) = (take.component(), take.component());
-            tiles(Tiles::at_coords(&shape, &said, coords, values, &limits), &limits);
+            tiles(Tiles::at_coords(&shape, &attributes, coords, values, &limits), &limits);
         }
     }
 }

@@ -145,9 +145,9 @@ fn lying_seek_table() -> Vec<u8> {
     let frames: Vec<Vec<u8>> =
         LENS.iter().enumerate().map(|(i, &len)| frame_of_run(i as u8, len)).collect();
     let lens = [LENS[1], LENS[0], LENS[2]];
-    let told: Vec<(u64, u64)> =
+    let frame_lens: Vec<(u64, u64)> =
         frames.iter().zip(lens).map(|(f, len)| (f.len() as u64, len as u64)).collect();
-    let table = zstd::seek_table(&told).expect("short frames");
+    let table = zstd::seek_table(&frame_lens).expect("short frames");
     [frames.concat(), table].concat()
 }
 

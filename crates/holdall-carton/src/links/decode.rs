@@ -53,7 +53,7 @@ pub(super) struct Wire<'a> {
     pub(super) before: u64,
     /// Maximum total of bytes.
     pub(super) cap: u64,
-    pub(super) told: &'a mut ReportedProgress,
+    pub(super) progress: &'a mut ReportedProgress,
     pub(super) seen: &'a Seen,
 }
 
@@ -87,14 +87,14 @@ impl Read for Wire<'_> {
                 let received = self.seen.received.get() + n as u64;
                 self.seen.received.set(received);
                 let all = self.before + received;
-                let told = match all <= self.cap {
-                    true => self.told.reach(all),
+                let reported = match all <= self.cap {
+                    true => self.progress.reach(all),
                     false => {
                         let cap = self.cap;
                         Err(FETCHED.broken(format!("the server sent more than {cap} bytes")))
                     }
                 };
-                match told {
+                match reported {
                     Ok(()) => return Ok(n),
                     Err(e) => e.into(),
                 }

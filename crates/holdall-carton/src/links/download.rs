@@ -39,14 +39,14 @@ impl Download<'_> {
     ///
     /// # Errors
     /// The error of the last attempt.
-    pub(super) fn run(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<()> {
-        retrying(&self.client.policy().timeouts, || self.attempt(part, told))
+    pub(super) fn run(&self, part: &mut PendingObject, progress: &mut ReportedProgress) -> Result<()> {
+        retrying(&self.client.policy().timeouts, || self.attempt(part, progress))
     }
 
     fn attempt(
         &self,
         part: &mut PendingObject,
-        told: &mut ReportedProgress,
+        progress: &mut ReportedProgress,
     ) -> Result<(), FailedTry> {
         let before = self.resumable(part)?;
         let (mut answer, start) = match &before {
@@ -73,7 +73,7 @@ impl Download<'_> {
             if coding == Coding::Identity && all > self.at_most {
                 return Err(self.longer(&all.to_string()).into());
             }
-            told.expect(all);
+            progress.expect(all);
         }
         part.file.rewind().map_err(failed)?;
         if start > 0 {
@@ -85,7 +85,7 @@ impl Download<'_> {
             body: &mut answer.body,
             before: start,
             cap: self.limits.fetched_len,
-            told,
+            progress,
             seen: &seen,
         };
         let mut len = start;

@@ -108,7 +108,7 @@ impl LinkFetcher {
             part.discard();
             return Ok(self.store.path(&sha256));
         }
-        let mut told = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
+        let mut progress = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // An invalid address is the package's fault, not the caller's.
@@ -116,7 +116,7 @@ impl LinkFetcher {
             let done = parsed.and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, at_most, sha256: &sha256, url: &url };
-                download.run(&mut part, &mut told)
+                download.run(&mut part, &mut progress)
             });
             match done {
                 Ok(()) => return self.store.publish(&sha256, part),
@@ -176,8 +176,8 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) ->
     let mut lines = Vec::new();
     for (url, e) in failures.iter().take(MOST_TOLD) {
         // One line per address, whatever the system's message contains.
-        let said = e.message().replace(['\r', '\n'], " ");
-        lines.push(format!("{}: {} [{}]", url.shown(), said.shown(), e.code()));
+        let message = e.message().replace(['\r', '\n'], " ");
+        lines.push(format!("{}: {} [{}]", url.shown(), message.shown(), e.code()));
     }
     if failures.len() > MOST_TOLD {
         lines.push(format!("{} more addresses failed", failures.len() - MOST_TOLD));

@@ -94,7 +94,7 @@ pub(crate) fn value_file_kind(path: &Path) -> Option<ValueFileKind> {
     let extension = path.extension()?;
     [("npy", ValueFileKind::Npy), ("json", ValueFileKind::Json)]
         .into_iter()
-        .find_map(|(own, told)| extension.eq_ignore_ascii_case(own).then_some(told))
+        .find_map(|(own, form)| extension.eq_ignore_ascii_case(own).then_some(form))
 }
 
 /// Reads the value in a file: `.npy`, `.json`, or raw elements.

@@ -172,7 +172,7 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
     let all = files.list()?;
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());
-        let told = fields! {
+        let report = fields! {
             address: serving.address().to_string(),
             quic: serving.url("").is_some(),
             http: serving.http_url("").is_some(),
@@ -182,7 +182,7 @@ fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Re
             files: Plain::list(names),
             blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
-        writeln!(session.out(), "{}", as_json(&told))?;
+        writeln!(session.out(), "{}", as_json(&report))?;
         return session.finish();
     }
     {

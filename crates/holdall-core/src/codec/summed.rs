@@ -27,9 +27,9 @@ impl Codec for Crc32Checked {
         match Crc32::of_zip(stored) {
             found if found == self.0 => Ok(stored.to_vec()),
             found => {
-                let (found, said) = (Digest::Crc32(found), Digest::Crc32(self.0));
+                let (found, expected) = (Digest::Crc32(found), Digest::Crc32(self.0));
                 Err(DIGEST
-                    .broken(format!("the digest of the decoded bytes is {found}, expected {said}")))
+                    .broken(format!("the digest of the decoded bytes is {found}, expected {expected}")))
             }
         }
     }

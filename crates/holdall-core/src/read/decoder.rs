@@ -350,12 +350,12 @@ impl Frames {
     fn check(&self, c: &Component) -> Result<()> {
         let Ok(Some(table)) = c.seek_table(&self.last) else { return Ok(()) };
         let has_content = |f: &&Frame| !f.decoded.is_empty();
-        let said = table.frames().iter().filter(has_content);
-        let said: Vec<_> = said.map(|f| (f.stored.end, f.decoded.end)).collect();
-        match said.iter().zip(&self.ends).position(|(said, found)| said != found) {
-            None if said.len() == self.ends.len() => Ok(()),
+        let listed = table.frames().iter().filter(has_content);
+        let listed: Vec<_> = listed.map(|f| (f.stored.end, f.decoded.end)).collect();
+        match listed.iter().zip(&self.ends).position(|(listed, found)| listed != found) {
+            None if listed.len() == self.ends.len() => Ok(()),
             at => {
-                let number = at.unwrap_or(self.ends.len().min(said.len()));
+                let number = at.unwrap_or(self.ends.len().min(listed.len()));
                 let message = format!("the seek table differs from the data in frame {number}");
                 Err(c.encoding.length_rule().broken(message))
             }

@@ -149,10 +149,10 @@ fn whole(place: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>
 fn block(window: &Window, whole: &Range<u64>) -> Result<Bytes, Stop> {
     let bytes = window.bytes(whole.clone())?;
     let (body, crc) = bytes.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
-    let said = unmasked(u32::from_le_bytes(*crc));
+    let expected = unmasked(u32::from_le_bytes(*crc));
     let found = crc32c(body);
-    if found != said {
-        let message = format!("the CRC-32C of a block is {found:08x}, expected {said:08x}");
+    if found != expected {
+        let message = format!("the CRC-32C of a block is {found:08x}, expected {expected:08x}");
         return Err(DIGEST.broken(message).at(whole.clone()).into());
     }
     match body.last() {

@@ -232,10 +232,10 @@ impl Header {
         let found = block.iter().enumerate().fold(0u64, |sum, (at, byte)| {
             sum.saturating_add(if (148..156).contains(&at) { 32 } else { (*byte).into() })
         });
-        let said = number(sum)?;
-        if said != found {
+        let stored = number(sum)?;
+        if stored != found {
             return Err(
-                HEADER.broken(format!("the checksum of a header is {found}, expected {said}"))
+                HEADER.broken(format!("the checksum of a header is {found}, expected {stored}"))
             );
         }
         let mut full = match until_nul(prefix) {

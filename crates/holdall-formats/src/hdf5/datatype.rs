@@ -500,7 +500,7 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
     let [o0, o1, p0, p1, exponent, exponent_len, mantissa, mantissa_len, b0, b1, b2, b3] = fields;
     let (start, bits) = (u16::from_le_bytes([o0, o1]), u16::from_le_bytes([p0, p1]));
     let bias = u32::from_le_bytes([b0, b1, b2, b3]);
-    let said = (size, exponent, exponent_len, mantissa_len, bias);
+    let fields = (size, exponent, exponent_len, mantissa_len, bias);
     // The mantissa has an implied leading bit. The VAX byte order sets both order bits.
     let is_plain = start == 0
         && mantissa == 0
@@ -508,7 +508,7 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
         && u32::from(sign).saturating_add(1) == u32::from(bits)
         && low & 0x30 == 0x20
         && low & 0x40 == 0;
-    let (dtype, logical) = match said {
+    let (dtype, logical) = match fields {
         _ if !is_plain => return Kind::Other("floats of an unknown type"),
         (2, 10, 5, 10, 15) => (DType::F16, None),
         (2, 7, 8, 7, 127) => (DType::Bf16, None),

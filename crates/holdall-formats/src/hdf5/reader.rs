@@ -109,14 +109,14 @@ impl Reader<'_> {
 
     /// Checks the checksum at the end of `bytes`, and returns the number of bytes before it.
     pub(super) fn summed(&self, at: u64, bytes: &[u8]) -> Result<usize> {
-        let Some((content, said)) = bytes.split_last_chunk::<4>() else {
+        let Some((content, stored)) = bytes.split_last_chunk::<4>() else {
             return Err(self.broken(at, "a block is too short for its checksum"));
         };
-        let (found, said) = (lookup3(content), u32::from_le_bytes(*said));
-        match found == said {
+        let (found, stored) = (lookup3(content), u32::from_le_bytes(*stored));
+        match found == stored {
             true => Ok(content.len()),
             false => {
-                let message = format!("the checksum is {found:#010x}, but {said:#010x} is stored");
+                let message = format!("the checksum is {found:#010x}, but {stored:#010x} is stored");
                 let place = self.locate(at, bytes.len() as u64)?;
                 Err(CHECKSUM.broken(message).at(place))
             }

@@ -123,9 +123,9 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         }
     };
     // Addresses count from the superblock, even if bytes were inserted before it later.
-    let said = end.checked_sub(base).and_then(|len| len.checked_add(at));
-    match said.filter(|said| *said >= at) {
-        Some(said) if said <= whole.end => reader.end = said,
+    let stated_end = end.checked_sub(base).and_then(|len| len.checked_add(at));
+    match stated_end.filter(|stated_end| *stated_end >= at) {
+        Some(stated_end) if stated_end <= whole.end => reader.end = stated_end,
         _ if limits.salvage => {}
         _ => {
             let has = whole.end.saturating_sub(at);

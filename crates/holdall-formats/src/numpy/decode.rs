@@ -190,7 +190,7 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
 
 /// Gives opaque bytes the type that an entry written by Holdall names. Returns the header and the other attributes.
 fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes) {
-    let said = match attributes.get(TYPE) {
+    let declared = match attributes.get(TYPE) {
         Some(Value::Text(text)) => match (text.as_str(), header.inner) {
             ("bf16", Some(2)) => Some((DType::Bf16, None)),
             (name, Some(1)) => {
@@ -203,7 +203,7 @@ fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes)
         _ => None,
     };
     let is_opaque = header.dtype == DType::U8 && header.descr.is_some();
-    if let Some((dtype, logical)) = said.filter(|_| is_opaque) {
+    if let Some((dtype, logical)) = declared.filter(|_| is_opaque) {
         attributes.remove(TYPE);
         (header.dtype, header.logical_type) = (dtype, logical);
         (header.descr, header.inner) = (None, None);

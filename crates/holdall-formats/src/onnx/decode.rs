@@ -440,9 +440,9 @@ impl<'w> Walk<'w> {
             );
             return Err(LOCATION.broken(message));
         }
-        if let Some(said) = of.len.filter(|said| *said != len) {
+        if let Some(stated) = of.len.filter(|stated| *stated != len) {
             let message =
-                format!("its shape requires {len} bytes, but its external data has {said}");
+                format!("its shape requires {len} bytes, but its external data has {stated}");
             return Err(DATA.broken(message));
         }
         let Some(at) = self.files.iter().position(|(name, _)| *name == of.location) else {

@@ -398,7 +398,7 @@ impl Joined<'_> {
         let data = own.component(&Role::Data);
         let is_type = data.as_ref().is_none_or(|c| {
             Element::of_dtype(&tensor.dtype)
-                .is_none_or(|said| (said.dtype, &said.logical) == (c.dtype, &c.logical_type))
+                .is_none_or(|declared| (declared.dtype, &declared.logical) == (c.dtype, &c.logical_type))
         });
         if own.shape() != piece.shape || !is_type {
             let message = format!(

@@ -506,8 +506,8 @@ impl<'a> Places<'a> {
             );
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
-        let said = storage.len.checked_mul(unit);
-        if said.is_none_or(|said| said > place.len()) {
+        let declared_len = storage.len.checked_mul(unit);
+        if declared_len.is_none_or(|declared_len| declared_len > place.len()) {
             let message = format!(
                 "the storage `{}` should have {} elements of {unit} bytes, but has {} bytes",
                 storage.key.shown(),
@@ -523,7 +523,7 @@ impl<'a> Places<'a> {
                 view.shape,
                 view.strides,
                 view.offset,
-                said.unwrap_or_default()
+                declared_len.unwrap_or_default()
             );
             VIEW.broken(message).at(place.stored.clone())
         };
@@ -539,7 +539,7 @@ impl<'a> Places<'a> {
         let range = first.zip(span.and_then(|span| span.checked_mul(width)));
         let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
         let range =
-            range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
+            range.filter(|range| declared_len.is_some_and(|declared_len| range.end <= declared_len)).ok_or_else(outside)?;
         let (element, len) = (&view.element, range.end.saturating_sub(range.start));
         let whole = Component {
             role,

@@ -136,9 +136,9 @@ impl<'g> Objects<'g> {
     /// Returns the unit in the state of a time type: `[25us]`.
     fn unit(&self, id: Id) -> Option<String> {
         let Node::Built(_, state) = self.graph.get(id) else { return None };
-        let [.., said] = self.graph.items(*state)? else { return None };
-        let [_, said] = self.graph.items(*said)? else { return None };
-        let [unit, count, ..] = self.graph.items(*said)? else { return None };
+        let [.., state] = self.graph.items(*state)? else { return None };
+        let [_, state] = self.graph.items(*state)? else { return None };
+        let [unit, count, ..] = self.graph.items(*state)? else { return None };
         let unit = self.bytes(*unit, 0).ok()??;
         let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
         match self.graph.integer(*count)? {

@@ -483,9 +483,9 @@ impl<'g> Objects<'g> {
     }
 
     /// Returns the tensor for a view, given the flags in its last argument.
-    fn flagged(&self, view: View, wants: Option<&Id>, said: Option<&Id>) -> Tensor {
+    fn flagged(&self, view: View, wants: Option<&Id>, flags: Option<&Id>) -> Tensor {
         let is_set = |name: &str| {
-            let Some(Node::Dict(pairs)) = said.map(|id| self.graph.get(*id)) else { return false };
+            let Some(Node::Dict(pairs)) = flags.map(|id| self.graph.get(*id)) else { return false };
             pairs.iter().any(|(key, value)| {
                 self.graph.text(*key) == Some(name)
                     && matches!(self.graph.get(*value), Node::Bool(true))

@@ -75,9 +75,9 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let (entries, said) = collect(attributes, declared)?;
+        let (entries, metadata) = collect(attributes, declared)?;
         let mut text = String::from("{");
-        said.write(&mut text);
+        metadata.write(&mut text);
         let mut end = 0u64;
         let mut ranges = Vec::with_capacity(declared.len());
         for (tensor, entry) in declared.iter().zip(&entries) {
@@ -138,7 +138,7 @@ fn collect<'a>(
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
 ) -> Result<(Vec<Entry>, WrittenMetadata<'a>)> {
-    let mut said = WrittenMetadata::new(attributes);
+    let mut metadata = WrittenMetadata::new(attributes);
     let mut entries = Vec::with_capacity(declared.len());
     let mut places: HashMap<&str, usize> =
         HashMap::with_capacity_and_hasher(declared.len(), Default::default());
@@ -154,15 +154,15 @@ fn collect<'a>(
             Some(_) => {
                 let first = first_of(tensor, declared, &places)?;
                 let name = declared.get(first).map_or("", |t| &t.name);
-                said.aliases.insert(&tensor.name, name);
+                metadata.aliases.insert(&tensor.name, name);
                 Entry::Alias(first)
             }
         });
         if !tensor.attributes.is_empty() {
-            said.tensor_attributes.insert(&tensor.name, &tensor.attributes);
+            metadata.tensor_attributes.insert(&tensor.name, &tensor.attributes);
         }
     }
-    Ok((entries, said))
+    Ok((entries, metadata))
 }
 
 /// Returns the index of the declared tensor whose bytes `alias` shares, at the end of a chain of aliases.

@@ -215,7 +215,7 @@ pub(super) struct WrittenMetadata<'a> {
 impl<'a> WrittenMetadata<'a> {
     /// Creates the metadata with the attributes of the file, without anything about tensors.
     pub(super) fn new(attributes: &'a Attributes) -> WrittenMetadata<'a> {
-        let mut said = WrittenMetadata {
+        let mut metadata = WrittenMetadata {
             text: BTreeMap::new(),
             attributes: BTreeMap::new(),
             tensor_attributes: BTreeMap::new(),
@@ -224,14 +224,14 @@ impl<'a> WrittenMetadata<'a> {
         for (key, value) in attributes.iter() {
             match value {
                 Value::Text(text) if !key.starts_with(PREFIX) => {
-                    said.text.insert(key, text);
+                    metadata.text.insert(key, text);
                 }
                 _ => {
-                    said.attributes.insert(key, value);
+                    metadata.attributes.insert(key, value);
                 }
             }
         }
-        said
+        metadata
     }
 
     /// Appends `"__metadata__":{…}` with sorted keys, unless it would be empty.

@@ -17,8 +17,8 @@ const BLOCK: u64 = 512;
 pub(super) fn starts(head: &[u8]) -> bool {
     head.get(..512).is_some_and(|block| {
         let (unsigned, signed) = sums(block);
-        let said = block.get(148..156).and_then(any_number);
-        said.is_some_and(|said| said == unsigned || said == signed)
+        let stored = block.get(148..156).and_then(any_number);
+        stored.is_some_and(|stored| stored == unsigned || stored == signed)
     })
 }
 
@@ -233,10 +233,10 @@ impl Header {
             number(field(range)).ok_or_else(|| HEADER.broken("a number in a header is not octal"))
         };
         let (sum, signed) = sums(block);
-        let said = i64::try_from(number(148..156)?).unwrap_or(-1);
-        if said != sum && said != signed {
+        let stored = i64::try_from(number(148..156)?).unwrap_or(-1);
+        if stored != sum && stored != signed {
             return Err(
-                HEADER.broken(format!("the checksum of a header is {sum}, but {said} is stored"))
+                HEADER.broken(format!("the checksum of a header is {sum}, but {stored} is stored"))
             );
         }
         let mut name = match until_nul(field(345..500)) {

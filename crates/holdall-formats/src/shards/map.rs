@@ -168,9 +168,9 @@ impl Map {
         if let Some((tensor, file)) = self.missing(shards, found) {
             return Err(self.misplaced(shards, tensor, file));
         }
-        if let Some(said) = self.total.filter(|said| *said != total) {
+        if let Some(stated) = self.total.filter(|stated| *stated != total) {
             let message = format!(
-                "`{name}` says that all tensors together have {said} bytes, but they have {total}"
+                "`{name}` says that all tensors together have {stated} bytes, but they have {total}"
             );
             warnings.push(Warning::new("shards/total-size", message));
         }

@@ -62,9 +62,9 @@ fn walk(
 fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
-    let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
-    if found != said {
-        let message = format!("the digest of the manifest is {found}, but the footer has {said}");
+    let (found, listed) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
+    if found != listed {
+        let message = format!("the digest of the manifest is {found}, but the footer has {listed}");
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
     }
     deterministic::check(&bytes, manifest.range.start)?;
@@ -507,10 +507,10 @@ impl<'a> Decoder<'a> {
                 name.shown()
             )));
         };
-        let said = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
-        if *found != said {
+        let listed = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
+        if *found != listed {
             let message = format!(
-                "the shard `{}` has {found} bytes, but the manifest gives {said}",
+                "the shard `{}` has {found} bytes, but the manifest gives {listed}",
                 name.shown()
             );
             return Err(SHARD.broken(message));

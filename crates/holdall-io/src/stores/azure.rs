@@ -49,9 +49,9 @@ impl Azure {
                 e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or the option `account_name`")
             );
         };
-        let said = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
+        let endpoint = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
         let suffix = part("endpointsuffix").unwrap_or_else(|| "core.windows.net".to_owned());
-        let place = said.or_else(|| part("blobendpoint"));
+        let place = endpoint.or_else(|| part("blobendpoint"));
         let place = place.unwrap_or_else(|| format!("https://{account}.blob.{suffix}"));
         let is_anonymous = options.is_anonymous();
         let key = options.find("account_key", &["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"]);

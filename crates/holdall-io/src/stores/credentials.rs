@@ -244,9 +244,9 @@ mod tests {
         let env = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "e")];
         assert_eq!(keys(&with(&env)), of("E", ""));
         assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), of("O", "T"));
-        let said = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
-        assert_eq!(keys(&said), of("S", ""));
-        assert_eq!(keys(&said.with("anon", "True").unwrap()), None);
+        let options = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
+        assert_eq!(keys(&options), of("S", ""));
+        assert_eq!(keys(&options.with("anon", "True").unwrap()), None);
         let of_profile = profiles::profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
         assert_eq!(of_profile["region"], "eu-west-1");
         for name in ["none", "sso"] {

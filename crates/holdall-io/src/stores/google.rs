@@ -57,12 +57,12 @@ impl Google {
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
-        let said = options.get("token");
-        if options.is_anonymous() || said == Some("anon") || is_emulator && said.is_none() {
+        let token = options.get("token");
+        if options.is_anonymous() || token == Some("anon") || is_emulator && token.is_none() {
             return Ok(Expiring::always(None));
         }
         let asked = ["google_default", "cache", "cloud"];
-        let file = match said.filter(|said| !asked.contains(said)) {
+        let file = match token.filter(|token| !asked.contains(token)) {
             Some(text) if text.trim_start().starts_with('{') => Some(text.as_bytes().to_vec()),
             Some(path) if path.ends_with(".json") => Some(read(path)?),
             Some(token) => return Ok(Expiring::always(Some(token.to_owned()))),

@@ -84,7 +84,7 @@ impl Service for Hub {
         Ok(true)
     }
 
-    fn heard(&self, answer: &Answer) -> Option<Url> {
+    fn redirect(&self, answer: &Answer) -> Option<Url> {
         let commit = answer.header("x-repo-commit")?;
         if commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) {
             self.commit.get_or_init(|| commit.to_owned());

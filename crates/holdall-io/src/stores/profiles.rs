@@ -393,10 +393,10 @@ mod tests {
         assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");
         let names = ["my%20job", "env", "holdall"];
         for (asked, name) in asked.join().unwrap().iter().zip(names) {
-            let said = format!(
+            let message = format!(
                 "AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aw&RoleSessionName={name}&WebIdentityToken=a.b%2Bc"
             );
-            assert!(asked.contains(&said), "{asked}");
+            assert!(asked.contains(&message), "{asked}");
         }
     }
 
@@ -413,10 +413,10 @@ mod tests {
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /federation/credentials?account_id=12&role_name=r%20r "));
         assert!(asked[0].contains("x-amz-sso_bearer_token: hunter2"));
-        for (name, said) in [("none", "not signed in"), ("old", "has expired")] {
+        for (name, message) in [("none", "not signed in"), ("old", "has expired")] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/credentials", "{e}");
-            assert!(e.message().contains(said), "{e}");
+            assert!(e.message().contains(message), "{e}");
             assert!(e.hint().unwrap().contains("aws sso login"), "{e}");
         }
     }
@@ -430,7 +430,7 @@ mod tests {
             [profile e]\nrole_arn = x\nmfa_serial = m\nsource_profile = k\n\
             [profile f]\ncredential_process = rm -rf /\n\
             [profile k]\naws_access_key_id = K\naws_secret_access_key = k\n";
-        for (name, said) in [
+        for (name, message) in [
             ("a", "is its own source"),
             ("c", "no profile `gone`"),
             ("d", "no keys are given"),
@@ -439,7 +439,7 @@ mod tests {
         ] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/profile", "{e}");
-            assert!(e.message().contains(said), "{name}: {e}");
+            assert!(e.message().contains(message), "{name}: {e}");
             let is_by_hand = ["e", "f"].contains(&name);
             assert_eq!(e.hint().is_some_and(|h| h.contains("export-credentials")), is_by_hand);
         }

@@ -86,7 +86,7 @@ impl Service for S3 {
     }
 
     /// Learns the region from a response that says that the bucket is in another one.
-    fn heard(&self, answer: &Answer) -> Option<Url> {
+    fn redirect(&self, answer: &Answer) -> Option<Url> {
         let named = answer.header("x-amz-bucket-region")?;
         let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !matches!(answer.status, 301 | 307 | 400) || named.is_empty() || !named.chars().all(fine)

@@ -155,7 +155,7 @@ impl Responder<'_> {
                 return answer;
             }
         };
-        let said = match status {
+        let content_range = match status {
             206 => Some(format!("bytes {}-{}/{len}", range.start, range.end.saturating_sub(1))),
             _ => None,
         };
@@ -163,8 +163,8 @@ impl Responder<'_> {
         let body = Body::File(file, range);
         let mut answer = with(Answer { status, headers: Vec::new(), body, refused: None });
         answer.add("Content-Type", kind);
-        if let Some(said) = said {
-            answer.add("Content-Range", &said);
+        if let Some(content_range) = content_range {
+            answer.add("Content-Range", &content_range);
         }
         answer
     }

@@ -72,8 +72,8 @@ fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
 /// Tells an HTTP/2 client that plain text is refused, without reading its requests.
 fn refuse(mut stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     stream.set_write_timeout(Some(LOOK))?;
-    let told = stream.write_all(INADEQUATE).map_err(Unsent::Client);
-    visit.log_request("", 0, Answer::plain().done(&told));
+    let sent = stream.write_all(INADEQUATE).map_err(Unsent::Client);
+    visit.log_request("", 0, Answer::plain().done(&sent));
     part_with(stream, LOOK)
 }
 

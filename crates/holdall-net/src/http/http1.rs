@@ -40,8 +40,8 @@ pub(super) fn refuse(stream: &TcpStream) -> io::Result<()> {
 pub(super) fn refuse_plain(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
     prepare(shared, stream)?;
     let answer = Answer::plain();
-    let told = tell(stream, &answer).map_err(Unsent::Client);
-    visit.log_request("", 0, answer.done(&told));
+    let sent = tell(stream, &answer).map_err(Unsent::Client);
+    visit.log_request("", 0, answer.done(&sent));
     part_with(stream, LOOK)
 }
 

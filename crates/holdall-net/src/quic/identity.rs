@@ -165,10 +165,10 @@ fn certificate(
     let key = der(SEQUENCE, &[&curve, &der(BIT_STRING, &[&[0], public])]);
     let version = der(0xa0, &[&der(0x02, &[&[2]])]);
     let serial = der(0x02, &[&serial]);
-    let said = der(SEQUENCE, &[&version, &serial, &algorithm, &name, &valid, &name, &key]);
-    let signature = pair.sign(random, &said)?;
+    let content = der(SEQUENCE, &[&version, &serial, &algorithm, &name, &valid, &name, &key]);
+    let signature = pair.sign(random, &content)?;
     let signature = der(BIT_STRING, &[&[0], signature.as_ref()]);
-    Ok(der(SEQUENCE, &[&said, &algorithm, &signature]))
+    Ok(der(SEQUENCE, &[&content, &algorithm, &signature]))
 }
 
 /// Encodes a value of at most 65,535 bytes in DER.

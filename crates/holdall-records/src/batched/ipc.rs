@@ -226,11 +226,11 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
             ))
         })?;
         // A compressed buffer starts with its decoded length; -1 means that it is not compressed.
-        let said = match found.first_chunk::<8>() {
+        let stated_len = match found.first_chunk::<8>() {
             Some(first) if is_packed => u64::try_from(i64::from_le_bytes(*first)).ok(),
             _ => None,
         };
-        decoded = decoded.saturating_add(said.unwrap_or(found.len() as u64));
+        decoded = decoded.saturating_add(stated_len.unwrap_or(found.len() as u64));
     }
     let stored = body.len() as u64;
     source.check("the columns of a batch", decoded, stored)?;

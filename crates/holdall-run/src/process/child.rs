@@ -334,12 +334,12 @@ impl Process {
         while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let said = match self.kill() {
+        let reason = match self.kill() {
             Some(status) => describe_exit(status),
             None => "the runner closed the connection".to_owned(),
         };
         self.hear_out();
-        self.tell(DIED.broken(said))
+        self.tell(DIED.broken(reason))
     }
 
     /// Returns `true` if the process has ended. It is not reaped, so that the id of its process group stays valid.

@@ -67,8 +67,8 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>, joined: &Joined) ->
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     if let Some((kind, value)) = names.kind_of(keywords) {
         // The kind replaces these keywords.
-        let said = ["type", "properties", "required", "additionalProperties"];
-        keywords.retain(|keyword, _| !said.contains(&keyword.as_str()));
+        let replaced = ["type", "properties", "required", "additionalProperties"];
+        keywords.retain(|keyword, _| !replaced.contains(&keyword.as_str()));
         keywords.insert(kind.to_owned(), value);
     }
     draft.change(keywords);

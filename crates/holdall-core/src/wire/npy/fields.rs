@@ -84,13 +84,13 @@ impl FieldType {
 
 impl Fields {
     /// Creates the fields that a header describes. Unnamed opaque fields are padding.
-    pub(super) fn new(said: Vec<FieldDescr<'_>>) -> Result<Fields> {
+    pub(super) fn new(descrs: Vec<FieldDescr<'_>>) -> Result<Fields> {
         let (mut fields, mut size) = (Vec::new(), 0u64);
-        for FieldDescr { title, name, of, shape } in said {
+        for FieldDescr { title, name, of, shape } in descrs {
             let named = |e: Error| e.within(format!("the field `{}`", name.shown()));
             let of = match of {
                 Descr::Name(descr) => any_element(&descr).map(FieldType::Element).map_err(named)?,
-                Descr::Fields(said) => FieldType::Fields(Fields::new(said).map_err(named)?),
+                Descr::Fields(descrs) => FieldType::Fields(Fields::new(descrs).map_err(named)?),
             };
             let (name, title) = (name.into(), title.map(String::from));
             let field = Field { name, title, at: size, of, shape, names: Vec::new() };

@@ -38,10 +38,10 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
         Some([row.crc32.to_le_bytes(), stored?, decoded?].concat())
     };
     let lens = [row.stored_len, row.decoded_len];
-    let said = [Some(wide(lens)), narrow(lens)];
+    let encodings = [Some(wide(lens)), narrow(lens)];
     // A CRC-32 may happen to equal the signature.
     let fits = |text: &Vec<u8>| bare.starts_with(text) || found.starts_with(text);
-    if said.iter().flatten().any(fits) {
+    if encodings.iter().flatten().any(fits) {
         return Ok(());
     }
     let (name, [stored, decoded], crc) = (entry.name().shown(), lens, row.crc32);

@@ -86,16 +86,16 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     }
     let (decoded_len, stored_len) = header.lens(extra)?;
     let deferred = row.flags & flags::DEFERRED != 0;
-    let agrees = |found: u64, said: u64| found == said || (deferred && found == 0);
+    let agrees = |found: u64, listed: u64| found == listed || (deferred && found == 0);
     let pairs = [
         ("stored length", stored_len, row.stored_len),
         ("decoded length", decoded_len, row.decoded_len),
         ("CRC-32", header.crc32.into(), row.crc32.into()),
     ];
-    for (what, found, said) in pairs {
-        if !agrees(found, said) {
+    for (what, found, listed) in pairs {
+        if !agrees(found, listed) {
             return Err(differs(format!(
-                "{what} {found} in its header, but {said} in the directory"
+                "{what} {found} in its header, but {listed} in the directory"
             )));
         }
     }

@@ -66,10 +66,10 @@ impl Directory {
                 out.into()
             }
         };
-        let (found, said) = (Crc32::of_zip(&content), entry.crc32());
-        if found != said && self.sums == Sums::Checked {
+        let (found, expected) = (Crc32::of_zip(&content), entry.crc32());
+        if found != expected && self.sums == Sums::Checked {
             let message =
-                format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {said:#010x}");
+                format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {expected:#010x}");
             return Err(CRC32.broken(message).at(place).into());
         }
         Ok(content)

@@ -188,14 +188,14 @@ pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = LocalHeader> {
         let extra = cursor.take(header.extra_len.into())?;
         let start = at.checked_add(usize::try_from(cursor.position()).ok()?)?;
         let left = bytes.get(start..)?;
-        let said = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
-        let said = said.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
+        let stated_len = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
+        let stated_len = stated_len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
         let next = || memchr::memmem::find(left, b"PK").unwrap_or(left.len());
         let method = Method::from_number(header.method);
         let len = match method {
-            Some(Method::Stored) => said.unwrap_or_default().max(next()),
+            Some(Method::Stored) => stated_len.unwrap_or_default().max(next()),
             // A compressed stream marks its own end.
-            _ => said.unwrap_or(left.len()),
+            _ => stated_len.unwrap_or(left.len()),
         };
         Some(LocalHeader { name, method, data: start..start.checked_add(len)? })
     })
