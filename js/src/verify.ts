@@ -120,12 +120,12 @@ class Verification {
     const warnings = [...this.#file.warnings, ...(files?.warnings ?? []), ...(await this.#padding())]
     this.#found.sort((a, b) => a[0] - b[0] || a[1] - b[1])
     const findings = this.#found.map(([, , error]) => error)
-    const isComplete = this.#unverified.unsupported === undefined && !files?.told.linked
+    const isComplete = this.#unverified.unsupported === undefined && !files?.counted.linked
     const verdict = findings.length > 0 ? 'bad' : isComplete ? 'sound' : 'incomplete'
     const sums = Object.values(this.#done.digests).reduce((sum, count) => sum + count, 0)
     const isWhole = verdict === 'sound' && sums === components
     return {
-      verdict, tensors: tensors.length, components, ...this.#done, package: files?.told ?? null,
+      verdict, tensors: tensors.length, components, ...this.#done, package: files?.counted ?? null,
       content: isWhole ? await this.#content() : null,
       findings, unverified: this.#unverified, warnings,
     }
@@ -135,7 +135,7 @@ class Verification {
    * Checks all files of a package, in a separate instance of the module so that concurrent reads of the file are not
    * affected.
    */
-  async #files(): Promise<{ told: PackageFiles; warnings: Warning[] }> {
+  async #files(): Promise<{ counted: PackageFiles; warnings: Warning[] }> {
     const { source } = this.#file
     const options = this.#options
     const core = await this.#file.unopenedCore()
@@ -144,7 +144,7 @@ class Verification {
     core.call('package_begin', [BigInt(source.size)])
     const { here, warnings, ...counts } = JSON.parse(decode(await ask('package_files'))) as
       { here: { path: string; isHashed: boolean }[]; warnings: Warning[] } & Omit<PackageFiles, 'hashed'>
-    const told: PackageFiles = { ...counts, hashed: 0 }
+    const counted: PackageFiles = { ...counts, hashed: 0 }
     const { piece } = decoding(source.hints ?? DISK)
     for (const [at, { path, isHashed }] of here.entries()) {
       let [start, end] = [0, 0]
@@ -156,7 +156,7 @@ class Verification {
           options.onProgress?.(to, source.size)
         }
         core.call('package_file_end')
-        told.hashed += Number(isHashed)
+        counted.hashed += Number(isHashed)
       } catch (e) {
         if (!(e instanceof HoldallError)) throw e
         const error = named(e, `${this.#file.name ?? ''}!/${path}`) as HoldallError
@@ -167,7 +167,7 @@ class Verification {
         }
       }
     }
-    return { told, warnings }
+    return { counted, warnings }
   }
 
   /** Reads a component if any check applies to it. */
@@ -364,6 +364,6 @@ function ofChecksum(name: string, e: HoldallError, tensor: string | null): Holda
   const { kind, code, source, range, hint, remedies } = e
   const message = code === 'file/digest' ? `in \`${name}\`: ${e.found}` : e.found
   const text = `${tensor === null ? '' : `tensor \`${tensor}\`: `}${message} [${code}]`
-  const said = { kind, code, message, text, tensor, component: null, range: range as [number, number] | null, hint, remedies: [...remedies] }
-  return new HoldallError(said, source, e.cause)
+  const details = { kind, code, message, text, tensor, component: null, range: range as [number, number] | null, hint, remedies: [...remedies] }
+  return new HoldallError(details, source, e.cause)
 }

@@ -12,8 +12,8 @@ def pack(tmp_path):
     (tmp_path / "m/model").mkdir(parents=True)
     (tmp_path / "m/model/w").write_bytes(bytes(100))
 
-    def pack(**said):
-        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", "overwrite": True, **said})
+    def pack(**arguments):
+        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", "overwrite": True, **arguments})
 
     return pack
 
@@ -105,8 +105,8 @@ def test_texts_and_options(pack):
 
 
 def test_self_tests(pack):
-    def of(**said):
-        return pack(self_tests=[{"inputs": {"x": np.zeros(2)}}, {"inputs": {"x": np.zeros(2)}, **said}])
+    def of(**arguments):
+        return pack(self_tests=[{"inputs": {"x": np.zeros(2)}}, {"inputs": {"x": np.zeros(2)}, **arguments}])
 
     for wrong in ("a", None, [1], True):
         refused(lambda: of(rtol=wrong), TypeError, "rtol of self-test 1 must be a number")
@@ -118,8 +118,8 @@ def test_self_tests(pack):
 
 
 def test_links_and_sizes(pack, tmp_path):
-    def shrink(**said):
-        return carton.shrink(pack().path, tmp_path / "s.carton", overwrite=True, **said)
+    def shrink(**arguments):
+        return carton.shrink(pack().path, tmp_path / "s.carton", overwrite=True, **arguments)
 
     url = "https://example.com/w"
     for wrong in ("model/w", ["model/w"], [("model/w", url)], 3):

@@ -267,8 +267,8 @@ function kindOf(element: Element, inRecord: boolean): s.Kind<any> {
     case 'Tensor': {
       const { dtype, shape } = props
       const names = Array.isArray(dtype) ? dtype.map(capital) : capital(dtype)
-      const said = { ...(dtype === undefined ? {} : { dtype: names }), ...(shape === undefined ? {} : { shape }) }
-      kind = s.Tensor(said, options('dtype', 'shape'))
+      const declared = { ...(dtype === undefined ? {} : { dtype: names }), ...(shape === undefined ? {} : { shape }) }
+      kind = s.Tensor(declared, options('dtype', 'shape'))
       break
     }
     case 'Blob':

@@ -38,7 +38,7 @@ _KNOWN = {
 _INDICES = {"int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32": "i", "uint32": "I", "int64": "l", "uint64": "L"}
 
 
-def said(node: Any, kind: str) -> str | None:
+def declared_format(node: Any, kind: str) -> str | None:
     """Returns the format string that the schema of a member of this kind names, if it is one for the kind."""
     found = node.get("arrow.type") if isinstance(node, dict) else None
     known = _KNOWN.get(kind)

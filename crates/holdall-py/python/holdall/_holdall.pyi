@@ -141,7 +141,7 @@ def type_name(dtype: str, logical_type: str | None) -> str | None: ...
 def pack(
     model: Any,
     to: Any,
-    said: dict[str, Any],
+    description: dict[str, Any],
     tensors: list[tuple[str, Any]],
     misc: list[tuple[str, Any]],
     compress: str | None,
@@ -378,7 +378,7 @@ class Package:
         stores: dict[str, str],
         cache: Any,
         offline: bool,
-        said: dict[str, Any] | None,
+        description: dict[str, Any] | None,
     ) -> Package: ...
     @staticmethod
     def open_bytes(

@@ -46,7 +46,7 @@ class Loaded(dict[Any, Any]):
 
 def warn_of(faults: Mapping[str, HoldallError], source: str) -> None:
     """Warns that some tensors of a file were not loaded, and names the first few."""
-    said = [str(e) for e in list(faults.values())[:3]]
+    messages = [str(e) for e in list(faults.values())[:3]]
     more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
     count = f"{len(faults)} tensor{'' if len(faults) == 1 else 's'}"
     warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(said)}{more}", stacklevel=4)

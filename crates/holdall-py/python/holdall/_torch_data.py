@@ -90,8 +90,8 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._transform = transform
             # Messages to persistent workers, and the last one that this process has received: number of messages,
             # epoch, number of batches to skip.
-            self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
-            self._heard = 0
+            self._shared_state = torch.zeros(3, dtype=torch.int64).share_memory_()
+            self._last_change = 0
             #: The batch at which a worker began, until it has reached the end.
             self._began: dict[str, int] | None = None
 
@@ -101,17 +101,17 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def set_epoch(self, epoch: int) -> None:
             """Starts an epoch: the same records in another order."""
             self._batches.set_epoch(epoch)
-            self._tell()
+            self._publish()
 
         def skip(self, batches: int) -> None:
             """Skips the first batches of this rank."""
             self._batches.skip(batches)
-            self._tell()
+            self._publish()
 
-        def _tell(self) -> None:
+        def _publish(self) -> None:
             state = self._batches.state_dict()
-            self._heard, self._began = self._heard + 1, None
-            self._told[1], self._told[2], self._told[0] = state["epoch"], state["first"], self._heard
+            self._last_change, self._began = self._last_change + 1, None
+            self._shared_state[1], self._shared_state[2], self._shared_state[0] = state["epoch"], state["first"], self._last_change
 
         def state_dict(self) -> dict[str, int]:
             """Returns the position of this process."""
@@ -135,9 +135,9 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def _begin(self) -> None:
             """Begins in a worker that may have begun before; if iteration ended early, some batches were prepared
             but never consumed."""
-            told, epoch, first = (int(n) for n in self._told)
-            if told != self._heard:
-                self._heard = told
+            change, epoch, first = (int(n) for n in self._shared_state)
+            if change != self._last_change:
+                self._last_change = change
                 self._batches.set_epoch(epoch)
                 self._batches.skip(first)
             elif self._began is not None:

@@ -119,11 +119,11 @@ def save_ordered(
     sorted in the format's own order, so that the order of the names does not matter. When it replaces
     ``safetensors`` itself, extensions of formats that other libraries write (``.bin``, ``.npz``) are ignored, and
     safetensors is written."""
-    said = _format_of(target, None)
-    is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
+    named = _format_of(target, None)
+    is_other = named is None or (dropped_in and named not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
-    _save(target, format or said, writing, tensors, False, True, None, False)
+    _save(target, format or named, writing, tensors, False, True, None, False)
 
 
 def _save(

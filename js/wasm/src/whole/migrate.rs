@@ -69,8 +69,8 @@ impl Migration {
         limits: &SchemaLimits,
     ) -> Result<(Migration, Answer), Error> {
         let parts = input.split_at_checked(len);
-        let (told, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
-        let options = options(told)?;
+        let (request, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
+        let options = options(request)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
             .map_err(Error::without_location)?;
         let works = decide(index, &schema, &options, limits)?;
@@ -164,8 +164,8 @@ impl Work {
     }
 }
 
-fn options(told: &[u8]) -> Result<Options, Error> {
-    let json = parse(told, 64)?;
+fn options(request: &[u8]) -> Result<Options, Error> {
+    let json = parse(request, 64)?;
     let pairs = |name: &str| -> Vec<(String, String)> {
         let all = json.get(name).and_then(|pairs| pairs.as_array()).into_iter().flatten();
         let text = |value: &holdall_json::Value| value.as_str().map(str::to_owned);
