@@ -271,13 +271,13 @@ fn fill(
     if args.no_check {
         options = options.without_checks();
     }
-    dataset.fill(rows, &options).map_err(advised)?;
+    dataset.fill(rows, &options).map_err(replace_advice)?;
     report.records = Some((dataset.name().to_owned(), dataset.len()));
     Ok(build.add(dataset)?)
 }
 
 /// Adds a hint with the option that may help to an error about a record.
-fn advised(e: holdall::Error) -> holdall::Error {
+fn replace_advice(e: holdall::Error) -> holdall::Error {
     use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
     let code = e.code();
     let hint = if code == UNKNOWN_MEMBER.code {

@@ -1,7 +1,7 @@
 //! `holdall scan`.
 
 use crate::exit::{Failure, Status};
-use crate::input::{self, STDIN, Standard};
+use crate::input::{self, STDIN, StandardInput};
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
@@ -58,7 +58,7 @@ fn scanned(session: &Session, path: &Path) -> Result<ScanReport, Failure> {
     if path.as_os_str() != "-" {
         return Ok(holdall::scan(path, &input::options(session), &work)?);
     }
-    let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+    let (StandardInput::File(source) | StandardInput::Memory(source)) = input::standard(session)?;
     Ok(scan_source(&source, STDIN, &session.global.limits(), &work)?)
 }
 

@@ -1,6 +1,6 @@
 //! `holdall verify`.
 
-use crate::args::Selecting;
+use crate::args::SelectionArgs;
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
@@ -35,7 +35,7 @@ pub(crate) struct VerifyArgs {
     together: bool,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
     /// Treat each warning as a finding
     #[arg(long)]
@@ -45,7 +45,7 @@ pub(crate) struct VerifyArgs {
 /// Verifies each file.
 pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
-    session.each(&input::models(&args.files, args.together), |paths| {
+    session.each(&input::group_models(&args.files, args.together), |paths| {
         let [path, ..] = paths else { return Ok(Status::Fine) };
         #[cfg(feature = "carton")]
         let is_alone = paths.len() == 1;
@@ -76,7 +76,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
             return crate::package::verify::run(session, &package, strictness);
         }
         let options = VerifyOptions::new()
-            .with_select(args.select.read()?)
+            .with_select(args.select.parse()?)
             .with_strictness(strictness)
             .with_work(session.work("verifying"));
         let report = holdall::verify(&file, &options)?;

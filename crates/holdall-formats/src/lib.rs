@@ -82,7 +82,7 @@ pub mod ztensor;
 pub mod ztensor2;
 
 pub use array::{Elements, add_array, add_arrays, array_header};
-pub use convert::{beyond_float, convert_elements};
+pub use convert::{out_of_float_range, convert_elements};
 pub use element::{schema_dtype, stored_as};
 #[cfg(any(feature = "hdf5", feature = "numpy"))]
 pub use structured::npy_type;

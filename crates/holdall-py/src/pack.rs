@@ -42,8 +42,8 @@ impl PackOptions<'_> {
     fn recipe(
         self,
         py: Python<'_>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.name = self.name;
@@ -63,7 +63,7 @@ impl PackOptions<'_> {
             self.self_tests.map(|all| all.into_iter().map(describe::tested).collect());
         recipe.examples = self.examples.map(|all| all.into_iter().map(describe::shown).collect());
         recipe.from_toml = self.from_toml;
-        (recipe.follow, recipe.take) = (follow, take);
+        (recipe.symlinks, recipe.selection) = (symlinks, selection);
         Ok(recipe)
     }
 }
@@ -95,10 +95,10 @@ pub(crate) fn pack<'py>(
             return Err(misuse(py, "python/option", &message, None));
         }
     };
-    let follow = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
-    let take = if all_files { FileSelection::All } else { FileSelection::Usual };
+    let symlinks = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
+    let selection = if all_files { FileSelection::All } else { FileSelection::Usual };
     let to = to.unwrap_or_else(|| package_path(&model));
-    let recipe = description.recipe(py, follow, take)?;
+    let recipe = description.recipe(py, symlinks, selection)?;
     let Prepared { packer, mut warnings, undeclared, .. } =
         py.detach(|| recipe.prepare(&model)).raise(py)?;
     let mut packer = packer.with_packing(packing);

@@ -85,7 +85,7 @@ def test_warnings_are_warnings():
 
 def test_every_code_that_has_a_class_is_a_rule():
     rules = (ROOT / "docs/rules.md").read_text(encoding="utf-8")
-    for code, of in errors._OF_CODE.items():
+    for code, of in errors._BY_CODE.items():
         if not code.startswith("python/"):
             kind = re.search(rf"^\| `{code}` \| (\w+) ", rules, re.M)[1]
             assert issubclass(of, errors._OF_KIND[kind]) or kind == "not_found" and issubclass(of, holdall.NotFoundError), code

@@ -94,7 +94,7 @@ impl Model {
     /// # Errors
     /// `signature/position` if there are more values than declared inputs.
     pub fn in_order(&self, values: Vec<TensorValue>) -> Result<NamedValues> {
-        signature::in_order(&self.description.inputs, values)
+        signature::assign_names(&self.description.inputs, values)
     }
 
     /// Runs the model. If it streams its outputs, the last ones are returned, and the time limit applies to the whole

@@ -50,7 +50,7 @@ pub enum Operation {
 /// A kind of place where a model is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum PlaceKind {
+pub enum LocationKind {
     /// A file on a disk.
     File,
     /// A folder on a disk.
@@ -138,61 +138,61 @@ pub struct OperationRow {
     pub files: [FileUse; 4],
 }
 
-impl PlaceKind {
+impl LocationKind {
     /// All kinds.
-    pub const ALL: [PlaceKind; 9] = [
-        PlaceKind::File,
-        PlaceKind::Folder,
-        PlaceKind::Index,
-        PlaceKind::Shard,
-        PlaceKind::ArchiveMember,
-        PlaceKind::PackageMember,
-        PlaceKind::Address,
-        PlaceKind::Store,
-        PlaceKind::StandardInput,
+    pub const ALL: [LocationKind; 9] = [
+        LocationKind::File,
+        LocationKind::Folder,
+        LocationKind::Index,
+        LocationKind::Shard,
+        LocationKind::ArchiveMember,
+        LocationKind::PackageMember,
+        LocationKind::Address,
+        LocationKind::Store,
+        LocationKind::StandardInput,
     ];
 
     /// Returns the kind of a path as far as it can be known without opening it: a shard counts as a file.
-    pub fn from_path(path: &Path) -> PlaceKind {
+    pub fn from_path(path: &Path) -> LocationKind {
         match Location::new(path) {
             Location::Path(_) => {}
-            Location::Store(_) => return PlaceKind::Store,
+            Location::Store(_) => return LocationKind::Store,
             Location::Member { archive, .. } => {
                 let outer = archive.to_path_buf();
                 let is_package = outer.join("carton.toml").exists()
                     || outer.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton"));
                 return match is_package {
-                    true => PlaceKind::PackageMember,
-                    false => PlaceKind::ArchiveMember,
+                    true => LocationKind::PackageMember,
+                    false => LocationKind::ArchiveMember,
                 };
             }
-            _ => return PlaceKind::Address,
+            _ => return LocationKind::Address,
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match folders::by_entry(name) {
-            _ if path.is_dir() => PlaceKind::Folder,
-            Some(ModelFiles::Index(..)) => PlaceKind::Index,
-            _ => PlaceKind::File,
+            _ if path.is_dir() => LocationKind::Folder,
+            Some(ModelFiles::Index(..)) => LocationKind::Index,
+            _ => LocationKind::File,
         }
     }
 
     /// Returns the kind's name for users.
     pub fn as_str(self) -> &'static str {
         match self {
-            PlaceKind::File => "file",
-            PlaceKind::Folder => "folder",
-            PlaceKind::Index => "index file",
-            PlaceKind::Shard => "one shard",
-            PlaceKind::ArchiveMember => "file in an archive",
-            PlaceKind::PackageMember => "file in a package",
-            PlaceKind::Address => "address",
-            PlaceKind::Store => "object store",
-            PlaceKind::StandardInput => "standard input",
+            LocationKind::File => "file",
+            LocationKind::Folder => "folder",
+            LocationKind::Index => "index file",
+            LocationKind::Shard => "one shard",
+            LocationKind::ArchiveMember => "file in an archive",
+            LocationKind::PackageMember => "file in a package",
+            LocationKind::Address => "address",
+            LocationKind::Store => "object store",
+            LocationKind::StandardInput => "standard input",
         }
     }
 
     fn position(self) -> usize {
-        PlaceKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
+        LocationKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
     }
 }
 
@@ -236,7 +236,7 @@ impl FileUse {
 
 impl OperationRow {
     /// Returns what the operation does with a kind of place.
-    pub fn support(&self, place: PlaceKind) -> Support {
+    pub fn support(&self, place: LocationKind) -> Support {
         self.places.get(place.position()).copied().unwrap_or(Support::Yes)
     }
 
@@ -485,14 +485,14 @@ impl Operation {
 /// # Errors
 /// The rule that the table gives.
 pub fn check(operation: Operation, path: &Path) -> Result<()> {
-    check_kind(operation, PlaceKind::from_path(path), &Location::new(path).to_string())
+    check_kind(operation, LocationKind::from_path(path), &Location::new(path).to_string())
 }
 
 /// The same as [`check`] for a known kind of place, called `name` in errors.
 ///
 /// # Errors
 /// The same as [`check`].
-pub fn check_kind(operation: Operation, place: PlaceKind, name: &str) -> Result<()> {
+pub fn check_kind(operation: Operation, place: LocationKind, name: &str) -> Result<()> {
     let row = operation.row();
     let Support::No(rule, instead) = row.support(place) else { return Ok(()) };
     let message = format!("`{}` does not support this kind of place: {}", row.name, place.as_str());

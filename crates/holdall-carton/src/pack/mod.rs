@@ -135,23 +135,23 @@ impl Packer {
     /// Io; Misuse if a name cannot be in a package, or if a link must not be followed.
     pub fn from_folder(
         path: impl AsRef<Path>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
-        Packer::from_files(path.as_ref(), "", follow, take)
+        Packer::from_files(path.as_ref(), "", symlinks, selection)
     }
 
     /// Creates a package of the files in a folder, whose paths in the package begin with `below`.
     fn from_files(
         path: &Path,
         below: &str,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.to_owned());
         let OfFolder { files, left_out, left_behind, manifest } =
-            parts::of_folder(path, below, follow, take)?;
+            parts::of_folder(path, below, symlinks, selection)?;
         (packer.files, packer.unpacked) = (files, manifest);
         (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
@@ -164,10 +164,10 @@ impl Packer {
     /// The same as [`Packer::from_folder`].
     pub fn from_model(
         path: impl AsRef<Path>,
-        follow: SymlinkPolicy,
-        take: FileSelection,
+        symlinks: SymlinkPolicy,
+        selection: FileSelection,
     ) -> Result<Packer> {
-        Packer::from_files(path.as_ref(), MODEL, follow, take)
+        Packer::from_files(path.as_ref(), MODEL, symlinks, selection)
     }
 
     /// Creates the same package again: files, `MANIFEST` and `LINKS` are kept, so that its hash stays the

@@ -172,10 +172,10 @@ pub(super) struct OfFolder {
 pub(super) fn of_folder(
     root: &Path,
     below: &str,
-    follow: SymlinkPolicy,
-    take: FileSelection,
+    policy: SymlinkPolicy,
+    selection: FileSelection,
 ) -> Result<OfFolder> {
-    let links = match follow {
+    let links = match policy {
         SymlinkPolicy::Inside => Links::Inside,
         SymlinkPolicy::All => Links::Followed,
     };
@@ -194,7 +194,7 @@ pub(super) fn of_folder(
     // Excluded folders, except for files in them that are listed.
     let mut partly: Vec<String> = Vec::new();
     let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
-        let is_ignored = take == FileSelection::Usual
+        let is_ignored = selection == FileSelection::Usual
             && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
         if is_ignored && !is_listed(path) {
             out.left_out.push(path.to_owned());
@@ -356,7 +356,7 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
         PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
-    warnings.extend(super::engine::warning(files, &description));
+    warnings.extend(super::engine::engine_warning(files, &description));
     Ok(warnings)
 }
 

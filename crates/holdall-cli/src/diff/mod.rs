@@ -2,7 +2,7 @@
 
 mod json;
 
-use crate::args::Selecting;
+use crate::args::SelectionArgs;
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::number::short;
@@ -36,7 +36,7 @@ pub(crate) struct DiffArgs {
     b: PathBuf,
 
     #[command(flatten)]
-    select: Selecting,
+    select: SelectionArgs,
 
     /// Values are equal if |a - b| <= ATOL + RTOL * |b|; if only one tolerance is given, the other is 0; if neither is
     /// given, values must be bit for bit the same
@@ -72,7 +72,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
         return crate::package::diff::run(session, &a, &b);
     }
     let mut options =
-        DiffOptions::new().with_select(args.select.read()?).with_work(session.work("comparing"));
+        DiffOptions::new().with_select(args.select.parse()?).with_work(session.work("comparing"));
     if args.rtol.is_some() || args.atol.is_some() {
         options = options.with_tolerance(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0));
     }

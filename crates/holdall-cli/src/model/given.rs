@@ -28,7 +28,7 @@ pub(super) fn inputs(
                         let all =
                             given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
-                        signature::in_order(declared, all)?;
+                        signature::assign_names(declared, all)?;
                     }
                     let e = INPUT_NAME.broken(format!("`{}` has no name", text.shown()));
                     return Err(e.with_hint("write NAME=FILE or NAME=JSON").into());

@@ -34,7 +34,7 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Values for symbols in shapes, such as n=3; may be given again, or separated by commas
+    /// Values for symbols in shapes, such as n=3; can be repeated, or separated by commas
     #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = symbol)]
     symbols: Vec<(String, u64)>,
 

@@ -124,7 +124,7 @@ pub struct Chunk {
     /// The location of the stored bytes.
     pub stored: Extent,
     /// The steps that were skipped for this chunk, one bit each.
-    pub left_out: u32,
+    pub skipped_steps: u32,
 }
 
 impl Grid {
@@ -414,7 +414,7 @@ impl Chunked {
             self.steps.iter().zip(0u32..).filter_map(|(step, at)| Some((step.checksum()?, at)));
         let mut of_all = sums.filter(|(_, at)| {
             let bit = 1u32.checked_shl(*at).unwrap_or(0);
-            self.chunks.iter().all(|chunk| chunk.left_out & bit == 0)
+            self.chunks.iter().all(|chunk| chunk.skipped_steps & bit == 0)
         });
         of_all.next().map(|(name, _)| name)
     }
@@ -450,7 +450,7 @@ impl Chunked {
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
         let steps = self.steps_of(chunk);
-        let decoded = pipeline::decode(steps, chunk.left_out, stored, len);
+        let decoded = pipeline::decode(steps, chunk.skipped_steps, stored, len);
         decoded.map_err(|e| e.at(chunk.stored.range()))
     }
 
@@ -458,8 +458,8 @@ impl Chunked {
     /// Returns `None` for other chunks.
     pub fn plain(&self, chunk: &Chunk, bytes: &Range<u64>) -> Option<Range<u64>> {
         let steps = self.steps_of(chunk);
-        let is_left_out = |number| pipeline::is_left_out(chunk.left_out, number);
-        if !(0..steps.len()).all(is_left_out) {
+        let is_skipped = |number| pipeline::is_skipped(chunk.skipped_steps, number);
+        if !(0..steps.len()).all(is_skipped) {
             return None;
         }
         let mut found: Option<Range<u64>> = None;
@@ -564,7 +564,7 @@ impl Chunked {
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
         let passed = self.steps_of(chunk).iter().enumerate().rev();
-        let passed = passed.filter(|(number, _)| !pipeline::is_left_out(chunk.left_out, *number));
+        let passed = passed.filter(|(number, _)| !pipeline::is_skipped(chunk.skipped_steps, *number));
         let (mut most, mut is_exact) = (found, true);
         for (_, step) in passed {
             match step.decoded_len(most) {

@@ -365,7 +365,7 @@ fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked>
     let fill = vec![0; usize::try_from(width).unwrap_or(0)];
     let place = |(number, chunk): (usize, &Array)| {
         let stored = chunk.data.clone().into();
-        Chunk { number: number as u64, stored, left_out: 0 }
+        Chunk { number: number as u64, stored, skipped_steps: 0 }
     };
     let chunks = chunks.iter().enumerate().map(place).collect();
     Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)

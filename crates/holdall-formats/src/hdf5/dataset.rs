@@ -194,7 +194,7 @@ impl Found<'_, '_> {
                 let place = ChunkedDataset {
                     grid: &grid,
                     chunk: &chunk,
-                    most: &self.space.most,
+                    max_shape: &self.space.most,
                     has_filters: self.header.has(kind::FILTERS),
                 };
                 let chunks = match at {
@@ -228,7 +228,7 @@ impl Found<'_, '_> {
             fill = members.decode(&fill)?;
             // The records are converted after all filters are undone.
             filters.insert(0, Step::shared(members.clone()));
-            chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
+            chunks.iter_mut().for_each(|chunk| chunk.skipped_steps <<= 1);
         }
         let grid = self.grid(shape, chunk, fill.len() as u64)?;
         let has_chunks = !chunks.is_empty();
@@ -306,7 +306,7 @@ impl Found<'_, '_> {
                     2 => Index::Implicit,
                     3 => cursor.take(1).map(|_| Index::FixedArray)?,
                     4 => cursor.take(5).map(|_| Index::ExtensibleArray)?,
-                    5 => cursor.take(6).map(|_| Index::SecondTree)?,
+                    5 => cursor.take(6).map(|_| Index::BTreeV2)?,
                     other => {
                         let message = format!("unknown type of chunk index {other}");
                         return Some(Err(LAYOUT.broken(message)));

@@ -368,7 +368,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         let of = logical.map_or(data.dtype.as_str(), |of| of.as_str()).shown();
         return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {of}")));
     };
-    check_place(&tensor.name, tensor.shape.len())?;
+    check_location(&tensor.name, tensor.shape.len())?;
     if data.dtype == DType::Bf16 && is_of_keras(&tensor.name) {
         element.of = values::opaque(2);
     }
@@ -393,7 +393,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
 fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
-    check_place(&tensor.name, found.shape.len())?;
+    check_location(&tensor.name, found.shape.len())?;
     let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
     let Some((kind, of)) = of else {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
@@ -404,7 +404,7 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
 }
 
 /// Checks that a dataset can have this name and number of dimensions.
-fn check_place(name: &str, rank: usize) -> Result<()> {
+fn check_location(name: &str, rank: usize) -> Result<()> {
     if rank > MAX_RANK {
         let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK} are allowed"));
         return Err(e.with_remedy(Remedy::LeaveOut));

@@ -172,7 +172,7 @@ impl Settling<'_, '_> {
             let from = run.from.saturating_mul(width);
             let upto = from.saturating_add(run.len.saturating_mul(width));
             let stored = Extent::from(place.clone()).part(from..upto);
-            chunks.push(Chunk { number: starts.len() as u64, stored, left_out: 0 });
+            chunks.push(Chunk { number: starts.len() as u64, stored, skipped_steps: 0 });
             starts.push(run.to);
             at = end(run);
         }

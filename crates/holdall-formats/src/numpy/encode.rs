@@ -186,7 +186,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         _ => None,
     };
     if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
-        check_place(tensor, data)?;
+        check_location(tensor, data)?;
         let refusal = Refusal { format: "NumPy", layout: &LAYOUT, declared: &DECLARED };
         let of = structured(tensor, data, &refusal)?;
         if of.descr.len() > MOST {
@@ -219,7 +219,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             _ => e,
         });
     };
-    check_place(tensor, data)?;
+    check_location(tensor, data)?;
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
     let is_known = !matches!(data.logical_type, Some(LogicalType::Other(_)));
@@ -253,7 +253,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
 }
 
 /// Checks that the name is valid for a zip entry, and that the tensor shares no bytes.
-fn check_place(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
+fn check_location(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
     if tensor.name.len() > MAX_NAME || !is_name(&tensor.name) {
         return Err(FIT.broken("the name is not valid for an entry of a zip"));
     }

@@ -53,7 +53,7 @@ pub use rules::{
 
 pub use decode::{graph, locations};
 pub use detect::detect;
-pub use encode::{External, runs};
+pub use encode::{External, external_data_encoder};
 pub use graph::Graph;
 
 use super::{ExternalFiles, Format, IndexLocation};
@@ -67,7 +67,7 @@ pub static FORMAT: Format = Format {
     index_location: IndexLocation::Start,
     has_graph: true,
     external_files: Some(ExternalFiles {
-        away: &EXTERNAL,
+        missing: &EXTERNAL,
         outside: &LOCATION,
         names: decode::locations,
         path: |_, location| location.to_owned(),

@@ -452,7 +452,7 @@ impl Joined<'_> {
                 return Err(CHUNKS.broken("the chunks have different byte orders"));
             }
             let stored = self.of.moved(data.stored, piece.item);
-            chunks.push(Chunk { number, stored, left_out: 0 });
+            chunks.push(Chunk { number, stored, skipped_steps: 0 });
         }
         let fill = vec![0; usize::try_from(width).debug_unwrap()];
         let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)?;

@@ -614,7 +614,7 @@ fn inflate(
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
     let grid =
         grid.ok_or_else(|| STORAGE.broken(format!("cannot decode a storage of {len} bytes")))?;
-    let chunk = Chunk { number: 0, stored, left_out: 0 };
+    let chunk = Chunk { number: 0, stored, skipped_steps: 0 };
     Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, vec![chunk])
 }
 
@@ -639,7 +639,7 @@ fn signs(width: u64, mask: Vec<u8>, stored: Extent) -> Result<Chunked> {
     let chunk = |(number, first): (u64, &u64)| {
         let from = stored.start.saturating_add(first.saturating_mul(width));
         let upto = from.saturating_add(step.saturating_mul(width)).min(stored.end);
-        Chunk { number, stored: Extent::new(stored.source, from..upto), left_out: 0 }
+        Chunk { number, stored: Extent::new(stored.source, from..upto), skipped_steps: 0 }
     };
     let chunks = (0u64..).zip(&starts).map(chunk).collect();
     let grid = Grid::cut(&[count], vec![starts], width);

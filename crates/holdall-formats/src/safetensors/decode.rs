@@ -172,7 +172,7 @@ impl Header<'_> {
                     builder.tensor(name, &shape, Layout::Dense)?;
                     builder.fault(e.at(entry.at));
                     builder.claim(stored.into())?;
-                    restore.forget(name);
+                    restore.drop_attributes(name);
                 }
             }
             tiling.add(entry.range, &builder);

@@ -1,6 +1,6 @@
 //! Entries of zips, of whatever type their modes give, and header fields that readers may interpret differently.
 
-use super::packed::Packing;
+use super::packed::Compression;
 use super::{Found, Job, Scan, ScanTarget, too_long};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::walk::guesses;
@@ -130,8 +130,8 @@ impl Scan {
 fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
     let what = match method {
         Method::Stored => ScanTarget::File,
-        Method::Deflate => ScanTarget::Packed { packing: Packing::Deflate, is_entry: true },
-        Method::Zstd => ScanTarget::Packed { packing: Packing::Zstd, is_entry: true },
+        Method::Deflate => ScanTarget::Packed { compression: Compression::Deflate, is_entry: true },
+        Method::Zstd => ScanTarget::Packed { compression: Compression::Zstd, is_entry: true },
     };
     job.inside(what, job.region.range(range), format!("{}!/{name}", job.name))
 }

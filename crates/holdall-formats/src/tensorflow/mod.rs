@@ -44,7 +44,7 @@ pub static FORMAT: Format = Format {
     extensions: &["index"],
     reads: &["1"],
     external_files: Some(ExternalFiles {
-        away: &DATA,
+        missing: &DATA,
         outside: &LINK,
         names: decode::names,
         path: data_path,

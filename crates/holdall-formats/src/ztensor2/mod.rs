@@ -70,7 +70,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     shards: Some(Shards::Root),
     external_files: Some(ExternalFiles {
-        away: &SHARD,
+        missing: &SHARD,
         outside: &SHARD_NAME,
         names: decode::shards,
         path: shard_path,

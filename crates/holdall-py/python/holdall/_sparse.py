@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from ._arrays import has_elements, placed
+from ._arrays import has_elements, with_tensor_name
 from .errors import HoldallError, MissingPackageError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except HoldallError as e:
-        raise placed(e, tensor.file.name, tensor.name) if isinstance(e, UnsupportedError) else e from None
+        raise with_tensor_name(e, tensor.file.name, tensor.name) if isinstance(e, UnsupportedError) else e from None
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise UnsupportedError(
             f"{tensor.file.name}: tensor `{tensor.name}`: {where} has no such sparse array of shape "

@@ -51,7 +51,7 @@ def _tensor(torch: Any, a: Any) -> Any:
 
 
 def classes(torch: Any, module: str) -> dict[str, Any]:
-    """Returns the dataset classes, with that module name."""
+    """Creates the dataset classes, as members of ``module``."""
 
     class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
         """Batches of records as tensors, for a ``DataLoader`` with ``batch_size=None``::
@@ -83,13 +83,13 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         ) -> None:
             super().__init__()
             if rank is None and ranks is None:
-                of: Any = getattr(torch, "distributed", None)
-                runs = of is not None and of.is_available() and of.is_initialized()
-                rank, ranks = (of.get_rank(), of.get_world_size()) if runs else (0, 1)
+                dist: Any = getattr(torch, "distributed", None)
+                runs = dist is not None and dist.is_available() and dist.is_initialized()
+                rank, ranks = (dist.get_rank(), dist.get_world_size()) if runs else (0, 1)
             self._batches = Batches(sources, columns, rank=rank or 0, ranks=ranks or 1, **options)
             self._transform = transform
-            # Messages to persistent workers, and the last one that this process has received: number of messages,
-            # epoch, number of batches to skip.
+            # The state that persistent workers read: number of changes, epoch, number of batches to skip. The other
+            # field is the last change that this process has applied.
             self._shared_state = torch.zeros(3, dtype=torch.int64).share_memory_()
             self._last_change = 0
             #: The batch at which a worker began, until it has reached the end.

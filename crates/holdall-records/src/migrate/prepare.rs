@@ -138,11 +138,11 @@ impl Migration {
             let names = out.works.iter().map(|work| work.target().to_owned());
             let names: Vec<String> =
                 names.chain(datasets.iter().map(|(_, target, _)| target.clone())).collect();
-            let lacking = missing(&self.schema, names.into_iter(), &self.limits)
+            let missing_tensors = missing(&self.schema, names.into_iter(), &self.limits)
                 .map_err(|e| e.in_source(file.name()))?;
-            out.works.extend(lacking.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
+            out.works.extend(missing_tensors.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
             let absent =
-                lacking.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
+                missing_tensors.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
             out.absent = absent.collect();
         }
         for (shift, (at, (tensor, target, to))) in places.into_iter().zip(datasets).enumerate() {

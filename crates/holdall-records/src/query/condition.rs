@@ -117,7 +117,7 @@ impl Node {
             Written::Like(path, pattern) => {
                 let part = records.accessor(path)?;
                 let of = records.schema().ty(part.ty());
-                let Some(reader) = MemberReader::of_text(of) else {
+                let Some(reader) = MemberReader::for_text(of) else {
                     let (path, kind) = (path.shown(), of.kind.as_str());
                     let message =
                         format!("`{path}` is a `TypeDef:{kind}`; `like` needs text or an enum");
@@ -130,7 +130,7 @@ impl Node {
                 let of = records.schema().ty(part.ty());
                 let test = match &of.kind {
                     kind if !matches!(kind, Kind::Enum(_))
-                        && let Some(reader) = MemberReader::of_text(of) =>
+                        && let Some(reader) = MemberReader::for_text(of) =>
                     {
                         Test::Contains(reader, value.clone().into_owned())
                     }

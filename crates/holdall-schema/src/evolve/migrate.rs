@@ -12,7 +12,7 @@ use crate::path::Segment;
 use crate::record::fail::{Fail, Outcome};
 use crate::record::number::le;
 use crate::record::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG};
-use crate::record::walk::read_place;
+use crate::record::walk::read_index;
 use crate::record::{Elements, Entry, Heap};
 use std::ops::Range;
 
@@ -130,7 +130,7 @@ impl Work<'_> {
             Plan::Copy => copy(bytes, out),
             Plan::Widen(from, to) => widen(*from, bytes, *to, out),
             Plan::Enum { from, to, places } => {
-                let place = read_place(*from, bytes);
+                let place = read_index(*from, bytes);
                 let found = usize::try_from(place).ok().and_then(|p| places.get(p));
                 let Some(place) = found else {
                     let message = format!(
@@ -221,7 +221,7 @@ impl Work<'_> {
         bytes: &[u8],
         out: &mut [u8],
     ) -> Outcome<()> {
-        let tag = read_place(from, bytes);
+        let tag = read_index(from, bytes);
         let Some(variant) = usize::try_from(tag).ok().and_then(|t| variants.get(t)) else {
             let message =
                 format!("tag {tag} is out of range for a union with {} variants", variants.len());

@@ -192,7 +192,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         }
         of_file[*number].push(item);
     }
-    let algorithm = match write.digest_asked_for() {
+    let algorithm = match write.requested_digest() {
         Some(Algorithm::Sha256) => Algorithm::Sha256,
         _ => Algorithm::Xxh3,
     };

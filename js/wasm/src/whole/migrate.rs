@@ -276,7 +276,7 @@ fn decide(
     }
     if is_whole {
         let names: Vec<String> = works.iter().map(|work: &Work| work.spec.name.clone()).collect();
-        for (path, filled) in schema.lacking(names.into_iter(), limits)?.filled {
+        for (path, filled) in schema.missing_tensors(names.into_iter(), limits)?.filled {
             let (dtype, _) = stored_as(filled.dtype);
             let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());
             set_type(&mut spec, filled.dtype);
