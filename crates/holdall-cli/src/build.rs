@@ -106,7 +106,7 @@ pub(crate) struct BuildArgs {
 
 impl BuildArgs {
     /// Returns the arguments for a file that contains only the rows of `table`.
-    pub(crate) fn of_table(
+    pub(crate) fn for_table(
         table: &Path,
         form: RecordFormArg,
         output: &Path,
@@ -156,7 +156,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     }
     writing::check_is_file(&args.output)?;
     let options =
-        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
+        args.writing.options_for_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let schema = match &args.schema {
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,

@@ -169,7 +169,7 @@ fn external(text: &str) -> Result<ExternalData, String> {
 
 impl ConvertArgs {
     /// Returns the first option that was given and that applies only to tensors.
-    fn of_tensors(&self) -> Option<&'static str> {
+    fn tensor_option(&self) -> Option<&'static str> {
         let given = [
             ("--align", self.align.is_some()),
             ("--max-shard-size", self.max_shard_size.is_some()),
@@ -218,7 +218,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     if to.is_none() && from.is_none() {
         return Ok(None);
     }
-    if let Some(option) = args.of_tensors() {
+    if let Some(option) = args.tensor_option() {
         let hint =
             "omit it; to select records and members, use `holdall records` and `holdall build`";
         return refused(format!("`{option}` applies to tensors, not to records"), hint);
@@ -226,7 +226,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     match (from, to) {
         (Some(form), None) => {
             let mut build =
-                BuildArgs::of_table(&args.input, form, &args.output, args.writing.clone());
+                BuildArgs::for_table(&args.input, form, &args.output, args.writing.clone());
             build.schema.clone_from(&args.schema);
             build.to.clone_from(&args.to);
             build.force = args.force;

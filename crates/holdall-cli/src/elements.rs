@@ -6,7 +6,7 @@ use holdall::{Bytes, Component, DType, Layout, LogicalType, Result, Role, Tensor
 use std::ops::Range;
 
 /// Returns ranges of elements of one component, in row-major order. The ranges must be ascending and must not overlap.
-pub(crate) fn of_component(
+pub(crate) fn component_parts(
     tensor: &Tensor,
     c: &Component,
     ranges: &[Range<u64>],
@@ -23,7 +23,7 @@ pub(crate) fn of_component(
 }
 
 /// Returns ranges of elements of a tensor whose layout computes them, as f32.
-pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+pub(crate) fn computed_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let decode = |view: &dyn Computed, range: Range<u64>| {
         // Only a few elements are shown, so the allocation is small.
         let mut out = vec![0f32; (range.end - range.start) as usize];
@@ -65,7 +65,7 @@ pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Den
 }
 
 /// Returns ranges of elements of a tensor with a described layout, in the type of the description.
-pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+pub(crate) fn described_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.described()?;
     let of = view.dtype();
     let one = |range: &Range<u64>| {

@@ -71,7 +71,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         let file = input::open_all(session, paths)?;
         #[cfg(feature = "carton")]
         if args.select.is_all()
-            && let Some(package) = crate::package::of_file(&file)?
+            && let Some(package) = crate::package::from_file(&file)?
         {
             return crate::package::verify::run(session, &package, strictness);
         }

@@ -67,7 +67,7 @@ impl Writing {
     }
 
     /// Returns the options for a file of records, in the requested format, if any.
-    pub(crate) fn of_records(
+    pub(crate) fn options_for_records(
         &self,
         work: Work,
         to: Option<&str>,

@@ -79,7 +79,7 @@ pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
 #[cfg(feature = "onnx")]
 pub fn graph(model: &File) -> Result<Graph> {
     let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
-    of_model(model, read).map_err(|e| e.in_source(model.name()))
+    read_model(model, read).map_err(|e| e.in_source(model.name()))
 }
 
 /// Returns the external files that the ONNX model at `path` names. Empty if there is no such model.
@@ -87,12 +87,12 @@ pub fn graph(model: &File) -> Result<Graph> {
 pub fn named_files(path: &Path) -> Vec<String> {
     let limits = Limits::default();
     let all =
-        OpenOptions::new().open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
+        OpenOptions::new().open(path).and_then(|model| read_model(&model, |w| locations(w, &limits)));
     all.unwrap_or_default()
 }
 
 #[cfg(feature = "onnx")]
-fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+fn read_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let Some(source) = model.all_sources().first() else {
         return Err(EXTERNAL.broken("the model has no source to read from"));
     };

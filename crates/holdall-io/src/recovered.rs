@@ -31,7 +31,7 @@ impl Recovered {
     /// Errors of decoding; Io.
     pub fn pieces(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Pieces> {
         let encoding = self.entry.method.encoding();
-        let component = Component::of_bytes(self.data.clone().into(), encoding, self.entry.len);
+        let component = Component::for_bytes(self.data.clone().into(), encoding, self.entry.len);
         let context = ErrorContext::default();
         Pieces::with_table(Sources::from(source), limits.clone(), context, component, None, None)
     }

@@ -100,7 +100,7 @@ fn the_same_parts_give_the_same_bytes_at_places_that_can_be_mapped() {
         assert_eq!(entry.method(), Method::Stored);
         let bytes = window.bytes(place).unwrap();
         assert_eq!(
-            holdall_core::codec::crc::Crc32::of_zip(&bytes),
+            holdall_core::codec::crc::Crc32::zip_crc32(&bytes),
             entry.crc32(),
             "{}",
             entry.name()

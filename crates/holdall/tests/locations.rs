@@ -117,13 +117,13 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
     let of_tar = |all: &[(String, &[u8])]| {
         tar(&all.iter().map(|(n, b)| member(n, b'0', b)).collect::<Vec<_>>())
     };
-    let of_zip = |is_packed: bool| {
+    let zip_crc32 = |is_packed: bool| {
         let all: Vec<_> = in_folder.iter().map(|(n, b)| (n.as_str(), *b, is_packed)).collect();
         zip(&all)
     };
     let flat: Vec<(String, &[u8])> =
         files.iter().map(|(name, bytes)| (name.clone(), &**bytes)).collect();
-    let outer = tar(&[member("in/inner.zip", b'0', &of_zip(false))]);
+    let outer = tar(&[member("in/inner.zip", b'0', &zip_crc32(false))]);
     let mut recipe = Recipe::new();
     (recipe.runner, recipe.framework_version) = (Some("python".into()), Some(">=3.10".into()));
     let package = dir.join("m.carton");
@@ -139,8 +139,8 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
         folder.display().to_string(),
         format!("{}!/w", put("m.tar", of_tar(&in_folder))),
         format!("{}!/", put("flat.tar", of_tar(&flat))),
-        format!("{}!/w", put("m.zip", of_zip(false))),
-        format!("{}!/w", put("packed.zip", of_zip(true))),
+        format!("{}!/w", put("m.zip", zip_crc32(false))),
+        format!("{}!/w", put("packed.zip", zip_crc32(true))),
         format!("{}!/in/inner.zip!/w", put("outer.tar", outer)),
     ];
     all.extend(packed.into_iter().flatten());

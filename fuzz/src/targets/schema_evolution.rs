@@ -1,6 +1,6 @@
 //! Compares two schemas, and checks that the result matches what a reader of such files finds (specification, 8.4.6).
 
-use crate::schemas::{compile, edited, limits, of_vectors, taken, value};
+use crate::schemas::{compile, edited, limits, test_vectors, taken, value};
 use crate::take::{Put, Take};
 use holdall::schema::{
     ChangeKind, Converters, Encoder, Resolution, ResolveOptions, Schema, Verdict, changes_json,
@@ -103,14 +103,14 @@ fn headers(old: &Value, new: &Value) {
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let pairs = [["old", "new"], ["writer", "reader"]].into_iter();
-    for parts in pairs.flat_map(|keys| of_vectors(file, &keys)) {
+    for parts in pairs.flat_map(|keys| test_vectors(file, &keys)) {
         let mut put = Put::default();
         put.run(&parts[0]);
         put.u8(0);
         put.run(&parts[1]);
         all.push([&put.0[..], b"some bytes, of which numbers are taken"].concat());
     }
-    for (at, parts) in of_vectors(file, &["schema"]).into_iter().enumerate() {
+    for (at, parts) in test_vectors(file, &["schema"]).into_iter().enumerate() {
         let mut put = Put::default();
         let made: Vec<u8> = parts[0].iter().rev().map(|b| b.wrapping_mul(59)).collect();
         put.run(if at % 2 == 0 { &made } else { &parts[0] });

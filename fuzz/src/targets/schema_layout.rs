@@ -1,7 +1,7 @@
 //! Any JSON is a schema or violates a rule. The items that a schema lays out are inside the record, do not overlap, and
 //! are aligned.
 
-use crate::schemas::{limits, of_vectors};
+use crate::schemas::{limits, test_vectors};
 use crate::walk::is_of_the_file;
 use holdall::json::parse;
 use holdall::schema::{Checker, Kind, LayoutItem, Root, Schema, Segment, TypeId, diff};
@@ -95,5 +95,5 @@ fn inside(schema: &Schema, parent: &LayoutItem, item: &LayoutItem) {
 /// Returns the schemas of vectors.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let keys: [&[&str]; 3] = [&["schema"], &["new"], &["reader"]];
-    keys.iter().flat_map(|keys| of_vectors(file, keys)).flatten().collect()
+    keys.iter().flat_map(|keys| test_vectors(file, keys)).flatten().collect()
 }

@@ -29,11 +29,11 @@ pub(crate) fn get<'h>(
 
 /// Returns the elements of a tensor, row-major.
 pub(crate) fn dense(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
-    let made = of_layout(&info, held, limits).map_err(|e| e.in_tensor(info.name()))?;
+    let made = dense_view(&info, held, limits).map_err(|e| e.in_tensor(info.name()))?;
     Ok(Answer::Done(made.into_bytes().into()))
 }
 
-fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
+fn dense_view(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
     let get = get(info, held);
     match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {

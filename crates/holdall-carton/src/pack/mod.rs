@@ -21,7 +21,7 @@ use holdall_io::package::MODEL;
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{FileToPack, OfFolder, Source};
+use parts::{FileToPack, FolderParts, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::ZipOutput;
@@ -150,8 +150,8 @@ impl Packer {
     ) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.to_owned());
-        let OfFolder { files, left_out, left_behind, manifest } =
-            parts::of_folder(path, below, symlinks, selection)?;
+        let FolderParts { files, left_out, left_behind, manifest } =
+            parts::folder_parts(path, below, symlinks, selection)?;
         (packer.files, packer.unpacked) = (files, manifest);
         (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
@@ -174,7 +174,7 @@ impl Packer {
     /// same. Files that are only linked to are not fetched.
     pub fn from_package(package: &Package) -> Packer {
         let mut packer = Packer::empty(None);
-        packer.files = parts::of_package(package);
+        packer.files = parts::package_parts(package);
         packer.links = package.links().clone();
         let has_manifest = package.hash().is_some();
         packer.manifest = has_manifest.then(|| package.read(MANIFEST_NAME)).and_then(Result::ok);

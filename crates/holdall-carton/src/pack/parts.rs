@@ -155,7 +155,7 @@ fn part(message: String) -> Error {
 
 /// The files of a folder, as they will be packed.
 #[derive(Debug, Default)]
-pub(super) struct OfFolder {
+pub(super) struct FolderParts {
     pub(super) files: BTreeMap<String, FileToPack>,
     /// Files and folders that are not packed; folders end in `/`.
     pub(super) left_out: Vec<String>,
@@ -169,18 +169,18 @@ pub(super) struct OfFolder {
 /// without [ignored](Ignored) ones unless `take` selects all. For an unpacked package (`below` is empty),
 /// `MANIFEST` and `LINKS` are left out, and files that its `MANIFEST` lists are always packed. Symbolic links
 /// stay links if a package can contain them; others are followed and reported.
-pub(super) fn of_folder(
+pub(super) fn folder_parts(
     root: &Path,
     below: &str,
     policy: SymlinkPolicy,
     selection: FileSelection,
-) -> Result<OfFolder> {
+) -> Result<FolderParts> {
     let links = match policy {
         SymlinkPolicy::Inside => Links::Inside,
         SymlinkPolicy::All => Links::Followed,
     };
     let limits = Limits::default();
-    let ignored = Ignored::of_folder(root)?;
+    let ignored = Ignored::from_folder(root)?;
     let is_package = below.is_empty();
     let manifest =
         is_package.then(|| folder::text(&root.join(MANIFEST_NAME), &limits).ok()).flatten();
@@ -189,7 +189,7 @@ pub(super) fn of_folder(
         true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
         false => listed.contains(path),
     };
-    let mut out = OfFolder { manifest, ..OfFolder::default() };
+    let mut out = FolderParts { manifest, ..FolderParts::default() };
     let mut symlinks: BTreeMap<String, PathBuf> = BTreeMap::new();
     // Excluded folders, except for files in them that are listed.
     let mut partly: Vec<String> = Vec::new();
@@ -274,7 +274,7 @@ fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
 }
 
 /// Returns the files of a package, without `MANIFEST` and `LINKS`.
-pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
+pub(super) fn package_parts(package: &Package) -> BTreeMap<String, FileToPack> {
     let files =
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |f: &PackageFile| {

@@ -68,7 +68,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     }
     let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
     #[cfg(feature = "carton")]
-    if let (Some(a), Some(b)) = (crate::package::of_file(&a)?, crate::package::of_file(&b)?) {
+    if let (Some(a), Some(b)) = (crate::package::from_file(&a)?, crate::package::from_file(&b)?) {
         return crate::package::diff::run(session, &a, &b);
     }
     let mut options =

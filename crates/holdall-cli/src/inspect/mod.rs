@@ -131,7 +131,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         };
         #[cfg(feature = "carton")]
         if args.is_about_files()
-            && let Some(package) = crate::package::of_file(&file)?
+            && let Some(package) = crate::package::from_file(&file)?
         {
             if !std::mem::take(&mut first) && !session.json() {
                 session.out().write_all(b"\n")?;

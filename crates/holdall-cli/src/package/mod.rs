@@ -43,7 +43,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
 
 /// Returns the package that an open file is. Remote packages and packages in archives are recognised by their content
 /// only.
-pub(crate) fn of_file(file: &File) -> Result<Option<Package>, Failure> {
+pub(crate) fn from_file(file: &File) -> Result<Option<Package>, Failure> {
     Ok(Package::from_file(file)?)
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     }
     let mut packer = prepared.packer;
     for (name, path) in &args.tensors {
-        packer = packer.with_tensor(name, given::of_file(path, None)?);
+        packer = packer.with_tensor(name, given::read_file(path, None)?);
     }
     packer = cases.add(packer)?;
     let mut shown: BTreeMap<String, &Path> = BTreeMap::new();

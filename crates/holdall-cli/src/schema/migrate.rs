@@ -106,7 +106,7 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
         }
     };
     let options =
-        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
+        args.writing.options_for_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let migration = migration.with_work(session.work("migrating"));
     let migrated = migration.run(&file, output, &options);
     drop((migration, options));

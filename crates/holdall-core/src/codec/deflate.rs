@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Creates a decoder for a stream with zlib's header and checksum.
-    pub(super) fn of_zlib() -> Stream {
+    pub(super) fn new_zlib() -> Stream {
         Stream {
             #[cfg(feature = "deflate")]
             inflate: Decompress::new(true),

@@ -24,7 +24,7 @@ impl Codec for Crc32Checked {
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
-        match Crc32::of_zip(stored) {
+        match Crc32::zip_crc32(stored) {
             found if found == self.0 => Ok(stored.to_vec()),
             found => {
                 let (found, expected) = (Digest::Crc32(found), Digest::Crc32(self.0));

@@ -21,7 +21,7 @@ impl Codec for Zlib {
     }
 
     fn stream(&self, _: u64, _: &Limits) -> Box<dyn StreamDecoder> {
-        Box::new(Stream(deflate::Stream::of_zlib()))
+        Box::new(Stream(deflate::Stream::new_zlib()))
     }
 
     // Decodes into memory that was not cleared.

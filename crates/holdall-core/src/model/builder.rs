@@ -383,7 +383,7 @@ impl IndexBuilder {
 
     /// Creates a builder without sources, for files that are added with [`absorb`](IndexBuilder::absorb). Overlaps are
     /// not checked here, because they were checked when each file was decoded.
-    pub fn of_files(
+    pub fn for_files(
         format: &'static str,
         version: impl Into<String>,
         limits: &Limits,

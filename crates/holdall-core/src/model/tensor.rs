@@ -161,7 +161,7 @@ pub struct Component {
 
 impl Component {
     /// Creates a component for bytes that belong to no tensor, such as a file of a package.
-    pub fn of_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
+    pub fn for_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
         Component {
             role: Role::Data,
             dtype: DType::U8,

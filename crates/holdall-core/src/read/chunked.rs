@@ -162,7 +162,7 @@ impl Grid {
     /// Divides an array of `shape` into boxes, each given by its first element and its dimensions. Returns the grid and
     /// the number of each box. Returns `None` if the boxes do not cover each element exactly once, if the number of
     /// bytes exceeds 2^64, or if there are more than 4096 boxes that do not form a grid.
-    pub fn of_boxes(
+    pub fn from_boxes(
         shape: &[u64],
         boxes: &[(Vec<u64>, Vec<u64>)],
         width: u64,

@@ -130,7 +130,7 @@ struct Share {
 impl Sums {
     /// Adds the CRC-32C, or the CRC-32, of stored bytes of a component that start at its byte `start`.
     fn add(&mut self, want: u32, is_zip: bool, start: u64, bytes: &[u8]) {
-        let crc = if is_zip { Crc32::of_zip(bytes) } else { crc32c(bytes) };
+        let crc = if is_zip { Crc32::zip_crc32(bytes) } else { crc32c(bytes) };
         self.shares.push(Share { want, is_zip, crc, start, len: bytes.len() as u64 });
     }
 

@@ -55,7 +55,7 @@ pub fn decode_linked(
     for (row, file) in contents.tensors.iter().zip(files) {
         let entry = entry(file);
         let place = match entry.and_then(|entry| Some((entry, places.next()?))) {
-            Some((entry, range)) => Some(StoredTensor::of_entry(entry, range)),
+            Some((entry, range)) => Some(StoredTensor::from_entry(entry, range)),
             None => file.and_then(|file| StoredTensor::linked(file, linked)),
         };
         tensor(&mut builder, row, file, place)?;
@@ -85,7 +85,7 @@ struct StoredTensor {
 }
 
 impl StoredTensor {
-    fn of_entry(entry: Entry<'_>, stored: Range<u64>) -> StoredTensor {
+    fn from_entry(entry: Entry<'_>, stored: Range<u64>) -> StoredTensor {
         StoredTensor {
             stored: stored.into(),
             encoding: entry.method().encoding(),

@@ -67,7 +67,7 @@ struct Array {
 
 impl Array {
     fn element(&self) -> Result<Element> {
-        Element::of_dtype(&self.dtype).ok_or_else(|| {
+        Element::from_dtype(&self.dtype).ok_or_else(|| {
             ELEMENT_TYPE.broken(format!("unknown element type `{}`", self.dtype.shown()))
         })
     }

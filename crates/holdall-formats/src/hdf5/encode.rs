@@ -300,7 +300,7 @@ impl Node<'_> {
 }
 
 /// Returns the messages for the attributes of an object. Attributes that HDF5 cannot hold are kept as one text.
-fn of_object(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) -> Vec<Message> {
+fn object_messages(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) -> Vec<Message> {
     let mut out = Vec::new();
     let mut others = Vec::new();
     if let Some(mark) = mark {
@@ -378,7 +378,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         return Err(DECLARED.broken(message));
     }
     if let Some((element, shape)) = named(tensor, data)
-        && let Some(of) = values::of_numpy(&element)
+        && let Some(of) = values::numpy_datatype(&element)
     {
         let mut attributes = tensor.attributes.clone();
         attributes.remove(DESCR);

@@ -52,7 +52,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
         return None;
     }
     if *value == Value::Null {
-        return Some(of_attribute(name, &number(DType::F64), &space(None)));
+        return Some(attribute_message(name, &number(DType::F64), &space(None)));
     }
     let (shape, leaves) = leaves(value)?;
     let values = Values::from_values(&leaves)?;
@@ -61,7 +61,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
         Values::Plain(_, bytes) => bytes.len(),
         Values::Texts(all) => all.len().checked_mul(16)?,
     };
-    let mut message = of_attribute(name, &of, &space(Some(&shape)));
+    let mut message = attribute_message(name, &of, &space(Some(&shape)));
     if len > MOST / 2 {
         return None;
     }
@@ -85,7 +85,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
 }
 
 /// Returns the message of an attribute without its values, in version 3, in which the name is UTF-8.
-fn of_attribute(name: &str, of: &[u8], space: &[u8]) -> Message {
+fn attribute_message(name: &str, of: &[u8], space: &[u8]) -> Message {
     let len = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes();
     let mut message = Message::new(kind::ATTRIBUTE, vec![3, 0]);
     [len(name.len().saturating_add(1)), len(of.len()), len(space.len())]
@@ -266,7 +266,7 @@ fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let of = match of {
         FieldType::Fields(fields) => compound(fields)?,
         FieldType::Entry(_) => return None,
-        FieldType::Element(of) => match of_numpy(of) {
+        FieldType::Element(of) => match numpy_datatype(of) {
             Some(of) => of,
             None => {
                 dims.extend(of.inner);
@@ -297,7 +297,7 @@ fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
 
 /// Returns the datatype of elements with a specific NumPy type: fixed-length strings, opaque bytes, or times as h5py
 /// writes them. `None` for other elements.
-pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
+pub(super) fn numpy_datatype(of: &Element) -> Option<Vec<u8>> {
     let descr = of.descr.as_deref()?;
     match (descr.chars().nth(1)?, of.inner) {
         ('S', Some(len)) if len > 0 => Some(text(u32::try_from(len).ok()?)),

@@ -150,7 +150,7 @@ fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header
         );
         return Err(npy::TRUNCATED.broken(message).into());
     }
-    Ok((header, Crc32::of_zip(&bytes)))
+    Ok((header, Crc32::zip_crc32(&bytes)))
 }
 
 /// Decodes the header at the start of a compressed array, reading only as many bytes as needed.

@@ -102,7 +102,7 @@ impl Encode for Encoder {
         out.extend_from_slice(&local_header(&entry));
         out.extend_from_slice(&header);
         self.entries.push(entry);
-        self.open = Some(Crc32::of_zip(&header));
+        self.open = Some(Crc32::zip_crc32(&header));
         if !array.aside.is_empty() {
             self.of_tensors.push((tensor.name.clone(), array.aside));
         }
@@ -153,7 +153,7 @@ impl Encode for Encoder {
                 kind: EntryKind::File,
                 is_executable: false,
                 method: Method::Stored,
-                crc: Crc32::of_zip(text.as_bytes()),
+                crc: Crc32::zip_crc32(text.as_bytes()),
                 stored_len: len,
                 len,
                 offset: end.saturating_add(out.len() as u64),

@@ -106,7 +106,7 @@ impl Checkpoint {
     /// # Errors
     /// Returns [`CHECKPOINT`] for an item outside of its file, and the errors of [`IndexBuilder`].
     pub fn join(&self, lens: &[u64], items: &[Index], limits: &Limits) -> Result<Index> {
-        let mut builder = IndexBuilder::of_files(FORMAT.id, "", limits);
+        let mut builder = IndexBuilder::for_files(FORMAT.id, "", limits);
         for len in lens {
             builder.source(*len, 0..*len)?;
         }
@@ -358,7 +358,7 @@ impl Joined<'_> {
                 Err(e) => self.fault(tensor, e),
             };
         }
-        let parts = Element::of_dtype(&tensor.dtype).ok_or_else(|| {
+        let parts = Element::from_dtype(&tensor.dtype).ok_or_else(|| {
             DTYPE.broken(format!("unknown element type `{}`", tensor.dtype.shown()))
         });
         let parts = parts.and_then(|element| Ok((self.chunked(tensor, &element)?, element)));
@@ -397,7 +397,7 @@ impl Joined<'_> {
         own.sound()?;
         let data = own.component(&Role::Data);
         let is_type = data.as_ref().is_none_or(|c| {
-            Element::of_dtype(&tensor.dtype)
+            Element::from_dtype(&tensor.dtype)
                 .is_none_or(|declared| (declared.dtype, &declared.logical) == (c.dtype, &c.logical_type))
         });
         if own.shape() != piece.shape || !is_type {
@@ -443,7 +443,7 @@ impl Joined<'_> {
         let pieces: Vec<&Piece> = distinct.into_values().collect();
         let boxes: Vec<_> =
             pieces.iter().map(|piece| (piece.origin.clone(), piece.shape.clone())).collect();
-        let (grid, numbers) = Grid::of_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
+        let (grid, numbers) = Grid::from_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
         let (mut chunks, mut order) = (Vec::new(), None);
         for (piece, number) in pieces.into_iter().zip(numbers) {
             let (_, data) = self.chunk(tensor, piece, false)?;

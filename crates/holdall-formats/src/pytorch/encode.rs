@@ -188,7 +188,7 @@ impl Encode for Encoder {
                 kind: EntryKind::File,
                 is_executable: false,
                 method: Method::Stored,
-                crc: Crc32::of_zip(&bytes),
+                crc: Crc32::zip_crc32(&bytes),
                 stored_len: len,
                 len,
                 offset: end.saturating_add(out.len() as u64),

@@ -163,7 +163,7 @@ impl<'g> Objects<'g> {
         if let Ok(element) = npy::any_element(&name) {
             return Some(element);
         }
-        let Element { dtype, logical: logical_type } = Element::of_dtype(&name)?;
+        let Element { dtype, logical: logical_type } = Element::from_dtype(&name)?;
         let byte_order = ByteOrder::Little;
         Some(npy::Element { dtype, logical_type, byte_order, descr: None, inner: None })
     }

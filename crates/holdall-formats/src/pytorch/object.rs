@@ -478,7 +478,7 @@ impl<'g> Objects<'g> {
         if name == PAIRS {
             return Ok(Element::PAIR);
         }
-        Element::of_dtype(name)
+        Element::from_dtype(name)
             .ok_or_else(|| DTYPE.broken(format!("unknown element type `{}`", name.shown())))
     }
 
@@ -613,7 +613,7 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     let element =
         match class.as_str() {
             "UntypedStorage" | "TypedStorage" => None,
-            name => Some(Element::of_storage(name).ok_or_else(|| {
+            name => Some(Element::from_storage(name).ok_or_else(|| {
                 DTYPE.broken(format!("unknown type of storage `{}`", name.shown()))
             })?),
         };

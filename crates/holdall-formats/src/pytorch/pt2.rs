@@ -128,7 +128,7 @@ impl Config<'_> {
             let message = format!("the zip has no `data/{}`", key.shown());
             return Err(EXPORT.broken(message));
         };
-        let Some(element) = dtype(meta.dtype).and_then(Element::of_dtype) else {
+        let Some(element) = dtype(meta.dtype).and_then(Element::from_dtype) else {
             let e = super::DTYPE.broken(format!("unknown element type {}", meta.dtype));
             self.content.tensors.push((name, Tensor::Missing(meta.sizes, e)));
             return Ok(());

@@ -96,7 +96,7 @@ impl Scan {
             let region = job.region.range(member.range);
             let name = format!("{}!/{}", job.name, member.name);
             found.next.push(job.inside(ScanTarget::File, region.clone(), name.clone()));
-            if let Some(kind) = Kind::of_member(&member.name) {
+            if let Some(kind) = Kind::from_member_name(&member.name) {
                 found.next.push(job.inside(ScanTarget::Parts(kind), region, name));
             }
         }
@@ -169,7 +169,7 @@ impl Walk {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.next_len = None;
                 let is_link = matches!(kind, b'1' | b'2');
-                if is_link && Kind::of_member(&name).is_some() {
+                if is_link && Kind::from_member_name(&name).is_some() {
                     let message = "a file that torch unpickles is a link to another file";
                     return Err(HEADER.broken(message).at(place).into());
                 }

@@ -348,7 +348,7 @@ impl<'a> Joined<'a> {
             None => dtype.width(),
         };
         let (boxes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let (grid, numbers) = Grid::of_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
+        let (grid, numbers) = Grid::from_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
         let chunk = |(number, stored)| Chunk { number, stored, skipped_steps: 0 };
         let chunks = numbers.into_iter().zip(places).map(chunk).collect();
         let fill = vec![0; usize::try_from(width).debug_unwrap()];

@@ -220,7 +220,7 @@ pub(crate) fn load_into(
     for (tensor, component, out) in buffers {
         let want = wanted(tensor, component, check);
         let Some(len) = want.component.decoded_len else {
-            let bytes = of_unknown_len(file, &want, options)?;
+            let bytes = load_unknown_len(file, &want, options)?;
             if bytes.len() != out.len() {
                 return Err(in_context(file, &want, wrong_len(out, bytes.len() as u64)));
             }
@@ -308,7 +308,7 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     }
     let Layout { mut places, unknown: at_unknown, same, .. } = layout;
     for (want, at) in unknown.iter().zip(at_unknown) {
-        let bytes = Buffer::from(of_unknown_len(file, want, options)?);
+        let bytes = Buffer::from(load_unknown_len(file, want, options)?);
         places[at as usize] =
             Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
@@ -598,7 +598,7 @@ fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
 }
 
 /// Decodes a compressed component whose decoded length is not known in advance.
-fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
+fn load_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
     let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
     let c = want.component.clone();
     let digest = options.check.unwrap_or(file.check()).algorithm(&c);

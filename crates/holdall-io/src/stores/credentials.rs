@@ -43,7 +43,7 @@ pub(super) fn find(
         if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
         {
             let session = session(options);
-            return of_web_identity(options, policy, region, &file, (&role, &session));
+            return web_identity_keys(options, policy, region, &file, (&role, &session));
         }
     }
     if let Some(found) = profiles::keys(options, policy, region)? {
@@ -53,18 +53,18 @@ pub(super) fn find(
         return Err(PROFILE.broken("the profile has no credentials"));
     }
     if options.asks_machine()
-        && let Some(found) = of_container(options)?
+        && let Some(found) = container_keys(options)?
     {
         return Ok(found);
     }
-    if let Some(found) = of_machine(options) {
+    if let Some(found) = machine_keys(options) {
         return Ok(found);
     }
     Ok(Expiring::always(FoundKeys::None))
 }
 
 /// Exchanges the token of a web identity, as clusters provide it, for keys of a role. `session` is the session name.
-pub(super) fn of_web_identity(
+pub(super) fn web_identity_keys(
     options: &StoreOptions,
     policy: &Policy,
     region: &str,
@@ -142,7 +142,7 @@ pub(super) fn machine() -> Client {
     Client::new(&policy)
 }
 
-pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<FoundKeys>>> {
+pub(super) fn container_keys(options: &StoreOptions) -> Result<Option<Expiring<FoundKeys>>> {
     let url = match options.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
         Some(path) if path.starts_with('/') => format!("http://169.254.170.2{path}"),
         _ => match options.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
@@ -166,12 +166,12 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<Fou
     if let Some(token) = token {
         request = request.with("authorization", token.trim());
     }
-    of_json(&fetch_credentials(&machine(), &request)?).map(Some)
+    parse_keys(&fetch_credentials(&machine(), &request)?).map(Some)
 }
 
 /// Returns the keys of the machine's role, from version 2 of its metadata service. Returns `None` if there is no such
 /// service or it may not be used.
-pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
+pub(super) fn machine_keys(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
     let is_off =
         options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
     if is_off || !options.asks_machine() {
@@ -191,10 +191,10 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> 
     let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
     let role = roles.lines().next().filter(|role| !role.is_empty())?;
     let role = encoded(role, false);
-    of_json(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
+    parse_keys(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
 }
 
-fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
+fn parse_keys(body: &[u8]) -> Result<Expiring<FoundKeys>> {
     let all = super::fields(body)?;
     let get = |name: &str| all.get(name).cloned();
     let until = get("Expiration").as_deref().and_then(moment);

@@ -79,13 +79,13 @@ impl Google {
             }
         };
         if let Some(file) = file {
-            return self.of_file(&fields(&file)?);
+            return self.token_from_file(&fields(&file)?);
         }
-        Ok(of_machine(options).unwrap_or_else(|| Expiring::always(None)))
+        Ok(machine_token(options).unwrap_or_else(|| Expiring::always(None)))
     }
 
     /// Requests a token for the credentials in a file.
-    fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
+    fn token_from_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
             text.ok_or_else(|| PROFILE.broken(format!("the credentials file has no `{name}`")))
@@ -134,7 +134,7 @@ pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     }
 }
 
-fn of_machine(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
+fn machine_token(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
     if !options.asks_machine() {
         return None;
     }
@@ -208,7 +208,7 @@ impl Store for Google {
     }
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
-        listing::of_s3(body)
+        listing::parse_s3(body)
     }
 
     /// Uploads in one request, or in a resumable session. Unlike a multipart upload as in S3, a session can be limited

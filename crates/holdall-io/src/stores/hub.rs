@@ -124,7 +124,7 @@ impl Store for Hub {
         // `<https://…?cursor=…>; rel="next"`
         let link = answer.header("link").and_then(|link| link.split_once('<')?.1.split_once('>'));
         let next = link.filter(|(_, rest)| rest.contains("next")).map(|(next, _)| next.to_owned());
-        Ok(Page { objects: listing::of_hub(body)?, next })
+        Ok(Page { objects: listing::parse_hub_listing(body)?, next })
     }
 
     fn check_writable(&self) -> Result<()> {

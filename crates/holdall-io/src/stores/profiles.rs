@@ -1,7 +1,7 @@
 //! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
-    FoundKeys, fetch_credentials, given, of_container, of_machine, of_web_identity, refused,
+    FoundKeys, fetch_credentials, given, container_keys, machine_keys, web_identity_keys, refused,
     session, token_service,
 };
 use super::options::{StoreOptions, endpoint};
@@ -45,7 +45,7 @@ pub(super) fn keys(
 /// [`PROFILE`] if the selected profile does not exist.
 pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
     let named = options.find("profile", &["AWS_PROFILE"]);
-    let all = of_name(options, named.as_deref().unwrap_or("default"));
+    let all = find_profile(options, named.as_deref().unwrap_or("default"));
     match (all.is_empty(), named) {
         (true, Some(name)) => Err(nowhere(&name)),
         (true, None) => Ok(None),
@@ -60,7 +60,7 @@ fn nowhere(name: &str) -> Error {
 }
 
 /// Returns the settings that the user's files have under a name. Empty if the files do not have the name.
-fn of_name(options: &StoreOptions, name: &str) -> Profile {
+fn find_profile(options: &StoreOptions, name: &str) -> Profile {
     let config = file(options, "AWS_CONFIG_FILE", ".aws/config");
     let mut all = section(&config, &format!("profile {name}"));
     if name == "default" || all.is_empty() {
@@ -109,7 +109,7 @@ impl KeyLookup<'_> {
         name: &str,
         dependents: &mut Vec<String>,
     ) -> Result<Option<Expiring<FoundKeys>>> {
-        let profile = of_name(self.options, name);
+        let profile = find_profile(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
         }
@@ -125,7 +125,7 @@ impl KeyLookup<'_> {
             let region = get("region").unwrap_or(self.region);
             if let Some(file) = get("web_identity_token_file") {
                 let as_whom = (role, &*self.session(&profile));
-                return of_web_identity(self.options, self.policy, region, file, as_whom).map(Some);
+                return web_identity_keys(self.options, self.policy, region, file, as_whom).map(Some);
             }
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));
@@ -143,7 +143,7 @@ impl KeyLookup<'_> {
                     )));
                 }
                 (Some(from), _) => self.resolve(from, dependents)?,
-                (None, Some(from)) => self.of_source(from)?,
+                (None, Some(from)) => self.source_keys(from)?,
                 (None, None) => None,
             };
             return match keys.map(|fresh| fresh.value) {
@@ -165,7 +165,7 @@ impl KeyLookup<'_> {
     }
 
     /// Returns the keys from the place that `credential_source` names.
-    fn of_source(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
+    fn source_keys(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
@@ -173,8 +173,8 @@ impl KeyLookup<'_> {
                     Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN")))
                 },
             )),
-            "EcsContainer" => of_container(self.options),
-            "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
+            "EcsContainer" => container_keys(self.options),
+            "Ec2InstanceMetadata" => Ok(machine_keys(self.options)),
             _ => Ok(None),
         }
     }

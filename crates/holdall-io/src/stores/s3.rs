@@ -131,7 +131,7 @@ impl Store for S3 {
     }
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
-        listing::of_s3(body)
+        listing::parse_s3(body)
     }
 
     fn upload(&self, upload: &Upload) -> Result<()> {

@@ -226,7 +226,7 @@ impl<'r> Query<'r> {
         let Some(sample) = self.sample else { return Ok(Matches(scan)) };
         at(match self.conditions.is_empty() {
             true => sample.draw(self.range.clone()),
-            false => sample.of_each(Matches(scan).map(|record| Ok(record?.index())))?,
+            false => sample.choose(Matches(scan).map(|record| Ok(record?.index())))?,
         })
     }
 }

@@ -34,11 +34,11 @@ impl Sample {
     /// conditions chooses from the indices that fit in the same way.
     pub fn among(self, places: impl IntoIterator<Item = u64>) -> Vec<u64> {
         // The items are all `Ok`, so this cannot fail.
-        self.of_each(places.into_iter().map(Ok)).unwrap_or_default()
+        self.choose(places.into_iter().map(Ok)).unwrap_or_default()
     }
 
     /// Returns up to `count` of these numbers, all equally likely, in one pass.
-    pub(super) fn of_each(self, places: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
+    pub(super) fn choose(self, places: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
         let mut chance = Chance(self.seed);
         let mut kept: Vec<u64> = Vec::new();
         let mut seen = 0u64;

@@ -441,7 +441,7 @@ impl<H: Heap> Run<'_, H> {
                     }
                 }
                 "shape" => self.shape(input, tensor)?,
-                _ => self.elements(input, Num::of_dtype(dtype), dtype.bits(), out)?,
+                _ => self.elements(input, Num::from_dtype(dtype), dtype.bits(), out)?,
             }
         }
         if !has_data {
@@ -560,7 +560,7 @@ impl<H: Heap> Run<'_, H> {
             }
             self.tools.spare.push(bytes);
         }
-        let (element, bits) = (Num::of_dtype(dtype), width64(dtype.bits()));
+        let (element, bits) = (Num::from_dtype(dtype), width64(dtype.bits()));
         let mut at = 0;
         nested(input, &dims, element, bits, &mut at, &mut self.tools.text, out)
     }

@@ -286,7 +286,7 @@ impl<'w, O: Output> Walk<'w, O> {
             return Err(OPEN_SHAPE.broken("the dtype of the tensor is not known").into());
         };
         let shape = self.schema.dims(tensor)?;
-        let element = Num::of_dtype(dtype);
+        let element = Num::from_dtype(dtype);
         self.out.write(|o| {
             // Writing to a String cannot fail.
             let _ = write!(o, "{{\"dtype\":\"{dtype}\",\"shape\":[");

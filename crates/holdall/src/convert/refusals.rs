@@ -74,7 +74,7 @@ impl Refusals {
 
 /// Turns an error of the target's encoder about all tensors together into `convert/cannot-hold`, if the error
 /// says that the target cannot hold them.
-pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
+pub(super) fn target_error(e: Error, write: &WriteOptions) -> Error {
     let rules = write.format().map_or(&[][..], |format| format.rules);
     let is_known = rules.iter().any(|rule| std::ptr::eq(*rule, e.rule()));
     if !is_known || e.kind() != ErrorKind::Unsupported || is_about_schema(&e) {

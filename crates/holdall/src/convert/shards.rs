@@ -1,6 +1,6 @@
 //! Writes a model in several files: assigns tensors to shards and writes their folder.
 
-use super::refusals::of_target;
+use super::refusals::target_error;
 use super::{ConvertReport, Prepared, ledger, len_of, report, report_changes, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
@@ -204,7 +204,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         let name = shards.name(number);
         let to = FileSink::create(&sink.path().join(&name), false, write.durability)?;
         let encoder = own.encoder(format)?;
-        let refused = |e| of_target(e, &own).in_source(file.name());
+        let refused = |e| target_error(e, &own).in_source(file.name());
         let (len, written) = match shards.root() {
             Some(_) => {
                 let to = DigestSink::new(to, algorithm);

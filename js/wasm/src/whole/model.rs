@@ -162,9 +162,9 @@ impl Model {
             Of::File(name) => {
                 let name = name.clone();
                 return match by_entry(&name) {
-                    Some(ModelFiles::Index(name, more)) => self.of_index(name, more),
-                    Some(ModelFiles::Checkpoint(_)) => self.of_checkpoint(),
-                    _ => self.of_file(&name),
+                    Some(ModelFiles::Index(name, more)) => self.open_index(name, more),
+                    Some(ModelFiles::Checkpoint(_)) => self.open_checkpoint(),
+                    _ => self.open_file(&name),
                 };
             }
         };
@@ -173,17 +173,17 @@ impl Model {
             return Err(NO_MODEL.broken(message).into());
         }
         match chosen(&all) {
-            ModelFiles::Index(name, more) => self.of_index(name, more),
+            ModelFiles::Index(name, more) => self.open_index(name, more),
             ModelFiles::Whole(name, warning) => {
                 let parts = self.there(&[name.to_owned()])?;
                 let index = self.index_of(parts[0])?;
                 let index = joined(&[Shard::new(name, index)], vec![warning], &self.limits)?;
                 Ok((index, parts))
             }
-            ModelFiles::Checkpoint(_) => self.of_checkpoint(),
-            ModelFiles::File(name) => self.of_file(name),
+            ModelFiles::Checkpoint(_) => self.open_checkpoint(),
+            ModelFiles::File(name) => self.open_file(name),
             // All the others are what it names.
-            ModelFiles::Root(root, names) => match self.of_file(root) {
+            ModelFiles::Root(root, names) => match self.open_file(root) {
                 Ok((_, sources)) if sources.len() != names.len() => Err(too_many(&names).into()),
                 opened => opened,
             },
@@ -206,7 +206,7 @@ impl Model {
     }
 
     /// Opens the model that an index file describes; `more` is an additional warning.
-    fn of_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
+    fn open_index(&mut self, name: &str, more: Option<Warning>) -> Result<Opened, Lack> {
         let place = |e: Error| e.in_source(name.shown());
         let map = match self.map.clone() {
             Some(map) => map,
@@ -234,7 +234,7 @@ impl Model {
 
     /// Opens a file with its other parts, or with the neighbouring files that hold bytes of its
     /// tensors.
-    fn of_file(&mut self, name: &str) -> Result<Opened, Lack> {
+    fn open_file(&mut self, name: &str) -> Result<Opened, Lack> {
         let at = self.there(&[name.to_owned()])?[0];
         let index = self.index_of(at)?;
         if let Some(split) = Split::from_index(&index, name)? {
@@ -254,7 +254,7 @@ impl Model {
         let Some(beside) = beside.filter(|_| is_away(&index)) else {
             return Ok((index, vec![at]));
         };
-        let stopped = |stop| of_file(at, stop);
+        let stopped = |stop| lack_of(at, stop);
         let names = (beside.names)(self.window(at)?, &self.limits).map_err(stopped)?;
         let paths: Vec<String> = names.iter().map(|own| (beside.path)(name, own)).collect();
         check_names(&paths)?;
@@ -278,7 +278,7 @@ impl Model {
     }
 
     /// Opens the distributed checkpoint in the folder.
-    fn of_checkpoint(&mut self) -> Result<Opened, Lack> {
+    fn open_checkpoint(&mut self) -> Result<Opened, Lack> {
         let place = |e: Error| e.in_source(NAME);
         let checkpoint = match self.checkpoint.clone() {
             Some(checkpoint) => checkpoint,
@@ -366,7 +366,7 @@ impl Model {
     }
 
     fn bytes(&self, at: usize, range: Range<u64>) -> Result<Bytes, Lack> {
-        self.window(at)?.bytes(range).map_err(|stop| of_file(at, stop))
+        self.window(at)?.bytes(range).map_err(|stop| lack_of(at, stop))
     }
 
     fn index_of(&mut self, at: usize) -> Result<Index, Lack> {
@@ -402,7 +402,7 @@ pub(crate) fn is_one(name: &[u8]) -> bool {
 }
 
 /// Returns the request of a file, or its error.
-fn of_file(at: usize, stop: Stop) -> Lack {
+fn lack_of(at: usize, stop: Stop) -> Lack {
     match stop {
         Stop::Need(ranges) => Lack::Ranges(ranges.into_iter().map(|range| (at, range)).collect()),
         Stop::Fail(e) => Lack::Fail(e),

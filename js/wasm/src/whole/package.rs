@@ -163,7 +163,7 @@ impl Package {
             }
         };
         let encoding = entry.method().encoding();
-        let component = Component::of_bytes(place.clone().into(), encoding, entry.decoded_len());
+        let component = Component::for_bytes(place.clone().into(), encoding, entry.decoded_len());
         let current = Current {
             decoder: ComponentDecoder::new(&component, Digests::default(), &self.limits)?,
             sum: FileHasher::default(),

@@ -143,7 +143,7 @@ impl Coo {
     /// [`LENGTH`](crate::layout::LENGTH) if the bytes do not match the shape.
     pub fn from_dense(dense: &Dense) -> Result<Coo> {
         let (places, values) = stored_of(dense)?;
-        Ok(Coo { coords: Coords::of_places(dense.shape(), &places), values })
+        Ok(Coo { coords: Coords::from_places(dense.shape(), &places), values })
     }
 
     /// Returns the dimensions, in elements.

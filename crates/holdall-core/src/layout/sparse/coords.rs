@@ -38,7 +38,7 @@ impl Coords {
     }
 
     /// Creates coordinates from row-major indices in these dimensions.
-    pub(super) fn of_places(sizes: &[u64], places: &[u64]) -> Coords {
+    pub(super) fn from_places(sizes: &[u64], places: &[u64]) -> Coords {
         let count = places.len();
         let mut all = vec![0; count * sizes.len()];
         for (number, &place) in places.iter().enumerate() {

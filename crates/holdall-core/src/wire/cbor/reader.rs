@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Creates a reader of `bytes` that were computed from the bytes `made_from` of the file, to which errors refer.
-    pub fn of_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
+    pub fn from_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
         Reader { made_from: Some(made_from.clone()), ..Reader::new(bytes, made_from.start, limits) }
     }
 

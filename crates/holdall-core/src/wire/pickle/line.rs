@@ -111,7 +111,7 @@ pub fn unicode(line: &[u8]) -> (String, bool) {
             _ => continue,
         };
         let after = after.get(1..).unwrap_or_default();
-        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((of_hex(hex)?, rest))) {
+        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((from_hex(hex)?, rest))) {
             Some((c, left)) => {
                 out.pop();
                 out.push(c);
@@ -177,7 +177,7 @@ pub fn string(line: &[u8]) -> (Vec<u8>, bool) {
     (out, is_sound)
 }
 
-fn of_hex(digits: &[u8]) -> Option<char> {
+fn from_hex(digits: &[u8]) -> Option<char> {
     char::from_u32(number_of(digits)?)
 }
 

@@ -66,7 +66,7 @@ impl Directory {
                 out.into()
             }
         };
-        let (found, expected) = (Crc32::of_zip(&content), entry.crc32());
+        let (found, expected) = (Crc32::zip_crc32(&content), entry.crc32());
         if found != expected && self.sums == Sums::Checked {
             let message =
                 format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {expected:#010x}");

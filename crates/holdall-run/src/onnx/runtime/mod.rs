@@ -98,7 +98,7 @@ impl Runner for OnnxRuntime {
                 look_through(&path)?;
                 let mut builder =
                     builder(&environment, &options).map_err(|e| session_error(&ONNX_MODEL, &e))?;
-                builder.commit_from_file(&path).map_err(|e| session_error(of_load(&e), &e))
+                builder.commit_from_file(&path).map_err(|e| session_error(load_rule(&e), &e))
             })
         })?;
         let inputs = ends::inputs(&load.description.inputs, &names(session.inputs()))?;
@@ -137,7 +137,7 @@ fn called(
     wanted: &[GraphValue],
 ) -> Result<Vec<TensorValue>> {
     let ran =
-        session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
+        session.run_with_options(inputs, options).map_err(|e| session_error(run_rule(&e), &e))?;
     let given = |place: &GraphValue| {
         let value = ran.get(&place.graph).ok_or_else(|| {
             ONNX_RUN.broken(format!("the graph did not return `{}`", place.graph.escape_debug()))
@@ -207,7 +207,7 @@ impl Loaded for Graph {
 }
 
 /// Returns the rule for a failure to load a graph.
-fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+fn load_rule<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
         _ if e.message().contains("is not a registered function/op") => &ONNX_OPERATOR,
@@ -216,7 +216,7 @@ fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
 }
 
 /// Returns the rule for a failure to run a graph.
-fn of_run<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+fn run_rule<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     match e.code() {
         ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
         _ => &ONNX_RUN,
