@@ -199,10 +199,11 @@ fn tensor(
         TensorKind::Nested { inner } => {
             let rows = inner.iter().filter_map(|name| by_name.get(name.as_str()));
             let inner: Vec<Shown> = rows.map(|row| tensor(package, row, hashes, by_name)).collect();
-            let texts: Vec<&str> = inner.iter().map(|of| of.text.as_str()).collect();
+            let texts: Vec<&str> =
+                inner.iter().map(|inner_file| inner_file.text.as_str()).collect();
             Shown {
                 text: format!("nested [{}]", texts.join(", ")),
-                is_altered: inner.iter().any(|of| of.is_altered),
+                is_altered: inner.iter().any(|inner_file| inner_file.is_altered),
             }
         }
     }

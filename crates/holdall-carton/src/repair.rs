@@ -81,7 +81,11 @@ pub fn repair(
 }
 
 /// Returns the SHA-256 of an entry's bytes.
-fn sha256(source: &Arc<dyn ByteSource>, entry: &Recovered, options: &OpenOptions) -> Result<[u8; 32]> {
+fn sha256(
+    source: &Arc<dyn ByteSource>,
+    entry: &Recovered,
+    options: &OpenOptions,
+) -> Result<[u8; 32]> {
     let mut sum = FileHasher::default();
     for piece in entry.pieces(source.clone(), options.limits())? {
         sum.update(&piece?);

@@ -155,8 +155,11 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         return Err(e.with_hint(hint).into());
     }
     writing::check_is_file(&args.output)?;
-    let options =
-        args.writing.options_for_records(session.work("writing"), args.to.as_deref(), args.force)?;
+    let options = args.writing.options_for_records(
+        session.work("writing"),
+        args.to.as_deref(),
+        args.force,
+    )?;
     let schema = match &args.schema {
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,

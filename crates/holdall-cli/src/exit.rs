@@ -289,7 +289,9 @@ fn missing_option_tip(given: &str) -> Option<String> {
     let (path, command) = invoked_command(&arguments);
     let has = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
     let has_o = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
-    let is_named = arguments.iter().any(|argument| argument.starts_with("-o") || argument.starts_with("--output"));
+    let is_named = arguments
+        .iter()
+        .any(|argument| argument.starts_with("-o") || argument.starts_with("--output"));
     match is_named {
         false if has_o => Some(format!("to name the output of `{path}`, use `-o {given}`")),
         true if has("records") => {
@@ -337,7 +339,8 @@ fn invoked_command(arguments: &[String]) -> (String, clap::Command) {
 fn commands_with(name: &str, command: &clap::Command, path: &str, commands: &mut Vec<String>) {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         let path = format!("{path} {}", subcommand.get_name());
-        if subcommand.get_arguments().any(|arg| arg.get_long() == Some(name) && !arg.is_hide_set()) {
+        if subcommand.get_arguments().any(|arg| arg.get_long() == Some(name) && !arg.is_hide_set())
+        {
             commands.push(format!("`{path}`"));
         }
         commands_with(name, subcommand, &path, commands);

@@ -2,7 +2,7 @@
 
 use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::operations::{self, Operation, LocationKind};
+use holdall::operations::{self, LocationKind, Operation};
 use holdall::source::{FileSource, MemorySource, SourceReader, mapped_or_read};
 use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};

@@ -248,7 +248,11 @@ const MODEL: [(&str, &str); 4] = [
 ];
 
 fn words<'w>(arguments: &[(&'w str, &'w str)]) -> Vec<&'w str> {
-    arguments.iter().flat_map(|(name, value)| [*name, *value]).filter(|word| !word.is_empty()).collect()
+    arguments
+        .iter()
+        .flat_map(|(name, value)| [*name, *value])
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 /// Returns the same migration for the library.
@@ -362,7 +366,10 @@ fn converters_that_there_are_not_are_refused() {
         let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json", "--drop"];
         let arguments = words(&PHOTOS[..2]);
         let more = ["--convert", &format!("kind={by}")];
-        holdall([&args[..], &arguments, &more].concat()).error()["code"].as_str().unwrap().to_owned()
+        holdall([&args[..], &arguments, &more].concat()).error()["code"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     for wrong in [
         "nope", "map", "map(cat)", "scale()", "scale(x)", "cast(up)", "round(1)", "map(a=1",

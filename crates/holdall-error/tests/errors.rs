@@ -120,6 +120,7 @@ fn remedies_have_names_of_their_own_and_say_what_they_know() {
 #[test]
 fn a_name_that_is_empty_is_told_in_words() {
     let e = word().within("line 1").in_tensor("");
-    let expected = "the tensor with an empty name, bytes 3..4: line 1: `x` is not a word [test/word]";
+    let expected =
+        "the tensor with an empty name, bytes 3..4: line 1: `x` is not a word [test/word]";
     assert_eq!(e.to_string(), expected);
 }

@@ -204,8 +204,8 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
     if let Some(rest) = begin.strip_prefix("version https://git-lfs.github.com/spec/") {
         let size =
             rest.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse::<u64>().ok());
-        let of = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
-        return Some(refusal(&format!("a git-lfs pointer{of}"), POINTER));
+        let size_text = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
+        return Some(refusal(&format!("a git-lfs pointer{size_text}"), POINTER));
     }
     if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<head>")
     {

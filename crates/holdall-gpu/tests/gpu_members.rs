@@ -395,7 +395,10 @@ fn what_has_no_function_is_named() {
     let (schema, text) = wgsl(&kind, "R");
     for (name, _, what) in elsewhere {
         let comment = format!("\n// {name}: {what}; its data is in the component `blob_data`.\n");
-        assert!(text.contains(&comment) && !text.contains(&format!("fn r_{name}(")), "{comment}{text}");
+        assert!(
+            text.contains(&comment) && !text.contains(&format!("fn r_{name}(")),
+            "{comment}{text}"
+        );
     }
     let stride = schema.extent(schema.record().unwrap()).unwrap().stride as usize;
     let records = vec![3; 2 * stride];

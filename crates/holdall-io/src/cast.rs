@@ -208,7 +208,7 @@ fn dense_type(spec: &TensorSpec) -> Option<ElementType> {
 #[cold]
 fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
     let what = match dense_type(spec) {
-        Some(of) => format!("elements of {of} are not converted to {to}"),
+        Some(source_type) => format!("elements of {source_type} are not converted to {to}"),
         None => {
             let layout = spec.layout.as_str().shown();
             format!("a tensor of layout `{layout}` is not converted to {to}")

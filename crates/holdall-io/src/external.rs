@@ -29,7 +29,7 @@ pub(crate) fn is_away(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
         .filter_map(|format| format.external_files)
-        .any(|of| of.away.code == e.code())
+        .any(|external| external.away.code == e.code())
 }
 
 /// Returns the digest of a file's content, independent of its layout. `None` if the format defines no such digest, or
@@ -86,8 +86,9 @@ pub fn graph(model: &File) -> Result<Graph> {
 #[cfg(feature = "onnx")]
 pub fn named_files(path: &Path) -> Vec<String> {
     let limits = Limits::default();
-    let all =
-        OpenOptions::new().open(path).and_then(|model| read_model(&model, |w| locations(w, &limits)));
+    let all = OpenOptions::new()
+        .open(path)
+        .and_then(|model| read_model(&model, |w| locations(w, &limits)));
     all.unwrap_or_default()
 }
 

@@ -173,12 +173,12 @@ fn is_followed(source: &Arc<dyn ByteSource>, at: u64) -> Result<bool> {
 }
 
 /// Compares the CRC-32 of an entry's bytes with the one in its header.
-fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Result<()> {
+fn check(source: &Arc<dyn ByteSource>, recovered: &Recovered, limits: &Limits) -> Result<()> {
     let mut crc = Crc32::zip();
-    for piece in of.pieces(source.clone(), limits)? {
+    for piece in recovered.pieces(source.clone(), limits)? {
         crc.update(&piece?);
     }
-    let (crc, expected) = (crc.value(), of.entry.crc);
+    let (crc, expected) = (crc.value(), recovered.entry.crc);
     match crc == expected {
         true => Ok(()),
         false => {
@@ -196,8 +196,8 @@ pub fn with_directory(
     source: Arc<dyn ByteSource>,
     entries: &[Recovered],
 ) -> Result<Arc<dyn ByteSource>> {
-    let end = entries.iter().map(|of| of.end).max().unwrap_or(0);
-    let mut list: Vec<Entry> = entries.iter().map(|of| of.entry.clone()).collect();
+    let end = entries.iter().map(|entry| entry.end).max().unwrap_or(0);
+    let mut list: Vec<Entry> = entries.iter().map(|entry| entry.entry.clone()).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     let tail = MemorySource::new(directory(&list, end));
     let head = SliceSource::new(source, 0..end)?;

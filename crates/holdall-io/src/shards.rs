@@ -288,12 +288,12 @@ impl OpenOptions {
             .collect();
         match &*others {
             [first, .., last] if lacking.len() == files.len() => {
-                let of = format!(
+                let context = format!(
                     "the index is of another division of the model: the folder has the files `{}` to `{}`",
                     first.shown(),
                     last.shown()
                 );
-                e.within(of).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
+                e.within(context).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
             }
             _ => e,
         }

@@ -425,7 +425,8 @@ fn requests_stay_inside_the_file() {
 fn unrequested_messages_of_a_server_are_refused() {
     let welcome = ServerFrame::Welcome { version: 1, requests: 1 }.encode();
     let id = FileId([0; 32]);
-    let file_frame = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
+    let file_frame =
+        |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
     let refused = ServerFrame::Refused {
         file: 7,
         refusal: Refusal { reason: RefusalReason::NoFile, text: String::new() },

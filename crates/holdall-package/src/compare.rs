@@ -78,8 +78,8 @@ fn one(
         _ => "a nested tensor".to_owned(),
     };
     if found.ty() != expected.ty() || found.shape() != expected.shape() || found.shape().is_none() {
-        let of = part.map_or(String::new(), |at| format!("tensor {at}: "));
-        out.mismatch.get_or_insert(format!("{of}{}, expected {}", say(found), say(expected)));
+        let prefix = part.map_or(String::new(), |at| format!("tensor {at}: "));
+        out.mismatch.get_or_insert(format!("{prefix}{}, expected {}", say(found), say(expected)));
         return;
     }
     match (found, expected) {
@@ -196,10 +196,10 @@ fn integers<const W: usize>(
 }
 
 impl Comparison {
-    fn error(&mut self, abs: f64, of: f64) {
+    fn error(&mut self, abs: f64, magnitude: f64) {
         self.max_abs = self.max_abs.max(abs);
         if abs > 0.0 {
-            self.max_rel = self.max_rel.max(abs / of);
+            self.max_rel = self.max_rel.max(abs / magnitude);
         }
     }
 

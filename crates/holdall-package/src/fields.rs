@@ -98,7 +98,8 @@ impl<'a> Fields<'a> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(|| self.wrong_type(key, "a list of tables"))?;
         let field = |(at, item): (usize, &'a Value)| {
-            let location = format!("{}, `[[{key}]]` number {}", self.location, at.saturating_add(1));
+            let location =
+                format!("{}, `[[{key}]]` number {}", self.location, at.saturating_add(1));
             item.as_table().map(|table| Fields { table, location })
         };
         let tables: Option<Vec<_>> = items.iter().enumerate().map(field).collect();
@@ -136,6 +137,8 @@ impl Warnings {
     /// specification.
     pub(super) fn ignored(&mut self, fields: &Fields<'_>, key: &str, wanted: &str) {
         let location = &fields.location;
-        self.add(warnings::EXTENSION, || format!("{location}: `{key}` is not {wanted}; it is ignored"));
+        self.add(warnings::EXTENSION, || {
+            format!("{location}: `{key}` is not {wanted}; it is ignored")
+        });
     }
 }

@@ -439,6 +439,9 @@ mod tests {
     fn twins_can_be_told_apart_in_messages() {
         let twins = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect("twins");
         let message = twins.first().map(conflict_message).unwrap_or_default();
-        assert!(message.contains("`cafe\\u{301}`") && message.contains("`caf\\u{e9}`"), "{message}");
+        assert!(
+            message.contains("`cafe\\u{301}`") && message.contains("`caf\\u{e9}`"),
+            "{message}"
+        );
     }
 }

@@ -341,9 +341,9 @@ fn value_label(side: Side, spec: &ValueSpec) -> String {
 
 fn whole_shape(value: &TensorValue) -> WholeShape {
     match value {
-        TensorValue::Nested(inner) => {
-            WholeShape::Nested(inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect())
-        }
+        TensorValue::Nested(inner) => WholeShape::Nested(
+            inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect(),
+        ),
         plain => WholeShape::Plain(plain.shape().unwrap_or_default().to_vec()),
     }
 }

@@ -377,7 +377,7 @@ unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
 unsafe extern "C" fn get_last_error(stream: *mut CStream) -> *const c_char {
     // SAFETY: as above; the text is valid until the stream is released.
     let batches = unsafe { batches(stream) };
-    batches.and_then(|of| of.error.as_ref()).map_or(null(), |text| text.as_ptr())
+    batches.and_then(|state| state.error.as_ref()).map_or(null(), |text| text.as_ptr())
 }
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -395,30 +395,30 @@ pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, P
 pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyResult<bool> {
     // SAFETY: an object, and a static name; if the object is not such a capsule, the result is
     // null and an exception is set.
-    let of = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
+    let schema = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
     // SAFETY: a struct of the interface, which the consumer does not change during the call.
-    match unsafe { of.cast::<CSchema>().as_ref() } {
+    match unsafe { schema.cast::<CSchema>().as_ref() } {
         // SAFETY: as above.
-        Some(of) => Ok(unsafe { has_views(of) }),
+        Some(schema) => Ok(unsafe { has_views(schema) }),
         None => Err(PyErr::fetch(py)),
     }
 }
 
 /// # Safety
-/// `of` must be a valid struct with valid children that no other code changes at the same time.
-unsafe fn has_views(of: &CSchema) -> bool {
-    if of.release.is_none() {
+/// `schema` must be a valid struct with valid children that no other code changes at the same time.
+unsafe fn has_views(schema: &CSchema) -> bool {
+    if schema.release.is_none() {
         return false;
     }
     // SAFETY: a struct that is not released has a format, which is a text that ends with a zero.
-    let format = unsafe { CStr::from_ptr(of.format) }.to_bytes();
+    let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
     let mut children = (0..of.n_children as usize).map(|at| {
         // SAFETY: the struct has that many children.
-        unsafe { (*of.children.add(at)).as_ref() }
+        unsafe { (*schema.children.add(at)).as_ref() }
     });
     // SAFETY: the caller's promise.
     matches!(format, b"vu" | b"vz")
-        || children.any(|of| of.is_some_and(|of| unsafe { has_views(of) }))
+        || children.any(|schema| schema.is_some_and(|schema| unsafe { has_views(schema) }))
 }
 
 /// Returns a type and its elements, for `__arrow_c_array__`.
@@ -459,13 +459,13 @@ fn take<'py, T>(
 ) -> PyResult<T> {
     // SAFETY: an object, and a static name; if the object is not such a capsule, the result is null and an exception is
     // set.
-    let of = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
-    if of.is_null() {
+    let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
+    if pointer.is_null() {
         return Err(PyErr::fetch(capsule.py()));
     }
     // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays in
     // the capsule is released.
-    Ok(unsafe { take(of.cast()) })
+    Ok(unsafe { take(pointer.cast()) })
 }
 
 /// Returns a batch from its schema and its columns, as `__arrow_c_array__` returns them.
@@ -520,18 +520,18 @@ impl Iterator for GivenBatches {
 
 fn capsule<'py, T>(
     py: Python<'py>,
-    of: T,
+    value: T,
     name: &'static CStr,
     destructor: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = Box::into_raw(Box::new(of));
+    let value = Box::into_raw(Box::new(value));
     // SAFETY: the pointer is not null and the name is static.
-    let made = unsafe { ffi::PyCapsule_New(of.cast(), name.as_ptr(), Some(destructor)) };
+    let made = unsafe { ffi::PyCapsule_New(value.cast(), name.as_ptr(), Some(destructor)) };
     // SAFETY: a new reference, or null with an exception set.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
     if made.is_err() {
         // SAFETY: no other code has the pointer, which came from a box of this type.
-        drop(unsafe { Box::from_raw(of) });
+        drop(unsafe { Box::from_raw(value) });
     }
     made
 }
@@ -540,9 +540,9 @@ unsafe extern "C" fn drop_capsule<T>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python passes the capsule that is being destroyed; its name never changes, and its
     // pointer is the original one. A struct that a consumer moved out is already released.
     unsafe {
-        let of = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
-        if !of.is_null() {
-            drop(Box::from_raw(of));
+        let value = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
+        if !value.is_null() {
+            drop(Box::from_raw(value));
         }
     }
 }

@@ -131,11 +131,11 @@ pub(crate) fn shrink<'py>(
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = package.get(py)?;
+    let package_ref = package.get(py)?;
     let policy = package.policy();
     let prepare = || {
         FileSink::check(&to, overwrite)?;
-        let mut shrink = Shrink::new(&of, &policy);
+        let mut shrink = Shrink::new(&package_ref, &policy);
         for (path, url) in &links {
             shrink = shrink.with_link(path, url)?;
         }
@@ -145,14 +145,14 @@ pub(crate) fn shrink<'py>(
                 shrink = shrink.with_template(path, template)?;
             }
         }
-        if of.hash().is_none() {
+        if package_ref.hash().is_none() {
             let e = PART.broken("there is no `MANIFEST`, which has the hashes of files");
-            return Err(e.with_hint("pack the folder first").in_source(of.name()));
+            return Err(e.with_hint("pack the folder first").in_source(package_ref.name()));
         }
         if shrink.linked().is_empty() {
             let e = PART.broken("no file of the package is chosen");
             let hint = "choose with links={path: url} or base_url=, and see at_least";
-            return Err(e.with_hint(hint).in_source(of.name()));
+            return Err(e.with_hint(hint).in_source(package_ref.name()));
         }
         Ok(shrink)
     };
@@ -176,10 +176,10 @@ pub(crate) fn fetch<'py>(
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let of = package.get(py)?;
+    let package_ref = package.get(py)?;
     let report = run_with(py, u64::MAX, None, progress, |work| {
         let fetcher = package.fetcher()?.with_work(work);
-        links::embed_links(&of, &fetcher, &to, overwrite)
+        links::embed_links(&package_ref, &fetcher, &to, overwrite)
     })?;
     plain::shown(py, &report)
 }

@@ -189,9 +189,9 @@ impl NativePackage {
                 FileLocation::Disk => "disk",
                 _ => "links",
             };
-            let urls = file.sha256.and_then(|of| {
+            let urls = file.sha256.and_then(|sha256| {
                 let mut rows = package.links().urls.iter();
-                rows.find(|(sha256, _)| *sha256 == of).map(|(_, urls)| urls)
+                rows.find(|(sha256, _)| *sha256 == sha256).map(|(_, urls)| urls)
             });
             let urls = PyTuple::new(py, urls.map_or(&[][..], Vec::as_slice))?;
             let sha256 = file.sha256.as_ref().map(hex);

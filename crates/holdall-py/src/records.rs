@@ -433,11 +433,11 @@ pub(crate) enum Picked {
 impl<'py> FromPyObject<'_, 'py> for Picked {
     type Error = PyErr;
 
-    fn extract(of: Borrowed<'_, 'py, PyAny>) -> PyResult<Picked> {
-        if let Ok((start, stop)) = of.extract::<(u64, u64)>() {
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Picked> {
+        if let Ok((start, stop)) = object.extract::<(u64, u64)>() {
             return Ok(Picked::Range(start..stop));
         }
-        let lent = BorrowedBuffer::from_object(&of)?;
+        let lent = BorrowedBuffer::from_object(&object)?;
         let places = lent.bytes().as_chunks().0;
         Ok(Picked::At(places.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
     }

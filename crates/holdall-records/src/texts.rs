@@ -60,8 +60,8 @@ impl Records {
         };
         self.compare()?;
         let entries = entries.get(part.offset()..).unwrap_or_default();
-        let of = TextSource::Records(self, part);
-        Ok(Some(Texts::new(of, self.len(), entries, self.0.stride, heap)))
+        let source = TextSource::Records(self, part);
+        Ok(Some(Texts::new(source, self.len(), entries, self.0.stride, heap)))
     }
 }
 

@@ -261,7 +261,8 @@ fn self_tests_compare_and_go_on() {
         })
     };
     let mut calls = 0;
-    let reports = self_tests(&mut model, &tensor, ToleranceOverride::default(), &mut |_| calls += 1);
+    let reports =
+        self_tests(&mut model, &tensor, ToleranceOverride::default(), &mut |_| calls += 1);
     let passed: Vec<bool> = reports.iter().map(|r| r.passed()).collect();
     assert_eq!((calls, passed), (6, vec![true, false, true, false, false, false]));
     assert_eq!((reports[0].name.as_str(), reports[1].name.as_str()), ("test 1", "is near"));

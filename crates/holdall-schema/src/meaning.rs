@@ -130,13 +130,14 @@ impl Meaning {
             return (is_pair && matches!(array.len, Len::Variable { .. })).then_some(Meaning::Map);
         }
         let meaning = Meaning::from_descr(node.get(DESCR)?.as_str()?)?;
-        let items = |of: Scalar| {
+        let items = |scalar: Scalar| {
             let Kind::Array(array) = kind else { return false };
             let item: Option<&Type> =
                 usize::try_from(array.items.0).ok().and_then(|at| types.get(at));
             matches!(array.len, Len::Fixed(_))
-                && item
-                    .is_some_and(|item| matches!(&item.kind, Kind::Scalar(found) if *found == of))
+                && item.is_some_and(
+                    |item| matches!(&item.kind, Kind::Scalar(found) if *found == scalar),
+                )
         };
         let fits = match &meaning {
             Meaning::Characters => items(Scalar::Uint32),
@@ -150,8 +151,8 @@ impl Meaning {
     /// Returns the meaning of NumPy's type of this name: `<U5`, `|S3`, `<M8[25us]`.
     pub fn from_descr(descr: &str) -> Option<Meaning> {
         let name = descr.trim_start_matches(['<', '>', '|', '=']);
-        let unit = |of: &str| {
-            let inside = of.strip_prefix('[')?.strip_suffix(']')?;
+        let unit = |unit_text: &str| {
+            let inside = unit_text.strip_prefix('[')?.strip_suffix(']')?;
             let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
             let (count, unit) = inside.split_at_checked(digits)?;
             let count: u32 = if count.is_empty() { 1 } else { count.parse().ok()? };
@@ -159,8 +160,12 @@ impl Meaning {
             Some((count, *unit)).filter(|(count, _)| *count > 0)
         };
         match name.split_at_checked(2) {
-            Some(("M8", of)) => unit(of).map(|(count, unit)| Meaning::Time(count, unit)),
-            Some(("m8", of)) => unit(of).map(|(count, unit)| Meaning::Span(count, unit)),
+            Some(("M8", unit_text)) => {
+                unit(unit_text).map(|(count, unit)| Meaning::Time(count, unit))
+            }
+            Some(("m8", unit_text)) => {
+                unit(unit_text).map(|(count, unit)| Meaning::Span(count, unit))
+            }
             _ if name.starts_with('U') => Some(Meaning::Characters),
             _ if name.starts_with('S') => Some(Meaning::Bytes),
             _ => None,
@@ -462,7 +467,7 @@ mod tests {
             ("<M8[xs]", 1, None),
         ] {
             let meaning = Meaning::from_descr(descr);
-            let text = meaning.as_ref().and_then(|of| of.text(&long, &n.to_le_bytes()));
+            let text = meaning.as_ref().and_then(|meaning| meaning.text(&long, &n.to_le_bytes()));
             assert_eq!(text.as_deref(), wanted, "{descr} {n}");
             let (Some(meaning), Some(text)) = (meaning, text) else { continue };
             assert_eq!(meaning.parse(&text), Some(n.into()), "{descr} {text}");

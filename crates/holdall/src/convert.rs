@@ -335,7 +335,7 @@ pub fn plan(
     items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
     report.left_behind = ledger::close(file, &record, &expected)?;
     report.cast = casts.len() as u64;
-    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
     report.files = shards.map(|shards| shards.files()).unwrap_or_default();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
@@ -545,7 +545,7 @@ fn report_changes(
         report.overflowed += count;
         report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
     }
-    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, form)| form.report(name)).collect();
 }
 
 fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
@@ -579,8 +579,9 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
-    let of = tensor.dense_type();
-    let (dtype, logical) = of.map_or((DType::F32, None), |of| (of.dtype, of.logical_type));
+    let element_type = tensor.dense_type();
+    let (dtype, logical) = element_type
+        .map_or((DType::F32, None), |element_type| (element_type.dtype, element_type.logical_type));
     tensor.check_dense()?;
     let mut spec = TensorSpec::dense(tensor.name(), dtype, tensor.shape());
     if let Some(t) = logical {

@@ -128,8 +128,11 @@ fn write_sound_tensors(
             None => e,
         });
     }
-    let report =
-        convert(&file, target, &Convert::new(target_options(&file, target, write)).with_select(select))?;
+    let report = convert(
+        &file,
+        target,
+        &Convert::new(target_options(&file, target, write)).with_select(select),
+    )?;
     let read_len = file.index().source_len();
     // If only a part of the file was read, its full length is taken from the file system.
     let source_len = match (&open_error, path.metadata()) {
@@ -164,7 +167,8 @@ enum Opened {
 }
 
 /// The reason why nothing can be recovered from a file.
-const NAMES_LOST: &str = "nothing can be recovered: the names, types and shapes of its tensors are lost";
+const NAMES_LOST: &str =
+    "nothing can be recovered: the names, types and shapes of its tensors are lost";
 
 /// Opens the damaged file at `path` by each kind of recovery in turn.
 fn open_damaged(

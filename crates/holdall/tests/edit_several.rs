@@ -1,6 +1,6 @@
 //! Edits of models in several files: the result equals that of the same edit of the model in one file.
 
-use holdall::operations::{self, OPERATIONS, Operation, LocationKind, Support};
+use holdall::operations::{self, LocationKind, OPERATIONS, Operation, Support};
 use holdall::{
     Convert, DType, Edit, File, FileRole, TensorSpec, Value, WriteOptions, Writer, compact,
     convert, diff, formats, verify,
@@ -388,7 +388,9 @@ fn what_the_table_refuses_is_refused() {
     let package = dir.path().join("p.carton");
     std::fs::write(&package, "").unwrap();
     let path = |place| match place {
-        LocationKind::ArchiveMember => Some(archive.join("x").to_string_lossy().replace("/x", "!/x")),
+        LocationKind::ArchiveMember => {
+            Some(archive.join("x").to_string_lossy().replace("/x", "!/x"))
+        }
         LocationKind::PackageMember => Some(format!("{}!/model/x", package.display())),
         LocationKind::Address => Some("https://example.org/model.safetensors".to_owned()),
         LocationKind::Store => Some("s3://bucket/model.safetensors".to_owned()),

@@ -314,7 +314,8 @@ fn the_error_that_is_told_is_that_of_what_is_read() {
             assert_eq!(reformed.form.to_string(), form);
             assert_eq!(reformed.max_error, Some(max), "{form}");
             // Groups are summed on all cores in any order, so the last digits may differ.
-            let (rms, told_rms) = ((squares / all.len() as f64).sqrt(), reformed.rms_error.unwrap());
+            let (rms, told_rms) =
+                ((squares / all.len() as f64).sqrt(), reformed.rms_error.unwrap());
             assert!((told_rms - rms).abs() <= rms * 1e-12, "{form}: {told_rms} of {rms}");
             // The distance is at most half a step plus the rounding of the scale.
             let step = 10.1 / f64::from((1u32 << bits) - 1);

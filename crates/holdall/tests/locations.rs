@@ -269,14 +269,18 @@ fn a_folder_with_several_variants_asks_which() {
     }
     let (code, message) = refusal(dir.path());
     assert_eq!(code, "shards/variants");
-    assert!(message.contains("`model.safetensors`") && message.contains("`model.bf16.safetensors`"));
+    assert!(
+        message.contains("`model.safetensors`") && message.contains("`model.bf16.safetensors`")
+    );
 }
 
 #[test]
 fn what_is_missing_or_stale_is_said() {
     let (code, message) = refusal(case("missing"));
     assert_eq!(code, "shards/missing");
-    assert!(message.contains("1 of 2 files") && message.contains("`model-00002-of-00002.safetensors`"));
+    assert!(
+        message.contains("1 of 2 files") && message.contains("`model-00002-of-00002.safetensors`")
+    );
     let (code, message) = refusal(case("stale"));
     assert_eq!(code, "shards/missing", "{message}");
     assert!(message.contains("the index is of another division"), "{message}");

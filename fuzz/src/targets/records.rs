@@ -1,6 +1,6 @@
 //! A value of a schema is read back from its bytes, and bytes that are a record are read back from its JSON.
 
-use crate::schemas::{compile, limits, from_hex, test_vectors, taken, value};
+use crate::schemas::{compile, from_hex, limits, taken, test_vectors, value};
 use crate::take::{Put, Take};
 use holdall::json::parse;
 use holdall::schema::{Checker, Encoder, Schema, Segment, TypeId};

@@ -1,6 +1,6 @@
 //! Compares two schemas, and checks that the result matches what a reader of such files finds (specification, 8.4.6).
 
-use crate::schemas::{compile, edited, limits, test_vectors, taken, value};
+use crate::schemas::{compile, edited, limits, taken, test_vectors, value};
 use crate::take::{Put, Take};
 use holdall::schema::{
     ChangeKind, Converters, Encoder, Resolution, ResolveOptions, Schema, Verdict, changes_json,
@@ -39,7 +39,9 @@ pub fn run(data: &[u8]) {
         };
         match &found {
             Ok(_) => assert!(of_bytes.iter().all(is_resolved), "{old}\n{new}\n{changes:?}"),
-            Err(e) if e.code().starts_with("evolve/") => assert!(!is_convertible, "{old}\n{new}\n{e}"),
+            Err(e) if e.code().starts_with("evolve/") => {
+                assert!(!is_convertible, "{old}\n{new}\n{e}")
+            }
             // An invalid default, or an exceeded limit.
             Err(e) => assert!(!e.to_string().is_empty()),
         }

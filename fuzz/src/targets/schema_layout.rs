@@ -71,11 +71,11 @@ fn inside(schema: &Schema, parent: &LayoutItem, item: &LayoutItem) {
     assert_eq!(&item.path.0[..parent.path.0.len()], &parent.path.0[..]);
     let (outer, inner) = (&parent.range, &item.range);
     assert!(outer.start <= inner.start && inner.end <= outer.end, "{parent:?} {item:?}");
-    let of = schema.ty(parent.ty);
+    let ty = schema.ty(parent.ty);
     let start = inner.start - outer.start;
-    match &of.kind {
+    match &ty.kind {
         Kind::Struct(fields) => {
-            let align = u64::from(item.align.min(of.align));
+            let align = u64::from(item.align.min(ty.align));
             assert!(start.is_multiple_of(align), "{parent:?} {item:?}");
             assert!(start >= u64::from(fields.presence_len) && fields.presence_len <= 1 << 20);
             if let Some(bit) = item.presence {

@@ -28,10 +28,11 @@ pub fn run(data: &[u8]) {
         2 => csr(Csr::from_packed(&shape, take.component(), &limits), &limits),
         3 => coo(Coo::from_packed(&shape, take.component()), &limits),
         4 => {
-            let of = if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
+            let compressed =
+                if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
             let (block, batch) = ([take.u64(), take.u64()], take.u8().into());
             let (values, indices, indptr) = (take.component(), take.component(), take.component());
-            let attributes = blocks(of, block, batch);
+            let attributes = blocks(compressed, block, batch);
             tiles(Tiles::in_blocks(&shape, &attributes, indptr, indices, values, &limits), &limits);
         }
         _ => {
@@ -185,7 +186,7 @@ fn attributes(t: &Tensor, put: &mut Put) {
     let get = |key: &str| t.attributes().get(key);
     match t.layout() {
         Layout::SparseBlocks => {
-            let is_rows = matches!(get("compressed"), Some(Value::Text(of)) if of == "rows");
+            let is_rows = matches!(get("compressed"), Some(Value::Text(axis)) if axis == "rows");
             put.u8(u8::from(!is_rows));
             let sides: &[Value] = match get("block") {
                 Some(Value::Array(sides)) => sides,

@@ -124,9 +124,9 @@ impl Table<'_> {
                 let stride = self.schema.extent(array.items)?.stride;
                 one.number("items", items).number("stride", stride).maybe_number("count", count)
             }
-            Kind::Struct(of) => {
+            Kind::Struct(members) => {
                 let mut members = Vec::new();
-                for member in &of.members {
+                for member in &members.members {
                     members.push((member, self.add(member.ty)?));
                 }
                 one.with("members", |out| {
@@ -140,14 +140,14 @@ impl Table<'_> {
                     });
                 })
             }
-            Kind::Union(of) => {
+            Kind::Union(union) => {
                 let mut variants = Vec::new();
-                for variant in &of.variants {
+                for variant in &union.variants {
                     variants.push((&variant.key, self.add(variant.ty)?));
                 }
-                one.text("discriminator", &of.discriminator)
-                    .number("width", of.width.bytes())
-                    .number("start", of.start)
+                one.text("discriminator", &union.discriminator)
+                    .number("width", union.width.bytes())
+                    .number("start", union.start)
                     .with("variants", |out| {
                         list(variants, out, |(key, ty), out| {
                             let variant = Object::new().text("key", key).number("type", ty);
@@ -155,11 +155,11 @@ impl Table<'_> {
                         });
                     })
             }
-            Kind::Tensor(of) => one
-                .maybe_text("dtype", of.dtype.map(|dtype| dtype.as_str()))
+            Kind::Tensor(tensor) => one
+                .maybe_text("dtype", tensor.dtype.map(|dtype| dtype.as_str()))
                 .maybe_number("size", ty.size)
                 .with("shape", |out| {
-                    list(of.shape.iter().flatten(), out, |dim, out| match dim {
+                    list(tensor.shape.iter().flatten(), out, |dim, out| match dim {
                         Dim::Known(n) => integer(*n, out),
                         _ => out.push_str("null"),
                     });

@@ -140,7 +140,11 @@ pub(super) fn decode(
     }
 }
 
-fn decoder<'a>(encoding: ContentEncoding, counting: CountingBody<'a>, limits: &Limits) -> io::Result<Box<dyn Read + 'a>> {
+fn decoder<'a>(
+    encoding: ContentEncoding,
+    counting: CountingBody<'a>,
+    limits: &Limits,
+) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match encoding {
         ContentEncoding::Identity => Box::new(counting),
         ContentEncoding::Zstd => {
@@ -149,7 +153,9 @@ fn decoder<'a>(encoding: ContentEncoding, counting: CountingBody<'a>, limits: &L
             Box::new(decoder)
         }
         ContentEncoding::Gzip => Box::new(MultiGzDecoder::new(counting)),
-        ContentEncoding::Brotli => Box::new(brotli_decompressor::Decompressor::new(counting, 64 << 10)),
+        ContentEncoding::Brotli => {
+            Box::new(brotli_decompressor::Decompressor::new(counting, 64 << 10))
+        }
         ContentEncoding::Deflate => {
             let mut counting = counting;
             let mut start = Vec::new();

@@ -1,6 +1,6 @@
 //! Downloads one linked file from one address.
 
-use super::decode::{ACCEPTED, ContentEncoding, ReportedProgress, BodyState, CountingBody, decode};
+use super::decode::{ACCEPTED, BodyState, ContentEncoding, CountingBody, ReportedProgress, decode};
 use super::rules::{DECLARED, DIGEST};
 use super::store::{PendingObject, hash};
 use holdall_core::model::{Algorithm, Digest, Hasher};
@@ -39,7 +39,11 @@ impl Download<'_> {
     ///
     /// # Errors
     /// The error of the last attempt.
-    pub(super) fn run(&self, part: &mut PendingObject, progress: &mut ReportedProgress) -> Result<()> {
+    pub(super) fn run(
+        &self,
+        part: &mut PendingObject,
+        progress: &mut ReportedProgress,
+    ) -> Result<()> {
         retrying(&self.client.policy().timeouts, || self.attempt(part, progress))
     }
 
@@ -98,7 +102,9 @@ impl Download<'_> {
             part.file.write_all(bytes).map_err(failed)
         })?;
         let received = answer.body.received();
-        if let Some(len) = expected.filter(|len| *len != received && encoding == ContentEncoding::Identity) {
+        if let Some(len) =
+            expected.filter(|len| *len != received && encoding == ContentEncoding::Identity)
+        {
             let e = ANSWER
                 .broken(format!("the server sent {received} of the {len} bytes that it announced"));
             return Err(FailedTry::passing(e));

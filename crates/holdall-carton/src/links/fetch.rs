@@ -148,7 +148,9 @@ impl Fetcher for LinkFetcher {
         let name = hex(&sha256);
         let Some(client) = &self.client else {
             let e = match held {
-                FileState::Damaged => OFFLINE.broken(format!("the file {name} in the cache is damaged")),
+                FileState::Damaged => {
+                    OFFLINE.broken(format!("the file {name} in the cache is damaged"))
+                }
                 _ => OFFLINE.broken(format!("the file {name} is not in the cache")),
             };
             return Err(e.in_source(self.store.root().display()));

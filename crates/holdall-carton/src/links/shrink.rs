@@ -174,7 +174,7 @@ impl Shrink {
     fn link(mut self, sha256: [u8; 32], url: &str) -> Result<Shrink> {
         check(&self.policy, url).map_err(|e| e.in_source(shown(url)))?;
         let urls = &mut self.links.urls;
-        let at = urls.iter().position(|(of, _)| *of == sha256).unwrap_or_else(|| {
+        let at = urls.iter().position(|(other, _)| *other == sha256).unwrap_or_else(|| {
             urls.push((sha256, Vec::new()));
             urls.len() - 1
         });

@@ -87,7 +87,8 @@ pub(super) fn check_complete(
         let folder = path.strip_suffix(name).unwrap_or_default();
         for (other, _) in referenced_files(from, open, false, warnings)? {
             if !files.contains_key(&format!("{folder}{other}")) {
-                let message = format!("the file refers to `{}`, which is not packed", other.shown());
+                let message =
+                    format!("the file refers to `{}`, which is not packed", other.shown());
                 return Err(PART.broken(message).in_source(from.display()));
             }
         }
@@ -99,7 +100,8 @@ pub(super) fn check_complete(
 fn is_about_files(e: &Error) -> bool {
     let external_files = || FORMATS.iter().filter_map(|format| format.external_files);
     e.code().starts_with("shards/")
-        || external_files().any(|external| external.missing.code == e.code() || external.outside.code == e.code())
+        || external_files()
+            .any(|external| external.missing.code == e.code() || external.outside.code == e.code())
 }
 
 #[cold]

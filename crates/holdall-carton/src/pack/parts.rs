@@ -42,7 +42,7 @@ pub(super) enum Source {
     /// A symbolic link: its text, and the source of its target's bytes.
     Link {
         text: String,
-        of: Box<Source>,
+        target: Box<Source>,
     },
 }
 
@@ -125,7 +125,7 @@ impl Source {
     fn path(&self) -> Option<&Path> {
         match self {
             Source::Path(from) => Some(from),
-            Source::Link { of, .. } => of.path(),
+            Source::Link { target, .. } => target.path(),
             Source::Bytes(_) | Source::Package(..) => None,
         }
     }
@@ -138,7 +138,7 @@ impl Source {
             }
             Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
             Source::Package(package, inside) => package.unchecked_reader(inside)?,
-            Source::Link { of, .. } => of.open()?,
+            Source::Link { target, .. } => target.open()?,
         })
     }
 }
@@ -186,7 +186,7 @@ pub(super) fn folder_parts(
         is_package.then(|| folder::text(&root.join(MANIFEST_NAME), &limits).ok()).flatten();
     let listed: BTreeSet<String> = rows_of(manifest.as_deref()).map(|(path, _)| path).collect();
     let is_listed = |path: &str| match path.ends_with('/') {
-        true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
+        true => listed.range(path.to_owned()..).next().is_some_and(|next| next.starts_with(path)),
         false => listed.contains(path),
     };
     let mut out = FolderParts { manifest, ..FolderParts::default() };
@@ -195,7 +195,8 @@ pub(super) fn folder_parts(
     let mut partly: Vec<String> = Vec::new();
     let mut found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
         let is_ignored = selection == FileSelection::Usual
-            && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
+            && (ignored.is_left_out(path)
+                || partly.iter().any(|prefix| path.starts_with(prefix.as_str())));
         if is_ignored && !is_listed(path) {
             out.left_out.push(path.to_owned());
             return true;
@@ -222,7 +223,7 @@ pub(super) fn folder_parts(
     let part = |file: FoundPath<'_>| {
         let source = Source::Path(root.join(&*file.path));
         let source = match kept.remove(&*file.path) {
-            Some(text) => Source::Link { text, of: Box::new(source) },
+            Some(text) => Source::Link { text, target: Box::new(source) },
             None => source,
         };
         (format!("{below}{}", file.path), FileToPack::new(source))
@@ -281,8 +282,8 @@ pub(super) fn package_parts(package: &Package) -> BTreeMap<String, FileToPack> {
         let source = match (&f.target, f.place) {
             (Some(_), FileLocation::Zip | FileLocation::Disk) => {
                 let text = f.next.as_deref().and_then(|next| link_text(&f.path, next));
-                let of = Box::new(Source::Package(package.clone(), f.path.clone()));
-                Source::Link { text: text.unwrap_or_default(), of }
+                let target = Box::new(Source::Package(package.clone(), f.path.clone()));
+                Source::Link { text: text.unwrap_or_default(), target }
             }
             _ => Source::Package(package.clone(), f.path.clone()),
         };
@@ -312,7 +313,7 @@ pub(super) fn complete(
     }
     // A package without an index stays as it was.
     let had_none =
-        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(of, _)| of != TENSOR_INDEX);
+        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(path, _)| path != TENSOR_INDEX);
     let has_files = files.keys().any(|path| path.starts_with("tensor_data/"));
     let needs_none = had_none && tensors.is_empty() && !has_files;
     if (!tensors.is_empty() || !files.contains_key(TENSOR_INDEX)) && !needs_none {

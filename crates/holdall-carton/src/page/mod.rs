@@ -84,15 +84,15 @@ fn tables(package: &Package) -> Vec<(&'static str, Table)> {
     all.into_iter().filter(|(_, (_, rows))| !rows.is_empty()).collect()
 }
 
-fn specs(of: &[ValueSpec]) -> Table {
+fn specs(specs: &[ValueSpec]) -> Table {
     let row = |spec: &ValueSpec| {
         let about = spec.description.clone().unwrap_or_default();
         vec![spec.name.clone(), spec.ty.as_str().to_owned(), spec.shape.to_string(), about]
     };
-    (&["name", "dtype", "shape", "description"], of.iter().map(row).collect())
+    (&["name", "dtype", "shape", "description"], specs.iter().map(row).collect())
 }
 
-fn self_tests(package: &Package, of: &[SelfTest]) -> Table {
+fn self_tests(package: &Package, specs: &[SelfTest]) -> Table {
     let side = |all: &[(String, String)]| {
         let one =
             |(name, tensor): &(String, String)| format!("{name}: {}", tensor_of(package, tensor));
@@ -103,7 +103,7 @@ fn self_tests(package: &Package, of: &[SelfTest]) -> Table {
         let about = test.description.clone().unwrap_or_default();
         vec![numbered(at, test.name.as_deref()), side(&test.inputs), expected, about]
     };
-    (&["name", "inputs", "expected", "description"], of.iter().enumerate().map(row).collect())
+    (&["name", "inputs", "expected", "description"], specs.iter().enumerate().map(row).collect())
 }
 
 fn files(package: &Package) -> Table {

@@ -112,7 +112,7 @@ fn text(
     values_only: bool,
 ) -> Result<(), Failure> {
     let standing = |d: &TensorDiff| Standing::from_diff(d, values_only);
-    let number = |of| diff.changed.iter().filter(|t| standing(t) == of).count() as u64;
+    let number = |kind| diff.changed.iter().filter(|t| standing(t) == kind).count() as u64;
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
     let attributes = if values_only { &[][..] } else { &diff.attributes[..] };
@@ -230,11 +230,11 @@ fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
                 Standing::Differ => ("~", Style::Warn),
             };
             let old = a.index().get(&d.name);
-            let of = |t: &Option<ElementType>| {
+            let type_name = |t: &Option<ElementType>| {
                 t.as_ref().map_or("-".to_owned(), |t| escape(&t.to_string()))
             };
             let dtype = match (&d.types, &old) {
-                (Some((x, y)), _) => format!("{} → {}", of(x), of(y)),
+                (Some((x, y)), _) => format!("{} → {}", type_name(x), type_name(y)),
                 (None, Some(t)) => tensor_type(t).into_owned(),
                 (None, None) => String::new(),
             };

@@ -58,7 +58,7 @@ impl Sums {
                 sums.components += 1;
                 sums.add_type(
                     match tensor.layout() {
-                        Layout::Blocks(of) => of.as_str().into(),
+                        Layout::Blocks(block_type) => block_type.as_str().into(),
                         _ => component_type(&c),
                     },
                     decoded,

@@ -176,8 +176,8 @@ fn floats(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let one = |p: &Dense| -> Result<Vec<[f64; 2]>> {
         let mut values = Vec::new();
-        let of = ElementType::new(p.dtype(), p.logical_type().cloned());
-        of.read_complex(p.bytes(), &mut values).map(|()| values)
+        let element_type = ElementType::new(p.dtype(), p.logical_type().cloned());
+        element_type.read_complex(p.bytes(), &mut values).map(|()| values)
     };
     let values: Vec<Vec<[f64; 2]>> = parts.iter().map(one).collect::<Result<_>>()?;
     let look = Look::for_values(values.iter().flatten().flatten().copied());

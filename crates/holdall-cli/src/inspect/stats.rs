@@ -116,7 +116,10 @@ pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| format!("{} {name}", Grouped(*n)))
         .collect();
-    out.push(("not finite", if non_finite.is_empty() { "none".to_owned() } else { non_finite.join(", ") }));
+    out.push((
+        "not finite",
+        if non_finite.is_empty() { "none".to_owned() } else { non_finite.join(", ") },
+    ));
     // A histogram of identical values is not informative.
     if let Some(h) = s.histogram.as_ref().filter(|h| h.counts.len() > 1) {
         for (at, line) in histogram(h).into_iter().enumerate() {

@@ -421,7 +421,8 @@ mod tests {
         let spec =
             |dims: Vec<DimSpec>| ValueSpec::new("x", ValueType::Int16, ShapeSpec::Dims(dims));
         let n = || DimSpec::Symbol("n".to_owned());
-        let read = |dims, len: usize| read_raw(vec![0; len], Some(&spec(dims))).map_err(|e| e.code());
+        let read =
+            |dims, len: usize| read_raw(vec![0; len], Some(&spec(dims))).map_err(|e| e.code());
         assert_eq!(read(vec![n(), DimSpec::Size(3)], 12).unwrap().shape(), Some(&[2, 3][..]));
         assert_eq!(read(vec![DimSpec::Size(2)], 4).unwrap().shape(), Some(&[2][..]));
         assert_eq!(read(vec![DimSpec::Size(2)], 5), Err("signature/value"));

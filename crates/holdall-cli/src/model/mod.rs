@@ -90,7 +90,7 @@ pub(crate) struct Declared {
 impl Declared {
     /// Adds the declarations to a recipe.
     pub(crate) fn say(&self, recipe: &mut Recipe) {
-        let some = |of: &[ValueSpec]| (!of.is_empty()).then(|| of.to_vec());
+        let some = |specs: &[ValueSpec]| (!specs.is_empty()).then(|| specs.to_vec());
         (recipe.inputs, recipe.outputs) = (some(&self.takes), some(&self.gives));
     }
 

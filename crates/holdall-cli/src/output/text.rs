@@ -190,8 +190,8 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     if matches!(t.layout(), Layout::Records | Layout::Blob) {
         return kind_name(t).map_or("-".into(), |name| escape(&name).into());
     }
-    if let Layout::Blocks(of) = t.layout() {
-        return of.as_str().into();
+    if let Layout::Blocks(block_type) = t.layout() {
+        return block_type.as_str().into();
     }
     type_name(t.dtype(), t.logical_type().as_ref())
 }

@@ -23,7 +23,8 @@ use std::path::Path;
 /// name.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Failure> {
     if path.as_os_str() == "-" {
-        let (StandardInput::File(source) | StandardInput::Memory(source)) = input::standard(session)?;
+        let (StandardInput::File(source) | StandardInput::Memory(source)) =
+            input::standard(session)?;
         let first = source.read_range(0..source.len().min(4)).map_err(|e| e.in_source(STDIN))?;
         if !is_zip(&first) {
             return Ok(None);

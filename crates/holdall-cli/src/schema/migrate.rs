@@ -105,8 +105,11 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
             return Ok(Status::Fine);
         }
     };
-    let options =
-        args.writing.options_for_records(session.work("writing"), args.to.as_deref(), args.force)?;
+    let options = args.writing.options_for_records(
+        session.work("writing"),
+        args.to.as_deref(),
+        args.force,
+    )?;
     let migration = migration.with_work(session.work("migrating"));
     let migrated = migration.run(&file, output, &options);
     drop((migration, options));

@@ -87,8 +87,8 @@ fn members<'v>(
 ) -> Vec<(&'v str, &'v Value, Option<&'v Value>)> {
     let Value::Object(object) = value else { return Vec::new() };
     let listed = object.get("TypeDef:Struct");
-    let of = |key: &String| if key == "properties" { listed } else { None };
-    let mut all: Vec<_> = object.iter().map(|(k, v)| (k.as_str(), v, of(k))).collect();
+    let listed_key = |key: &String| if key == "properties" { listed } else { None };
+    let mut all: Vec<_> = object.iter().map(|(k, v)| (k.as_str(), v, listed_key(k))).collect();
     let place = |key: &str| match order.and_then(Value::as_array) {
         Some(order) => order.iter().position(|name| name == key).unwrap_or(usize::MAX),
         None => match key {

@@ -229,7 +229,10 @@ fn a_damaged_model_is_packed_with_a_warning() {
     };
     let alone = write(dir.path(), "cut.safetensors", half);
     let message = pack(&alone);
-    assert!(message.contains("package/unread") && message.contains("`cut.safetensors`"), "{message}");
+    assert!(
+        message.contains("package/unread") && message.contains("`cut.safetensors`"),
+        "{message}"
+    );
     let folder = dir.path().join("folder");
     std::fs::create_dir(&folder).unwrap();
     write(&folder, "model.safetensors", half);

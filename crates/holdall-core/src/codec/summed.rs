@@ -28,8 +28,9 @@ impl Codec for Crc32Checked {
             found if found == self.0 => Ok(stored.to_vec()),
             found => {
                 let (found, expected) = (Digest::Crc32(found), Digest::Crc32(self.0));
-                Err(DIGEST
-                    .broken(format!("the digest of the decoded bytes is {found}, expected {expected}")))
+                Err(DIGEST.broken(format!(
+                    "the digest of the decoded bytes is {found}, expected {expected}"
+                )))
             }
         }
     }

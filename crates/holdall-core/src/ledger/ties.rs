@@ -32,10 +32,10 @@ pub(super) fn compare(
     let first = |place: ComponentKey| others.get(&place).cloned().unwrap_or(place);
     let mut ties: Vec<(ComponentKey, ComponentKey)> = ties.into_iter().collect();
     ties.sort_by_key(|((name, _), _)| *name);
-    for ((member, role), (owner, of)) in ties {
+    for ((member, role), (owner, owner_role)) in ties {
         let placed = |at: usize| found.get(at).copied().flatten();
         let (Some(new_member), Some(new_owner)) = (placed(member), placed(owner)) else { continue };
-        if first((new_member, role.clone())) == first((new_owner, of.clone())) {
+        if first((new_member, role.clone())) == first((new_owner, owner_role.clone())) {
             continue;
         }
         let (member, owner) = (source.entry(member), source.entry(owner));
@@ -116,8 +116,8 @@ fn sharing(side: Side<'_>) -> Ties {
                         (Some(stored), _) if stored.1 < stored.2 => {
                             Some(firsts.entry(stored).or_insert_with(|| place.clone()).clone())
                         }
-                        (_, Some(of)) => {
-                            places.get(of.tensor.as_str()).map(|&owner| (owner, of.role.clone()))
+                        (_, Some(tie)) => {
+                            places.get(tie.tensor.as_str()).map(|&owner| (owner, tie.role.clone()))
                         }
                         _ => None,
                     };

@@ -356,7 +356,7 @@ impl IndexBuilder {
         &mut self,
         name: &str,
         tensor: &TensorInfo,
-        of: &Index,
+        index: &Index,
         place: impl Fn(Extent) -> Extent,
     ) -> Result<()> {
         if let Some(c) = tensor.plain() {
@@ -372,7 +372,7 @@ impl IndexBuilder {
             c.stored = match c.stored.is_stated() {
                 true => {
                     let range = c.stored.start as usize..c.stored.end as usize;
-                    self.stated(of.stated().get(range).unwrap_or_default())
+                    self.stated(index.stated().get(range).unwrap_or_default())
                 }
                 false => place(c.stored),
             };
@@ -681,18 +681,21 @@ impl IndexBuilder {
                     (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
                 let count = element_count(dims).unwrap_or(u64::MAX);
                 stored_size(count, row.dtype, logical).map_err(|()| {
-                    let of = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
+                    let type_name = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
                     let e = SHAPE_OVERFLOW.broken(format!(
-                        "shape {dims:?} of {of} is not a whole number of bytes, or exceeds 2^64 bytes"
+                        "shape {dims:?} of {type_name} is not a whole number of bytes, or exceeds 2^64 bytes"
                     ));
                     self.blame_last(e).in_component(role)
                 })
             }
-            (Layout::Blocks(of), Role::Data) => of.stored_len(dims).map(Some).ok_or_else(|| {
-                let message =
-                    format!("the rows of shape {dims:?} are not a multiple of a block of {of}");
-                self.blame_last(SIZE.broken(message)).in_component(role)
-            }),
+            (Layout::Blocks(block_type), Role::Data) => {
+                block_type.stored_len(dims).map(Some).ok_or_else(|| {
+                    let message = format!(
+                        "the rows of shape {dims:?} are not a multiple of a block of {block_type}"
+                    );
+                    self.blame_last(SIZE.broken(message)).in_component(role)
+                })
+            }
             (Layout::SparseCsr, Role::Indptr) => Ok(dims
                 .first()
                 .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width()))),
@@ -724,13 +727,13 @@ impl IndexBuilder {
             return Ok(());
         }
         let dims = inner.dims(last);
-        let of: &dyn std::fmt::Display = match layout {
-            Layout::Blocks(of) => of,
+        let name: &dyn std::fmt::Display = match layout {
+            Layout::Blocks(name) => name,
             _ => &row.dtype,
         };
         let e = SIZE
             .broken(format!(
-                "shape {dims:?} of {of} requires {expected} bytes, the component has {found}"
+                "shape {dims:?} of {name} requires {expected} bytes, the component has {found}"
             ))
             .at(row.offset..row.offset + row.stored_len);
         let role = inner.roles[row.role as usize].clone();

@@ -427,10 +427,10 @@ impl Inner {
         if let [only] = rows {
             return Some(only);
         }
-        let of = |role: &Role| rows.iter().find(|row| self.roles[row.role as usize] == *role);
+        let find_row = |role: &Role| rows.iter().find(|row| self.roles[row.role as usize] == *role);
         [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]
             .iter()
-            .find_map(of)
+            .find_map(find_row)
             .or_else(|| rows.first())
     }
 

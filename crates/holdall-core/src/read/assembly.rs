@@ -136,11 +136,11 @@ impl Assembly {
         bytes: Bytes,
         mut out: impl FnMut(DecodedPart) -> Result<()>,
     ) -> Result<()> {
-        let Some(of) = self.plan.fetches().get(fetch) else {
+        let Some(planned) = self.plan.fetches().get(fetch) else {
             let message = format!("the plan has no fetch {fetch}");
             return Err(MISSING.broken(message));
         };
-        let (extent, parts) = (of.extent, of.parts.clone());
+        let (extent, parts) = (planned.extent, planned.parts.clone());
         self.keep(fetch, extent, offset, bytes);
         for at in parts {
             if self.done[at] {
@@ -258,14 +258,14 @@ impl Assembly {
             let want = &self.plan.wants()[number as usize];
             while let Some(&at) = parts.front() {
                 let part = &self.plan.parts()[at];
-                let of = self.plan.fetches().partition_point(|f| f.parts.end <= at);
-                let start = self.plan.fetches()[of].extent.start;
+                let number = self.plan.fetches().partition_point(|f| f.parts.end <= at);
+                let start = self.plan.fetches()[number].extent.start;
                 let (from, upto) = (part.stored.start - start, part.stored.end - start);
-                let Some(stored) = collect(&self.waiting[of], from, upto) else { break };
+                let Some(stored) = collect(&self.waiting[number], from, upto) else { break };
                 self.done[at] = true;
                 parts.pop_front();
-                if self.plan.fetches()[of].parts.clone().all(|at| self.done[at]) {
-                    self.waiting[of].clear();
+                if self.plan.fetches()[number].parts.clone().all(|at| self.done[at]) {
+                    self.waiting[number].clear();
                 }
                 decoder.push(stored);
                 while let Decoded::Piece(bytes) =

@@ -564,7 +564,8 @@ impl Chunked {
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
         let passed = self.steps_of(chunk).iter().enumerate().rev();
-        let passed = passed.filter(|(number, _)| !pipeline::is_skipped(chunk.skipped_steps, *number));
+        let passed =
+            passed.filter(|(number, _)| !pipeline::is_skipped(chunk.skipped_steps, *number));
         let (mut most, mut is_exact) = (found, true);
         for (_, step) in passed {
             match step.decoded_len(most) {

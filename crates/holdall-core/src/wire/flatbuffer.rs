@@ -77,22 +77,22 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns [`BOUNDS`] if the field is outside its table.
-    pub fn field(&self, of: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
-        let bytes = of.fields.chunks_exact(2).nth(number);
+    pub fn field(&self, table: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
+        let bytes = table.fields.chunks_exact(2).nth(number);
         let offset = bytes.and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);
         let offset = u64::from(offset);
         if offset == 0 {
             return Ok(None);
         }
         let end = offset.saturating_add(width);
-        if offset < 4 || end > of.len {
+        if offset < 4 || end > table.len {
             let message = format!(
                 "field {number} at bytes {offset}..{end} is outside its table of {} bytes",
-                of.len
+                table.len
             );
-            return Err(BOUNDS.broken(message).at(of.at..of.at.saturating_add(4)).into());
+            return Err(BOUNDS.broken(message).at(table.at..of.at.saturating_add(4)).into());
         }
-        Ok(Some(of.at.saturating_add(offset)))
+        Ok(Some(table.at.saturating_add(offset)))
     }
 
     /// Returns the `N` bytes of a field that is a number, or `None` if it is missing.
@@ -101,10 +101,10 @@ impl<'w> Reader<'w> {
     /// Returns the errors of [`Reader::root`].
     pub fn number<const N: usize>(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
     ) -> Result<Option<[u8; N]>, Stop> {
-        match self.field(of, number, N as u64)? {
+        match self.field(table, number, N as u64)? {
             Some(at) => self.array(at).map(Some),
             None => Ok(None),
         }
@@ -114,8 +114,8 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn pointed(&self, of: &Table, number: usize) -> Result<Option<u64>, Stop> {
-        match self.field(of, number, 4)? {
+    pub fn pointed(&self, table: &Table, number: usize) -> Result<Option<u64>, Stop> {
+        match self.field(table, number, 4)? {
             Some(at) => self.target(at).map(Some),
             None => Ok(None),
         }
@@ -125,8 +125,8 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Returns the errors of [`Reader::root`].
-    pub fn inner(&self, of: &Table, number: usize) -> Result<Option<Table>, Stop> {
-        match self.pointed(of, number)? {
+    pub fn inner(&self, table: &Table, number: usize) -> Result<Option<Table>, Stop> {
+        match self.pointed(table, number)? {
             Some(at) => self.table(at).map(Some),
             None => Ok(None),
         }
@@ -138,11 +138,11 @@ impl<'w> Reader<'w> {
     /// Returns the errors of [`Reader::root`].
     pub fn vector(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
         width: u64,
     ) -> Result<Option<Range<u64>>, Stop> {
-        let Some(at) = self.pointed(of, number)? else { return Ok(None) };
+        let Some(at) = self.pointed(table, number)? else { return Ok(None) };
         let count = u64::from(u32::from_le_bytes(self.array(at)?));
         let start = at.saturating_add(4);
         let end = count.checked_mul(width).and_then(|len| start.checked_add(len));

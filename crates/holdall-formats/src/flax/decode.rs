@@ -305,13 +305,13 @@ impl Walk<'_> {
         let Some(first) = chunks.first() else { return Err(wrong("there are no chunks")) };
         let element = first.element();
         self.builder.tensor(name, &shape, Layout::Dense)?;
-        let Ok(of) = &element else {
+        let Ok(element_type) = &element else {
             for chunk in &chunks {
                 self.builder.claim(chunk.data.clone().into())?;
             }
             return Ok(self.stored(element, Extent::new(Extent::STATED, 0..0))?);
         };
-        match joined(&shape, of, &chunks) {
+        match joined(&shape, element_type, &chunks) {
             Ok(array) => {
                 let stored = self.builder.chunked(array)?;
                 self.stored(element, stored)?;

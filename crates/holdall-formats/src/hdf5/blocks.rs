@@ -49,8 +49,8 @@ impl Message {
     }
 
     /// Reserves space in the body for an address.
-    pub(super) fn push_address(&mut self, of: Target) {
-        self.missing.push((self.body.len(), of));
+    pub(super) fn push_address(&mut self, target: Target) {
+        self.missing.push((self.body.len(), target));
         self.push(&NOWHERE.to_le_bytes());
     }
 
@@ -92,7 +92,7 @@ impl Blocks {
             content.extend_from_slice(&len.to_le_bytes());
             content.extend_from_slice(&[flags, 0, 0, 0]);
             let start = self.bytes.len().saturating_add(HEADER_LEN).saturating_add(content.len());
-            let places = missing.into_iter().map(|(at, of)| (start.saturating_add(at), of));
+            let places = missing.into_iter().map(|(at, target)| (start.saturating_add(at), target));
             self.missing.extend(places);
             content.extend_from_slice(&body);
         }
@@ -189,7 +189,7 @@ impl Blocks {
             places.push(self.bytes.len() as u64);
             self.bytes.extend_from_slice(&collection);
         }
-        self.fill(|of| match of {
+        self.fill(|target| match target {
             Target::Texts(number) => places.get(number).copied(),
             Target::Data(_) => None,
         });
@@ -199,9 +199,9 @@ impl Blocks {
     /// Writes the addresses of targets that are known now.
     fn fill(&mut self, known: impl Fn(Target) -> Option<u64>) {
         let bytes = &mut self.bytes;
-        self.missing.retain(|(at, of)| {
+        self.missing.retain(|(at, target)| {
             let room = bytes.get_mut(*at..).and_then(<[u8]>::first_chunk_mut::<8>);
-            match (known(*of), room) {
+            match (known(*target), room) {
                 (Some(address), Some(room)) => {
                     *room = address.to_le_bytes();
                     false
@@ -213,7 +213,7 @@ impl Blocks {
 
     /// Returns all bytes before the data, for a file of `end` bytes.
     pub(super) fn finish(mut self, root: &Group, end: u64, data: &[u64]) -> Vec<u8> {
-        self.fill(|of| match of {
+        self.fill(|target| match target {
             Target::Data(tensor) => data.get(tensor).copied(),
             Target::Texts(_) => None,
         });

@@ -58,8 +58,11 @@ impl ChunkedDataset<'_> {
         match index {
             Index::Tree => self.tree(reader, at, &mut out)?,
             Index::Single(single) => {
-                let entry =
-                    Entry { at, len: single.map(|(len, _)| len), filter_mask: single.map_or(0, |single| single.1) };
+                let entry = Entry {
+                    at,
+                    len: single.map(|(len, _)| len),
+                    filter_mask: single.map_or(0, |single| single.1),
+                };
                 self.add(reader, Some(0), entry, &mut out)?;
             }
             Index::Implicit => {
@@ -77,7 +80,12 @@ impl ChunkedDataset<'_> {
             Index::FixedArray => {
                 let bounded_grid = self.bounded_grid()?;
                 for (number, entry) in self.fixed_array(reader, at)? {
-                    self.add(reader, self.number(bounded_grid.coordinates(number)), entry, &mut out)?;
+                    self.add(
+                        reader,
+                        self.number(bounded_grid.coordinates(number)),
+                        entry,
+                        &mut out,
+                    )?;
                 }
             }
             Index::ExtensibleArray => {
@@ -186,7 +194,8 @@ impl ChunkedDataset<'_> {
             let entry_len = (record.len() as u64).saturating_sub(places);
             let (entry, coordinates) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;
-                let coordinates = (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
+                let coordinates =
+                    (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
                 Some((entry, coordinates))
             })?;
             let Some(entry) = entry else { continue };
@@ -274,7 +283,8 @@ impl ChunkedDataset<'_> {
         let start = block.saturating_add(head_len);
         let page_address = |number: u64| start.saturating_add(number.saturating_mul(step));
         let page_len = |count: u64| count.saturating_mul(len).saturating_add(4);
-        reader.ask(wanted.iter().map(|(number, count)| (page_address(*number), page_len(*count))))?;
+        reader
+            .ask(wanted.iter().map(|(number, count)| (page_address(*number), page_len(*count))))?;
         let found = each(wanted, |(number, count)| {
             read_page(reader, page_address(number), page_len(count)).map(|bytes| (number, bytes))
         })?;
@@ -313,7 +323,8 @@ impl ChunkedDataset<'_> {
         let groups = u64::from(bits).saturating_sub(least.ilog2().into()).saturating_add(1);
         let direct = u64::from(pointers.ilog2()).saturating_mul(2).min(groups);
         let blocks_of = |group: u64| power_of_two(group / 2);
-        let entries_of = |group: u64| power_of_two(group.saturating_add(1) / 2).saturating_mul(least);
+        let entries_of =
+            |group: u64| power_of_two(group.saturating_add(1) / 2).saturating_mul(least);
         let block_count = pointers.saturating_sub(1).saturating_mul(2);
         let group_count = groups.saturating_sub(direct);
         let prefix = u64::from(reader.offset).saturating_add(6);
@@ -433,7 +444,8 @@ impl ChunkedDataset<'_> {
     fn check_version(&self, version: u8) -> Result<()> {
         match version {
             0 => Ok(()),
-            _ => Err(VERSION.broken(format!("expected version 0 of the index of chunks, found {version}"))),
+            _ => Err(VERSION
+                .broken(format!("expected version 0 of the index of chunks, found {version}"))),
         }
     }
 

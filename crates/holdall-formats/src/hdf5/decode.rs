@@ -312,18 +312,18 @@ impl<'a, 'w> Walk<'a, 'w> {
                     continue;
                 }
             };
-            let Some(of) = self.datasets.get(number) else { continue };
+            let Some(dataset) = self.datasets.get(number) else { continue };
             if !known.insert(number) {
-                self.budget.take(reader, of.values)?;
+                self.budget.take(reader, dataset.values)?;
             }
-            if of.kind.is_some() {
-                let count = element_count(&of.shape).unwrap_or(u64::MAX);
+            if dataset.kind.is_some() {
+                let count = element_count(&dataset.shape).unwrap_or(u64::MAX);
                 builder.tensor(path, &[count], Layout::Records)?;
             } else {
-                builder.tensor(path, &of.shape, Layout::Dense)?;
+                builder.tensor(path, &dataset.shape, Layout::Dense)?;
             }
             let mut own = Attributes::new();
-            for Attribute { name, value, .. } in &of.attributes {
+            for Attribute { name, value, .. } in &dataset.attributes {
                 match value {
                     Ok(value) => own.set(name.clone(), value.clone()),
                     Err(what) => {
@@ -358,16 +358,18 @@ impl<'a, 'w> Walk<'a, 'w> {
                 (Data::At(place), _) => (place.clone().into(), None),
                 (_, Some(known)) => *known,
                 (Data::Chunked(array), None) => (builder.chunked((**array).clone())?, None),
-                (Data::Stated(of), None) => {
-                    let records = builder.stated(&of.records);
+                (Data::Stated(stated), None) => {
+                    let records = builder.stated(&stated.records);
                     let is_varying = matches!(elements.what, ElementKind::Varying);
-                    (records, is_varying.then(|| builder.stated(&of.heap)))
+                    (records, is_varying.then(|| builder.stated(&stated.heap)))
                 }
                 (Data::Virtual(_), None) => continue,
             };
             sources.insert(number, (stored, heap));
             let (dtype, logical_type, byte_order) = match &elements.what {
-                ElementKind::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
+                ElementKind::Number(number, _) => {
+                    (number.dtype, number.logical.clone(), number.order)
+                }
                 _ => (DType::U8, None, ByteOrder::Little),
             };
             builder.component(Component {

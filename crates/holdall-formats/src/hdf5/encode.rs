@@ -81,7 +81,7 @@ impl Encode for Encoder {
             let array = array(tensor).map_err(blame)?;
             let mut messages = vec![
                 values::dataspace(&array.shape),
-                values::datatype(array.of),
+                values::datatype(array.datatype),
                 values::fill(),
                 Message::data(number, array.len),
             ];
@@ -185,18 +185,18 @@ impl<'a> Tree<'a> {
             let shares = tensor.components.first().and_then(|data| data.shares.as_ref());
             let owner = match shares {
                 None => None,
-                Some(of) => {
-                    let found: Option<usize> = numbers.get(of.tensor.as_str()).copied();
+                Some(other) => {
+                    let found: Option<usize> = numbers.get(other.tensor.as_str()).copied();
                     let owner = found.and_then(|at| Some((at, declared.get(at)?)));
-                    let kind = |of: &TensorSpec| {
-                        let data = of.components.first();
+                    let kind = |other: &TensorSpec| {
+                        let data = other.components.first();
                         data.map(|c| (c.dtype, c.logical_type.clone()))
                     };
-                    let is_same = |of: &TensorSpec| {
-                        let attributes = of.attributes.iter().eq(tensor.attributes.iter());
-                        of.shape == tensor.shape && kind(of) == kind(tensor) && attributes
+                    let is_same = |other: &TensorSpec| {
+                        let attributes = other.attributes.iter().eq(tensor.attributes.iter());
+                        other.shape == tensor.shape && kind(other) == kind(tensor) && attributes
                     };
-                    let Some((at, _)) = owner.filter(|(_, of)| is_same(of)) else {
+                    let Some((at, _)) = owner.filter(|(_, other)| is_same(other)) else {
                         let message = "it shares the bytes of a tensor with another shape, type or attributes, \
                                        but in HDF5 this would be one dataset with two names";
                         let e = FIT.broken(message).with_remedy(Remedy::CopyShared);
@@ -300,7 +300,11 @@ impl Node<'_> {
 }
 
 /// Returns the messages for the attributes of an object. Attributes that HDF5 cannot hold are kept as one text.
-fn object_messages(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) -> Vec<Message> {
+fn object_messages(
+    own: Vec<(&str, &Value)>,
+    mark: Option<&str>,
+    texts: &mut Texts,
+) -> Vec<Message> {
     let mut out = Vec::new();
     let mut others = Vec::new();
     if let Some(mark) = mark {
@@ -336,7 +340,7 @@ fn is_of_keras(name: &str) -> bool {
 /// A tensor as a dataset.
 struct Array<'t> {
     /// The datatype message of an element.
-    of: Vec<u8>,
+    datatype: Vec<u8>,
     /// The value of the attribute that names the type of the elements.
     mark: Option<&'static str>,
     shape: Cow<'t, [u64]>,
@@ -365,12 +369,12 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     };
     let logical = data.logical_type.as_ref();
     let Some(mut element) = values::element(data.dtype, logical) else {
-        let of = logical.map_or(data.dtype.as_str(), |of| of.as_str()).shown();
-        return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {of}")));
+        let type_name = logical.map_or(data.dtype.as_str(), |type_name| type_name.as_str()).shown();
+        return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {type_name}")));
     };
     check_location(&tensor.name, tensor.shape.len())?;
     if data.dtype == DType::Bf16 && is_of_keras(&tensor.name) {
-        element.of = values::opaque(2);
+        element.datatype = values::opaque(2);
     }
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if stored_size(count, data.dtype, logical).ok().flatten() != Some(data.decoded_len) {
@@ -378,15 +382,21 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         return Err(DECLARED.broken(message));
     }
     if let Some((element, shape)) = named(tensor, data)
-        && let Some(of) = values::numpy_datatype(&element)
+        && let Some(datatype) = values::numpy_datatype(&element)
     {
         let mut attributes = tensor.attributes.clone();
         attributes.remove(DESCR);
         let (shape, attributes) = (shape.into(), Cow::Owned(attributes));
-        return Ok(Array { of, mark: None, shape, attributes, len: data.decoded_len });
+        return Ok(Array { datatype, mark: None, shape, attributes, len: data.decoded_len });
     }
     let (shape, attributes) = (tensor.shape.as_slice().into(), Cow::Borrowed(&tensor.attributes));
-    Ok(Array { of: element.of, mark: element.mark, shape, attributes, len: data.decoded_len })
+    Ok(Array {
+        datatype: element.datatype,
+        mark: element.mark,
+        shape,
+        attributes,
+        len: data.decoded_len,
+    })
 }
 
 /// Returns the dataset of compounds for a tensor of records.
@@ -394,13 +404,14 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
     let found = structured(tensor, data, &refusal)?;
     check_location(&tensor.name, found.shape.len())?;
-    let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
-    let Some((kind, of)) = of else {
+    let datatype =
+        values::record(&found.fields).and_then(|datatype| Some((kind_of(&datatype)?, datatype)));
+    let Some((kind, datatype)) = datatype else {
         let why = "their type is too long, has fields of 0 bytes, or is that of complex numbers";
         return Err(refusal.error(why));
     };
     let attributes = Cow::Owned(found.beside(&kind));
-    Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
+    Ok(Array { datatype, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
 }
 
 /// Checks that a dataset can have this name and number of dimensions.

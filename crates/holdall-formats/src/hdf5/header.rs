@@ -58,7 +58,7 @@ impl Header {
         let head = reader.head(at, FIRST)?;
         let mut header = Header { at, messages: Vec::new() };
         let mut seen = HashSet::default();
-        let (first, of) = match head.starts_with(b"OHDR") {
+        let (first, layout) = match head.starts_with(b"OHDR") {
             true => Self::second(reader, at, &head)?,
             false => Self::first(reader, at, &head)?,
         };
@@ -133,19 +133,19 @@ impl Header {
         &mut self,
         reader: &Reader<'_>,
         block: &Block,
-        of: &MessageLayout,
+        layout: &MessageLayout,
         more: &mut Vec<Block>,
     ) -> Result<(), Stop> {
         let bytes = reader.bytes(block.at, block.len)?;
         let end = if block.is_summed { reader.summed(block.at, &bytes)? } else { bytes.len() };
-        if of.is_second && block.at != self.at {
+        if layout.is_second && block.at != self.at {
             reader.signed(block.at, &bytes, b"OCHK")?;
         }
         let mut cursor = Cursor::new(bytes.get(..end).unwrap_or_default());
         cursor.take(block.skip);
         loop {
             let start = cursor.position();
-            let fields = match of.is_second {
+            let fields = match layout.is_second {
                 false => (|| {
                     let (kind, len, flags) = (cursor.u16_le()?, cursor.u16_le()?, cursor.u8()?);
                     cursor.take(3)?;
@@ -153,7 +153,7 @@ impl Header {
                 })(),
                 true => (|| {
                     let (kind, len, flags) = (cursor.u8()?, cursor.u16_le()?, cursor.u8()?);
-                    cursor.take(if of.has_order { 2 } else { 0 })?;
+                    cursor.take(if layout.has_order { 2 } else { 0 })?;
                     Some((kind.into(), len, flags))
                 })(),
             };
@@ -223,11 +223,11 @@ impl Message {
     ) -> Result<Message, Stop> {
         let refused = |what: &str| SHARED.broken(format!("a message is {what}"));
         let at = reader.read(self.at, "a shared message", body, |cursor| {
-            let (version, of) = (cursor.u8()?, cursor.u8()?);
+            let (version, flags) = (cursor.u8()?, cursor.u8()?);
             if version == 1 {
                 cursor.take(6)?;
             }
-            match (version, of) {
+            match (version, flags) {
                 (3, 1) => Some(None),
                 _ => reader.address(cursor),
             }

@@ -116,7 +116,8 @@ impl Reader<'_> {
         match found == stored {
             true => Ok(content.len()),
             false => {
-                let message = format!("the checksum is {found:#010x}, but {stored:#010x} is stored");
+                let message =
+                    format!("the checksum is {found:#010x}, but {stored:#010x} is stored");
                 let place = self.locate(at, bytes.len() as u64)?;
                 Err(CHECKSUM.broken(message).at(place))
             }

@@ -47,27 +47,27 @@ impl Settling<'_, '_> {
         let is_varying =
             matches!(&dataset.data, Ok((Elements { what: ElementKind::Varying, .. }, _)));
         if !is_varying
-            && let Ok((_, Data::Virtual(of))) = &dataset.data
-            && let Some(array) = self.in_place(dataset, of)?
+            && let Ok((_, Data::Virtual(layout))) = &dataset.data
+            && let Some(array) = self.in_place(dataset, layout)?
         {
             return Ok((Data::Chunked(Box::new(array)), None));
         }
         let bytes = self.stored(number, &mut Vec::new())?;
         if !is_varying {
             let records = match &dataset.data {
-                Ok((_, Data::Virtual(of))) if let Some(members) = &of.members => {
+                Ok((_, Data::Virtual(layout))) if let Some(members) = &layout.members => {
                     members.decode(&bytes)?
                 }
                 _ => bytes.to_vec(),
             };
             return Ok((Data::Stated(Box::new(Records { records, ..Records::default() })), None));
         }
-        let of = dataset.of.innermost();
+        let datatype = dataset.of.innermost();
         let mut heaps = Heaps::default();
-        heaps.load(self.reader, &[(of, &bytes)])?;
+        heaps.load(self.reader, &[(datatype, &bytes)])?;
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
-        let records = conversion.run(of, &bytes)?;
-        let kind = Value::Text(of.field("", &records.bytes)?.kind());
+        let records = conversion.run(datatype, &bytes)?;
+        let kind = Value::Text(datatype.field("", &records.bytes)?.kind());
         Ok((Data::Stated(Box::new(records)), Some(kind)))
     }
 
@@ -94,14 +94,14 @@ impl Settling<'_, '_> {
                 }
                 Ok(out.into())
             }
-            Ok((_, Data::Virtual(of))) => {
+            Ok((_, Data::Virtual(layout))) => {
                 if above.len() >= NESTED || above.contains(&number) {
                     return Err(LOOP
                         .broken("it is a virtual dataset that is made of itself")
                         .into());
                 }
                 above.push(number);
-                let found = self.assembled(dataset, of, above);
+                let found = self.assembled(dataset, layout, above);
                 above.pop();
                 found
             }
@@ -113,15 +113,15 @@ impl Settling<'_, '_> {
     fn assembled(
         &mut self,
         dataset: &Dataset,
-        of: &Virtual,
+        layout: &Virtual,
         above: &mut Vec<usize>,
     ) -> Result<Bytes, Stop> {
-        self.room.take(of.len)?;
+        self.room.take(layout.len)?;
         let width = u64::from(dataset.of.size);
-        let len = usize::try_from(of.len).unwrap_or(usize::MAX);
-        let mut out: Vec<u8> = of.fill.iter().copied().cycle().take(len).collect();
+        let len = usize::try_from(layout.len).unwrap_or(usize::MAX);
+        let mut out: Vec<u8> = layout.fill.iter().copied().cycle().take(len).collect();
         let mut sources: Vec<(usize, Bytes)> = Vec::new();
-        for mapping in &of.mappings {
+        for mapping in &layout.mappings {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
             let bytes = match sources.iter().find(|(known, _)| *known == number) {
@@ -141,9 +141,9 @@ impl Settling<'_, '_> {
     }
 
     /// Returns a virtual dataset as an array in chunks, if all its elements are in the file as they are.
-    fn in_place(&self, dataset: &Dataset, of: &Virtual) -> Result<Option<Chunked>> {
+    fn in_place(&self, dataset: &Dataset, layout: &Virtual) -> Result<Option<Chunked>> {
         let count = element_count(&dataset.outer).unwrap_or(u64::MAX);
-        if of.members.is_some() || of.len == 0 {
+        if layout.members.is_some() || layout.len == 0 {
             return Ok(None);
         }
         let width = u64::from(dataset.of.size);
@@ -151,7 +151,7 @@ impl Settling<'_, '_> {
         for mapping in &of.mappings {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
-            let source = self.datasets.get(number).and_then(|of| of.data.as_ref().ok());
+            let source = self.datasets.get(number).and_then(|other| other.data.as_ref().ok());
             let Some((_, Data::At(place))) = source else { return Ok(None) };
             if all.len().saturating_add(runs.len()) > MOST_CHUNKS {
                 return Ok(None);

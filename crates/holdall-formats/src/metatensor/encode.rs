@@ -189,6 +189,7 @@ fn difference<'s>(
         let defs = kind.get("$defs").and_then(Json::as_object).cloned();
         Some(self_contained(kind, defs.as_ref()))
     };
-    let is_other_kind = has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
+    let is_other_kind =
+        has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
     is_other_kind.then_some("kind")
 }

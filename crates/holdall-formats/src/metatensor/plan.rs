@@ -172,9 +172,9 @@ impl<'a> Plan<'a> {
             let mut align = self.aligns.component(at, &spec.role);
             let shares = match &spec.shares {
                 None => None,
-                Some(of) => {
-                    let first = places.get(&(of.tensor.as_str(), &of.role)).copied();
-                    let name = of.tensor.shown();
+                Some(owner) => {
+                    let first = places.get(&(owner.tensor.as_str(), &owner.role)).copied();
+                    let name = owner.tensor.shown();
                     let first = first.ok_or_else(|| {
                         fault(format!(
                             "it shares the bytes of `{name}`, which must be written before it"

@@ -188,16 +188,16 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
     if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
         check_location(tensor, data)?;
         let refusal = Refusal { format: "NumPy", layout: &LAYOUT, declared: &DECLARED };
-        let of = structured(tensor, data, &refusal)?;
-        if of.descr.len() > MOST {
-            let len = of.descr.len();
+        let element = structured(tensor, data, &refusal)?;
+        if element.descr.len() > MOST {
+            let len = element.descr.len();
             let message = format!(
                 "its header has {len} bytes because of its fields, at most {MOST} are allowed"
             );
             return Err(ELEMENT_TYPE.broken(message));
         }
-        let aside = of.beside(&of.fields.kind());
-        return Ok(Array { descr: of.descr, fortran: false, shape: of.shape, aside });
+        let aside = element.beside(&element.fields.kind());
+        return Ok(Array { descr: element.descr, fortran: false, shape: element.shape, aside });
     }
     let mut aside = tensor.attributes.clone();
     let fortran = match (&tensor.layout, column_major(&tensor.shape, None)) {
@@ -240,13 +240,16 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             aside.set(TYPE, Value::Text(dtype.as_str().to_owned()));
             "<V2"
         }
-        (None, Some(of)) if of.bits() == Some(8) && !matches!(of, LogicalType::Other(_)) => {
-            aside.set(TYPE, Value::Text(of.as_str().to_owned()));
+        (None, Some(logical_type))
+            if logical_type.bits() == Some(8) && !matches!(logical_type, LogicalType::Other(_)) =>
+        {
+            aside.set(TYPE, Value::Text(logical_type.as_str().to_owned()));
             "|V1"
         }
-        (None, of) => {
-            let of = of.map_or(dtype.as_str(), |of| of.as_str()).shown();
-            return Err(ELEMENT_TYPE.broken(format!("NumPy has no elements of type {of}")));
+        (None, type_name) => {
+            let type_name =
+                type_name.map_or(dtype.as_str(), |type_name| type_name.as_str()).shown();
+            return Err(ELEMENT_TYPE.broken(format!("NumPy has no elements of type {type_name}")));
         }
     };
     Ok(Array { descr: own.to_owned(), fortran, shape: tensor.shape.clone(), aside })

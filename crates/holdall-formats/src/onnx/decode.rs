@@ -420,7 +420,7 @@ impl<'w> Walk<'w> {
         let stored = match proto.data(self.window, &mut self.budget)? {
             Data::Here(run) => run.into(),
             Data::Made(bytes) => self.builder.stated(&bytes),
-            Data::External(of) => self.external(of, proto.len()?)?,
+            Data::External(external) => self.external(external, proto.len()?)?,
         };
         let bits = element_count(proto.shape()?).and_then(|n| n.checked_mul(bits(proto.data_type)));
         let of = match bits.is_some_and(|bits| bits.is_multiple_of(8)) {
@@ -432,22 +432,22 @@ impl<'w> Walk<'w> {
     }
 
     /// Returns the extent of external data, which should have `len` bytes.
-    fn external(&mut self, of: &External, len: u64) -> Result<Extent> {
-        if !of.is_inside() {
+    fn external(&mut self, external: &External, len: u64) -> Result<Extent> {
+        if !external.is_inside() {
             let message = format!(
                 "`{}` is not the path of a file in or below the folder of the model",
-                of.shown()
+                external.shown()
             );
             return Err(LOCATION.broken(message));
         }
-        if let Some(stated) = of.len.filter(|stated| *stated != len) {
+        if let Some(stated) = external.len.filter(|stated| *stated != len) {
             let message =
                 format!("its shape requires {len} bytes, but its external data has {stated}");
             return Err(DATA.broken(message));
         }
-        let Some(at) = self.files.iter().position(|(name, _)| *name == of.location) else {
-            if self.locations.len() < MAX_FILES && self.known.insert(of.location.clone()) {
-                self.locations.push(of.location.clone());
+        let Some(at) = self.files.iter().position(|(name, _)| *name == external.location) else {
+            if self.locations.len() < MAX_FILES && self.known.insert(external.location.clone()) {
+                self.locations.push(external.location.clone());
             }
             return Err(EXTERNAL.broken(format!(
                 "its elements are in the file `{}`, which is not available",

@@ -98,7 +98,9 @@ impl Encode for Encoder {
         let external_ranges = external_ranges(&external)?;
         let mut end = None;
         let declared = declared.iter().map(|tensor| (tensor, None));
-        for (tensor, external_range) in declared.chain(external.iter().zip(external_ranges.into_iter().map(Some))) {
+        for (tensor, external_range) in
+            declared.chain(external.iter().zip(external_ranges.into_iter().map(Some)))
+        {
             let blame = |e: Error| e.in_tensor(&tensor.name);
             let at = self.graph.check(tensor).map_err(blame)?;
             let (Some(data_type), Some(slot)) = (data_type(tensor), self.graph.slots.get(at))
@@ -111,7 +113,9 @@ impl Encode for Encoder {
                 format!("{}{end}", slot.own_name)
             });
             let new_tensors = NewTensor { data_type, len, external_range, stored_name };
-            if let Some(Some(_first)) = self.new_tensors.get_mut(at).map(|slot| slot.replace(new_tensors)) {
+            if let Some(Some(_first)) =
+                self.new_tensors.get_mut(at).map(|slot| slot.replace(new_tensors))
+            {
                 return Err(blame(DECLARED.broken("two tensors have this name")));
             }
         }
@@ -130,7 +134,11 @@ impl Encode for Encoder {
         let slot = self.graph.slot(&tensor.name).map(|(at, _)| at);
         match self.heads.next() {
             Some((at, head)) if Some(at) == slot => {
-                self.len = self.new_tensors.get(at).and_then(Option::as_ref).map(|new_tensors| new_tensors.len);
+                self.len = self
+                    .new_tensors
+                    .get(at)
+                    .and_then(Option::as_ref)
+                    .map(|new_tensors| new_tensors.len);
                 Ok(head)
             }
             _ => Err(DECLARED
@@ -200,7 +208,9 @@ impl Encoder {
                 MessagePiece::Message { field, is_graph, parts } => {
                     framed_len(*field, self.len_inside(*is_graph, parts)?)
                 }
-                MessagePiece::Tensor { field, slot } => framed_len(*field, self.tensor(*slot)?.len()),
+                MessagePiece::Tensor { field, slot } => {
+                    framed_len(*field, self.tensor(*slot)?.len())
+                }
             };
             len = len.saturating_add(one);
         }
@@ -250,7 +260,8 @@ impl Encoder {
             };
         };
         // The message is kept, except the elements themselves.
-        if let (Stored::Here { before, len, after }, None) = (&slot.stored, &new_tensors.external_range)
+        if let (Stored::Here { before, len, after }, None) =
+            (&slot.stored, &new_tensors.external_range)
             && (*len, slot.data_type) == (new_tensors.len, new_tensors.data_type)
         {
             let (before, after) = (self.run(*before).to_vec(), self.run(*after).to_vec());
@@ -286,7 +297,8 @@ impl Encoder {
         let mut out = Vec::new();
         for part in parts {
             let MessagePiece::Tensor { slot: number, .. } = part else { continue };
-            let (Some(slot), Some(new_tensors)) = (self.graph.slots.get(*number), self.new_tensors(*number))
+            let (Some(slot), Some(new_tensors)) =
+                (self.graph.slots.get(*number), self.new_tensors(*number))
             else {
                 continue;
             };
@@ -394,7 +406,11 @@ impl Encode for ExternalEncoder {
         component: usize,
         stored: encode::Stored,
     ) -> Result<()> {
-        check_written(tensor, &stored, tensor.components.get(component).map(|data| data.decoded_len))
+        check_written(
+            tensor,
+            &stored,
+            tensor.components.get(component).map(|data| data.decoded_len),
+        )
     }
 
     fn finish(&mut self, _end: u64) -> Result<Bytes> {

@@ -157,11 +157,13 @@ impl Graph {
             return Err(FORM.broken(format!("ONNX has no layout `{layout}`")));
         }
         let Some(number) = data_type(tensor) else {
-            let of = tensor.components.first();
-            let of = of.map_or("none", |c| {
+            let type_name = tensor.components.first();
+            let type_name = type_name.map_or("none", |c| {
                 c.logical_type.as_ref().map_or(c.dtype.as_str(), LogicalType::as_str)
             });
-            return Err(ELEMENT_TYPE.broken(format!("ONNX has no elements of type {}", of.shown())));
+            return Err(
+                ELEMENT_TYPE.broken(format!("ONNX has no elements of type {}", type_name.shown()))
+            );
         };
         let Some((at, slot)) = self.slot(&tensor.name) else {
             let e = FIT.broken("the graph has no tensor of this name");
@@ -234,7 +236,7 @@ fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
 pub(super) fn data_type(tensor: &TensorSpec) -> Option<u64> {
     let data = tensor.components.first()?;
     let wanted: (DType, Option<LogicalType>) = (data.dtype, data.logical_type.clone());
-    let is_it = |of: Option<(DType, Option<LogicalType>)>| of.as_ref() == Some(&wanted);
+    let is_it = |element: Option<(DType, Option<LogicalType>)>| element.as_ref() == Some(&wanted);
     (1..=28).find(|number| is_it(element(*number)) || is_it(unfilled(*number)))
 }
 

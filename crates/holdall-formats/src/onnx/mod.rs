@@ -81,7 +81,9 @@ pub static FORMAT: Format = Format {
 /// Returns the dtype and logical type of the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     let packed = |name: &str| (DType::U8, Some(LogicalType::Other(name.into())));
-    let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
+    let typed = |logical_type: LogicalType| {
+        (logical_type.storage().unwrap_or(DType::U8), Some(logical_type))
+    };
     Some(match number {
         1 => (DType::F32, None),
         2 => (DType::U8, None),
@@ -131,9 +133,9 @@ fn bits(number: u64) -> u64 {
     match (number, element(number)) {
         (21 | 22, _) => 4,
         (25 | 26, _) => 2,
-        (_, Some((dtype, logical))) => {
-            logical.and_then(|of| of.bits()).unwrap_or(dtype.width().saturating_mul(8))
-        }
+        (_, Some((dtype, logical))) => logical
+            .and_then(|logical_type| logical_type.bits())
+            .unwrap_or(dtype.width().saturating_mul(8)),
         (_, None) => 0,
     }
 }

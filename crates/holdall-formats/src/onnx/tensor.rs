@@ -131,8 +131,8 @@ impl Proto {
     /// Returns [`ELEMENT_TYPE`], [`DIMS`] or [`DATA`] if it cannot be computed.
     pub(super) fn len(&self) -> Result<u64> {
         if element(self.data_type).is_none() {
-            let of = name_of(self.data_type);
-            return Err(ELEMENT_TYPE.broken(format!("its elements have the ONNX type {of}")));
+            let type_name = name_of(self.data_type);
+            return Err(ELEMENT_TYPE.broken(format!("its elements have the ONNX type {type_name}")));
         }
         let bits = bits(self.data_type);
         let len = element_count(self.shape()?).and_then(|n| n.checked_mul(bits));
@@ -167,9 +167,9 @@ impl Proto {
             (None, []) => Data::Here(self.place.start..self.place.start),
             (None, [(field, only)]) => {
                 if !fits(*field, self.data_type) {
-                    let of = name_of(self.data_type);
+                    let type_name = name_of(self.data_type);
                     return Err(broken(&format!(
-                        "its elements have the type {of}, but are in field {field}"
+                        "its elements have the type {type_name}, but are in field {field}"
                     )));
                 }
                 match only {
@@ -264,9 +264,9 @@ impl Proto {
     /// Returns [`INDICES`], and the errors of [`Proto::data`].
     pub(super) fn integers(&self, window: &Window, budget: &mut u64) -> Result<Vec<i64>, Stop> {
         if self.data_type != 7 {
-            let of = name_of(self.data_type);
+            let type_name = name_of(self.data_type);
             return Err(INDICES
-                .broken(format!("expected 64-bit integers, found {of}"))
+                .broken(format!("expected 64-bit integers, found {type_name}"))
                 .at(self.place.clone())
                 .into());
         }

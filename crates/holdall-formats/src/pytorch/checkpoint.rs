@@ -121,7 +121,7 @@ impl Checkpoint {
             let message = format!("expected {} items, found {}", self.items.len(), items.len());
             return Err(CHECKPOINT.broken(message));
         }
-        let mut joined = Joined { of: self, items, builder };
+        let mut joined = Joined { checkpoint: self, items, builder };
         let mut attributes = Attributes::new();
         for (name, item) in &self.values {
             joined.value(name, *item, &mut attributes)?;
@@ -192,26 +192,30 @@ impl<'g> Reader<'g> {
         for (name, described) in dict("state_dict_metadata")? {
             let name = self.graph.text(*name).ok_or_else(|| wrong("the name of a tensor"))?;
             let named = |e: Error| e.in_tensor(name);
-            let of = || wrong("the description of a tensor");
+            let malformed = || wrong("the description of a tensor");
             if self.fields(*described, "BytesStorageMetadata").is_some() {
                 out.values.push((name.to_owned(), find(name, None).map_err(named)?));
                 continue;
             }
             let fields = self.fields(*described, "TensorStorageMetadata");
-            let fields = fields.ok_or_else(of).map_err(named)?;
-            let field = |key: &str| fields.get(key).copied().ok_or_else(of);
+            let fields = fields.ok_or_else(malformed).map_err(named)?;
+            let field = |key: &str| fields.get(key).copied().ok_or_else(malformed);
             let read = || -> Result<Sharded> {
-                let shape = self.objects.numbers(field("size")?).ok_or_else(of)?;
-                let dtype = self.dtype(field("properties")?).ok_or_else(of)?.to_owned();
+                let shape = self.objects.numbers(field("size")?).ok_or_else(malformed)?;
+                let dtype = self.dtype(field("properties")?).ok_or_else(malformed)?.to_owned();
                 let mut chunks = Vec::new();
-                for chunk in self.graph.items(field("chunks")?).ok_or_else(of)? {
-                    let fields = self.fields(*chunk, "ChunkStorageMetadata").ok_or_else(of)?;
+                for chunk in self.graph.items(field("chunks")?).ok_or_else(malformed)? {
+                    let fields =
+                        self.fields(*chunk, "ChunkStorageMetadata").ok_or_else(malformed)?;
                     let numbers = |key: &str| {
-                        fields.get(key).and_then(|id| self.objects.numbers(*id)).ok_or_else(of)
+                        fields
+                            .get(key)
+                            .and_then(|id| self.objects.numbers(*id))
+                            .ok_or_else(malformed)
                     };
                     let (origin, own) = (numbers("offsets")?, numbers("sizes")?);
                     if origin.len() != shape.len() || own.len() != shape.len() {
-                        return Err(of());
+                        return Err(malformed());
                     }
                     let item = find(name, Some(&origin))?;
                     chunks.push(Piece { origin, shape: own, item });
@@ -270,14 +274,14 @@ impl<'g> Reader<'g> {
 
     /// Returns the fields of an object of this class.
     fn fields(&self, id: Id, class: &str) -> Option<HashMap<&'g str, Id>> {
-        let (of, state) = match self.graph.get(id) {
-            Node::Built(of, state) => (*of, Some(*state)),
+        let (object, state) = match self.graph.get(id) {
+            Node::Built(object, state) => (*object, Some(*state)),
             // An object without fields.
             Node::Call(..) => (id, None),
             _ => return None,
         };
-        let Node::Call(of, _) = self.graph.get(of) else { return None };
-        let is_it = matches!(self.graph.get(*of), Node::Global(module, name)
+        let Node::Call(object, _) = self.graph.get(object) else { return None };
+        let is_it = matches!(self.graph.get(*object), Node::Global(module, name)
             if module.starts_with("torch.distributed.checkpoint.") && name == class);
         if !is_it {
             return None;
@@ -307,7 +311,7 @@ impl<'g> Reader<'g> {
 }
 
 struct Joined<'a> {
-    of: &'a Checkpoint,
+    checkpoint: &'a Checkpoint,
     items: &'a [Index],
     builder: IndexBuilder,
 }
@@ -344,8 +348,8 @@ impl Joined<'_> {
     /// Adds a tensor of an item unchanged.
     fn add(&mut self, name: &str, tensor: &TensorInfo, item: usize) -> Result<()> {
         let Some(index) = self.items.get(item) else { return Ok(()) };
-        let of = self.of;
-        self.builder.copy(name, tensor, index, |stored| of.moved(stored, item))
+        let checkpoint = self.checkpoint;
+        self.builder.copy(name, tensor, index, |stored| checkpoint.moved(stored, item))
     }
 
     /// Adds a tensor, joined from its chunks. Errors in the chunks are its fault.
@@ -397,8 +401,9 @@ impl Joined<'_> {
         own.sound()?;
         let data = own.component(&Role::Data);
         let is_type = data.as_ref().is_none_or(|c| {
-            Element::from_dtype(&tensor.dtype)
-                .is_none_or(|declared| (declared.dtype, &declared.logical) == (c.dtype, &c.logical_type))
+            Element::from_dtype(&tensor.dtype).is_none_or(|declared| {
+                (declared.dtype, &declared.logical) == (c.dtype, &c.logical_type)
+            })
         });
         if own.shape() != piece.shape || !is_type {
             let message = format!(

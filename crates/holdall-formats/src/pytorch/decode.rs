@@ -41,9 +41,9 @@ const START: u64 = 32;
 
 /// Returns the folder that has the pickle: `archive/`.
 pub(super) fn top(directory: &Directory) -> Option<&str> {
-    let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
+    let folder_len = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
     let entry = directory.entries().find(|entry| {
-        of(*entry).is_some_and(|len| {
+        folder_len(*entry).is_some_and(|len| {
             entry
                 .name()
                 .get(..len)
@@ -294,7 +294,7 @@ fn parameters(content: &Content) -> impl Iterator<Item = &str> {
         Tensor::Quantized(_, quantizer) => Some(quantizer),
         _ => None,
     });
-    quantizers.flat_map(|of| of.views()).map(|view| view.storage.key.as_str())
+    quantizers.flat_map(|quantizer| quantizer.views()).map(|view| view.storage.key.as_str())
 }
 
 /// The location of a storage's bytes.
@@ -538,8 +538,9 @@ impl<'a> Places<'a> {
         let first = first.and_then(|(offset, start)| offset.checked_add(start));
         let range = first.zip(span.and_then(|span| span.checked_mul(width)));
         let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
-        let range =
-            range.filter(|range| declared_len.is_some_and(|declared_len| range.end <= declared_len)).ok_or_else(outside)?;
+        let range = range
+            .filter(|range| declared_len.is_some_and(|declared_len| range.end <= declared_len))
+            .ok_or_else(outside)?;
         let (element, len) = (&view.element, range.end.saturating_sub(range.start));
         let whole = Component {
             role,

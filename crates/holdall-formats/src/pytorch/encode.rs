@@ -337,7 +337,7 @@ fn is_written(value: &Value) -> bool {
 /// Appends a plain value, for which [`is_written`] must be true.
 pub(super) fn write_value(value: &Value, p: &mut Pickler) {
     match value {
-        Value::Bool(of) => p.bool(*of),
+        Value::Bool(value) => p.bool(*value),
         Value::Integer(n) => p.integer(*n),
         Value::Float(x) => p.float(*x),
         Value::Text(text) => p.text(text),
@@ -389,8 +389,12 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     };
     let element = Element { dtype: data.dtype, logical: data.logical_type.clone() };
     if element.dtype_name().is_none() {
-        let of = data.logical_type.as_ref().map_or(data.dtype.as_str(), |of| of.as_str()).shown();
-        return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {of}")));
+        let type_name = data
+            .logical_type
+            .as_ref()
+            .map_or(data.dtype.as_str(), |type_name| type_name.as_str())
+            .shown();
+        return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {type_name}")));
     }
     let mut shape = tensor.shape.clone();
     if element == Element::PAIR {

@@ -35,12 +35,13 @@ impl<'g> Objects<'g> {
         depth: usize,
     ) -> Result<Thing<'g>> {
         let wrong = || CALL.broken("the bytes of an array are not in the form that NumPy writes");
-        let Some(of) = self.numpy_dtype(dtype) else {
+        let Some(element) = self.numpy_dtype(dtype) else {
             let e = DTYPE.broken("its elements are not numbers, times or strings");
             return Ok(Thing::tensor(Tensor::Missing(shape, e)));
         };
         let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
-        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
+        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } =
+            element;
         let strides = axes.and_then(|axes| stored_by(&shape, &axes, inner));
         let (element, shape) =
             (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
@@ -73,15 +74,17 @@ impl<'g> Objects<'g> {
             return Ok(None);
         };
         // Attributes cannot be times or records.
-        let of = self.numpy_dtype(dtype);
-        let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
+        let element = self.numpy_dtype(dtype);
+        let Some(element) = element.filter(|element| element.descr.is_none() || is_text(element))
+        else {
             return Ok(Some(Thing::Unknown(name.shown().to_string())));
         };
-        let element = Element { dtype: of.dtype, logical: of.logical_type.clone() };
-        if of.byte_order == ByteOrder::Big {
+        let element = Element { dtype: element.dtype, logical: element.logical_type.clone() };
+        if element.byte_order == ByteOrder::Big {
             element.swap(&mut bytes);
         }
-        let value = if is_text(&of) { text(&of, bytes) } else { number(&element, &bytes) };
+        let value =
+            if is_text(&element) { text(&element, bytes) } else { number(&element, &bytes) };
         Ok(value.map(Thing::Plain))
     }
 
@@ -110,13 +113,13 @@ impl<'g> Objects<'g> {
     /// Returns the name of `numpy.dtype('f4', False, True)` with its state, whose second item is the byte order: `<f4`.
     /// For a type of ml_dtypes: `bfloat16`.
     pub(super) fn numpy_name(&self, id: Id) -> Option<String> {
-        let (of, order) = match self.graph.get(id) {
-            Node::Built(of, state) => {
-                (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
+        let (object, order) = match self.graph.get(id) {
+            Node::Built(object, state) => {
+                (*object, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
             }
             _ => (id, None),
         };
-        let Node::Call(function, arguments) = self.graph.get(of) else { return None };
+        let Node::Call(function, arguments) = self.graph.get(object) else { return None };
         match self.graph.get(*function) {
             Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
             _ => return None,
@@ -180,13 +183,13 @@ fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
 }
 
 /// Returns `true` if elements are strings of characters or bytes.
-fn is_text(of: &npy::Element) -> bool {
-    of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
+fn is_text(element: &npy::Element) -> bool {
+    element.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
 }
 
 /// Returns the string in an element's bytes, without trailing zeros.
-fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
-    if of.dtype == DType::U32 {
+fn text(element: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
+    if element.dtype == DType::U32 {
         let (chars, _) = bytes.as_chunks::<4>();
         let chars = chars.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
         let text: String = chars.collect::<Option<_>>()?;

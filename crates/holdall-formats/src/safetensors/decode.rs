@@ -413,7 +413,7 @@ fn read_dtype(
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
     Ok(last
-        .filter(|of| of.name == name)
+        .filter(|other| other.name == name)
         .or_else(|| by_name(name))
         .ok_or_else(|| DTYPE.broken(format!("unknown dtype `{}`", name.shown())).at(reader.here())))
 }

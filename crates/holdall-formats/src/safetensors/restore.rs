@@ -91,8 +91,11 @@ impl Restore {
                 aliases.clash.get_or_insert_with(|| name.to_owned());
             }
             if let Some(target) = aliases.targets.get_mut(name) {
-                *target =
-                    Some(TargetComponent { shape: shape.to_vec(), element, stored: stored.clone() });
+                *target = Some(TargetComponent {
+                    shape: shape.to_vec(),
+                    element,
+                    stored: stored.clone(),
+                });
             }
         }
         self.tensor_attributes.as_mut()?.remove(name)
@@ -250,8 +253,11 @@ impl<'a> WrittenMetadata<'a> {
             write_string(target, out)
         });
         let mut all: BTreeMap<&str, &str> = self.text.clone();
-        let ours =
-            [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &tensor_attributes), (ALIASES, &aliases)];
+        let ours = [
+            (ATTRIBUTES, &attributes),
+            (TENSOR_ATTRIBUTES, &tensor_attributes),
+            (ALIASES, &aliases),
+        ];
         all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
         if let Some(metadata) = object(all.iter().map(|(k, v)| (*k, *v)), write_string) {
             write_string(METADATA_KEY, out);

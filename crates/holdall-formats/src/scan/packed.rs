@@ -51,7 +51,9 @@ pub(super) fn detect_compression(head: &[u8]) -> Option<Result<Compression, &'st
             Some(b' ') => Some(Compression::Zlib { at: 22 }),
             _ => Some(Compression::Zlib { at: 21 }),
         },
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+            Some(Compression::Zstd)
+        }
         _ => None,
     };
     // The mark of bzip2 is followed by the block size. The first byte of LZMA data is 0, but old readers do not check
@@ -120,7 +122,8 @@ impl Scan {
             Interest::After(at) if at > most => at.min(most_decoded),
             _ => 0,
         };
-        let all = decode(compression, &stored, is_all, skip..skip.saturating_add(most), &self.limits);
+        let all =
+            decode(compression, &stored, is_all, skip..skip.saturating_add(most), &self.limits);
         found.decoded = all.skipped.saturating_add(all.bytes.len() as u64);
         if is_nothing && !is_entry {
             return Ok(());
@@ -274,7 +277,8 @@ fn inflate(
     out: &mut Output,
     limits: &Limits,
 ) -> StreamEnd {
-    let encoding = if compression == Compression::Zstd { Encoding::ZSTD } else { Encoding::DEFLATE };
+    let encoding =
+        if compression == Compression::Zstd { Encoding::ZSTD } else { Encoding::DEFLATE };
     let Some(mut stream) = encoding.stream(1, limits) else { return StreamEnd::Short };
     let mut piece = vec![0; 64 << 10];
     let mut read = 0usize;

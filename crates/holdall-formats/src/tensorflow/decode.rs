@@ -344,7 +344,7 @@ impl<'a> Joined<'a> {
             return self.component(entry, nothing, None);
         }
         let width = match &logical {
-            Some(of) => of.bits().unwrap_or(8) / 8,
+            Some(logical_type) => logical_type.bits().unwrap_or(8) / 8,
             None => dtype.width(),
         };
         let (boxes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();

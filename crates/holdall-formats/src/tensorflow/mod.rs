@@ -70,7 +70,9 @@ fn has_data(name: &str, all: &[String]) -> bool {
 
 /// Returns the element type with this number.
 fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
-    let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
+    let typed = |logical_type: LogicalType| {
+        (logical_type.storage().unwrap_or(DType::U8), Some(logical_type))
+    };
     Some(match number {
         1 => (DType::F32, None),
         2 => (DType::F64, None),

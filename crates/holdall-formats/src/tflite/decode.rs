@@ -92,11 +92,11 @@ impl Model<'_> {
     /// Applies `read` to the tables of a vector to which a field refers.
     fn all<T>(
         &self,
-        of: &Table,
+        table: &Table,
         number: usize,
         read: impl FnMut(u64, Table) -> Result<T, Stop>,
     ) -> Result<Vec<T>, Stop> {
-        let Some(place) = self.reader.vector(of, number, 4)? else { return Ok(Vec::new()) };
+        let Some(place) = self.reader.vector(table, number, 4)? else { return Ok(Vec::new()) };
         self.take(place.clone())?;
         let count = place.end.saturating_sub(place.start) / 4;
         if count > self.limits.tensors {
@@ -161,13 +161,13 @@ impl Model<'_> {
             Ok(self.numbers(table, number)?.into_iter().map(i32::from_le_bytes).collect())
         };
         let mut attributes = Attributes::new();
-        if let Some(of) = self.reader.inner(table, 4)? {
-            let scales = self.numbers::<4>(&of, 2)?.into_iter().map(f32::from_le_bytes);
-            let zeros = self.numbers::<8>(&of, 3)?.into_iter().map(i64::from_le_bytes);
+        if let Some(inner) = self.reader.inner(table, 4)? {
+            let scales = self.numbers::<4>(&inner, 2)?.into_iter().map(f32::from_le_bytes);
+            let zeros = self.numbers::<8>(&inner, 3)?.into_iter().map(i64::from_le_bytes);
             let scales: Vec<Value> = scales.map(|x| Value::Float(x.into())).collect();
             let zeros: Vec<Value> = zeros.map(|n| Value::Integer(n.into())).collect();
             if !scales.is_empty() {
-                let axis = self.reader.number(&of, 6)?.map_or(0, i32::from_le_bytes);
+                let axis = self.reader.number(&inner, 6)?.map_or(0, i32::from_le_bytes);
                 attributes.push("tflite.scales", Value::Array(scales));
                 attributes.push("tflite.zero_points", Value::Array(zeros));
                 attributes.push("tflite.axis", Value::Integer(axis.into()));
@@ -184,14 +184,16 @@ impl Model<'_> {
         })
     }
 
-    fn numbers<const N: usize>(&self, of: &Table, number: usize) -> Result<Vec<[u8; N]>, Stop> {
-        let Some(place) = self.reader.vector(of, number, N as u64)? else { return Ok(Vec::new()) };
+    fn numbers<const N: usize>(&self, table: &Table, number: usize) -> Result<Vec<[u8; N]>, Stop> {
+        let Some(place) = self.reader.vector(table, number, N as u64)? else {
+            return Ok(Vec::new());
+        };
         self.take(place.clone())?;
         Ok(self.reader.bytes(place)?.as_chunks::<N>().0.to_vec())
     }
 
-    fn text(&self, of: &Table, number: usize) -> Result<String, Stop> {
-        let Some(place) = self.reader.vector(of, number, 1)? else { return Ok(String::new()) };
+    fn text(&self, table: &Table, number: usize) -> Result<String, Stop> {
+        let Some(place) = self.reader.vector(table, number, 1)? else { return Ok(String::new()) };
         self.take(place.clone())?;
         Ok(String::from_utf8_lossy(&self.reader.bytes(place)?).into_owned())
     }
@@ -234,8 +236,8 @@ impl Model<'_> {
         let Some(first) = graphs.first() else { return Ok(out) };
         for (key, numbers) in [("inputs", &first.inputs), ("outputs", &first.outputs)] {
             let mut all = Vec::new();
-            let of = |at: &u32| first.tensors.get(usize::try_from(*at).ok()?);
-            for tensor in numbers.iter().filter_map(of) {
+            let find_tensor = |at: &u32| first.tensors.get(usize::try_from(*at).ok()?);
+            for tensor in numbers.iter().filter_map(find_tensor) {
                 let dims = tensor.dims.len().saturating_add(tensor.signature.len()) as u64;
                 self.count((tensor.name.len() as u64).saturating_add(dims.saturating_mul(4)))?;
                 all.push(described(tensor));

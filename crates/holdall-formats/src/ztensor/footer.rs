@@ -122,10 +122,10 @@ fn begins_manifest(bytes: &[u8]) -> bool {
 pub(super) const ARRAY: u8 = 0x80;
 pub(super) const MAP: u8 = 0xa0;
 
-/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `of` is [`ARRAY`]
+/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `major_type` is [`ARRAY`]
 /// or [`MAP`].
-pub(super) fn head_len(head: u8, of: u8) -> Option<usize> {
-    match head.checked_sub(of) {
+pub(super) fn head_len(head: u8, major_type: u8) -> Option<usize> {
+    match head.checked_sub(major_type) {
         Some(1..=23 | 31) => Some(1),
         Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),
         _ => None,

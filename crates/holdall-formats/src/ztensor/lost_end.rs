@@ -73,9 +73,9 @@ fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     after_head(bytes, MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
 }
 
-/// Returns the bytes after the head of a non-empty array or map. `of` is [`ARRAY`] or [`MAP`].
-fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
-    bytes.get(head_len(*bytes.first()?, of)?..)
+/// Returns the bytes after the head of a non-empty array or map. `major_type` is [`ARRAY`] or [`MAP`].
+fn after_head(bytes: &[u8], major_type: u8) -> Option<&[u8]> {
+    bytes.get(head_len(*bytes.first()?, major_type)?..)
 }
 
 /// Returns the generation and the end of the manifest that begins at the position of `reader`; `None` if it is not a

@@ -236,9 +236,9 @@ impl<'a> Decoder<'a> {
     }
 
     /// Records an unknown field.
-    fn unknown(&mut self, of: &str, key: &[u8]) -> Result<()> {
+    fn unknown(&mut self, owner: &str, key: &[u8]) -> Result<()> {
         let key = String::from_utf8_lossy(key);
-        self.builder.unkept(|| format!("the field `{}` of {of}", key.shown()));
+        self.builder.unkept(|| format!("the field `{}` of {owner}", key.shown()));
         self.reader.skip()
     }
 
@@ -296,8 +296,8 @@ impl<'a> Decoder<'a> {
     }
 
     #[cold]
-    fn missing(&self, of: &str, field: &str, start: u64) -> Error {
-        FIELD.broken(format!("missing `{field}` in {of}")).at(self.reader.since(start))
+    fn missing(&self, owner: &str, field: &str, start: u64) -> Error {
+        FIELD.broken(format!("missing `{field}` in {owner}")).at(self.reader.since(start))
     }
 
     fn object(&mut self, name: &'a str) -> Result<()> {
@@ -521,8 +521,8 @@ impl<'a> Decoder<'a> {
 
 /// Checks the attributes of blocks against the layout, and removes them, because the layout implies them.
 fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Result<()> {
-    let Layout::Blocks(of) = layout else { return Ok(()) };
-    for (key, wanted) in [(BLOCK_ELEMENTS, of.elements), (BLOCK_BYTES, of.bytes)] {
+    let Layout::Blocks(block_type) = layout else { return Ok(()) };
+    for (key, wanted) in [(BLOCK_ELEMENTS, block_type.elements), (BLOCK_BYTES, block_type.bytes)] {
         let found = attributes.remove(key);
         if found != Some(Value::Integer(wanted.into())) {
             let found = found.map_or("nothing".to_owned(), |value| value.to_json());

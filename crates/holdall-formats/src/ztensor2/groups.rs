@@ -113,8 +113,10 @@ fn spelled(
         }
     }
     let read = read(layout, shape, parts, &out).ok()?;
-    let meaning = |of: &Attributes| of.iter().filter(|(key, _)| *key != SPELLED).count();
-    let is_said = |(key, value): (&str, &Value)| key == SPELLED || attributes.get(key) == Some(value);
+    let meaning =
+        |attributes: &Attributes| attributes.iter().filter(|(key, _)| *key != SPELLED).count();
+    let is_said =
+        |(key, value): (&str, &Value)| key == SPELLED || attributes.get(key) == Some(value);
     (meaning(&read) == meaning(attributes) && read.iter().all(is_said)).then_some(out)
 }
 
@@ -339,8 +341,8 @@ fn words(
         return Err(other("without words or scales"));
     };
     let zeros = find("zeros");
-    let scheme =
-        Scheme::new(shape, attributes, data.dtype, data.len).map_err(|e| e.with_rule(&OTHER_LAYOUT))?;
+    let scheme = Scheme::new(shape, attributes, data.dtype, data.len)
+        .map_err(|e| e.with_rule(&OTHER_LAYOUT))?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
         return Err(other(
             "that are packed down rows or in AWQ's order, or whose zero points are offset",

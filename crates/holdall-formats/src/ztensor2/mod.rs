@@ -105,7 +105,7 @@ fn layout_of(text: &str) -> Layout {
         SPARSE_CSR => Layout::SparseCsr,
         SPARSE_COO => Layout::SparseCoo,
         _ => match text.strip_suffix("/1").and_then(BlockType::by_layout) {
-            Some(of) => Layout::Blocks(of),
+            Some(block_type) => Layout::Blocks(block_type),
             None => Layout::Other(text.into()),
         },
     }

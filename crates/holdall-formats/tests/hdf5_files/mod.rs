@@ -302,8 +302,14 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
             "hdf5.dtype.members-overlap",
             type_message(&compound(12, &[("a", 0, &I32), ("b", 3, &I32)]), 12),
         ),
-        ("hdf5.dtype.members-twice", type_message(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8)),
-        ("hdf5.dtype.member-unnamed", type_message(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8)),
+        (
+            "hdf5.dtype.members-twice",
+            type_message(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8),
+        ),
+        (
+            "hdf5.dtype.member-unnamed",
+            type_message(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8),
+        ),
         ("hdf5.dtype.no-members", type_message(&compound(4, &[]), 4)),
         ("hdf5.dtype.bits", type_message(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 31, 0], 4)),
         ("hdf5.structure.virtual", dataset(&[shape(&[4]), message(8, 0, &[4, 3])], &[])),

@@ -225,7 +225,7 @@ impl Reading {
 fn reading(tensor: &Tensor, data: &Component) -> Result<Reading> {
     match tensor.info().layout() {
         Layout::Dense => dense_reading(data),
-        Layout::Blocks(of) => Ok(block_reading(of)),
+        Layout::Blocks(block_type) => Ok(block_reading(block_type)),
         Layout::QuantizedGroup => groups::group_reading(tensor),
         other => Err(CONVERSION.broken(format!("no shader for the layout `{}`", other.as_str()))),
     }
@@ -289,12 +289,12 @@ fn small_float_reading(logical: &LogicalType) -> Result<Reading> {
 }
 
 /// Returns the reading of a block type. Each block type has a WGSL function of its name.
-fn block_reading(of: &BlockType) -> Reading {
-    let (name, elements, bytes) = (of.as_str(), of.elements, of.bytes);
+fn block_reading(block_type: &BlockType) -> Reading {
+    let (name, elements, bytes) = (block_type.as_str(), block_type.elements, block_type.bytes);
     let body = format!("return bitcast<u32>({name}(i / {elements}u * {bytes}u, i % {elements}u));");
     let mut code = include_str!("blocks.wgsl").to_owned();
     let mut table = Vec::new();
-    if let Some(grid) = grid(of) {
+    if let Some(grid) = grid(block_type) {
         code.push_str(include_str!("grids.wgsl"));
         let (words, _) = grid.as_chunks::<4>();
         table.extend(words.iter().map(|word| u32::from_le_bytes(word.map(i8::cast_unsigned))));

@@ -140,7 +140,7 @@ impl Client {
         let process = std::process::id();
         let mut made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
-            Some((of, agent)) if *of == process => agent.clone(),
+            Some((owner, agent)) if *owner == process => agent.clone(),
             _ => made.insert((process, agent(&self.policy))).1.clone(),
         }
     }

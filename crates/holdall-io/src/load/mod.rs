@@ -425,16 +425,16 @@ impl Layout {
 
     /// Assigns memory to the decoded components: each large one has a slab to itself, small ones share slabs.
     fn slabs(&self, file: &File, wants: &[Want]) -> Result<Vec<Slab>> {
-        let of = |at: &u32| &wants[*at as usize].component;
+        let component_at = |at: &u32| &wants[*at as usize].component;
         let (mut stored, mut decoded) = (0u64, 0u64);
-        for c in self.decoded.iter().map(of).filter(|c| c.encoding != Encoding::Raw) {
+        for c in self.decoded.iter().map(component_at).filter(|c| c.encoding != Encoding::Raw) {
             stored = stored.saturating_add(c.stored_len());
             decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
         }
         check_decoded_len(decoded, stored, file.limits())?;
         let mut slabs: Vec<Slab> = Vec::new();
         for at in &self.decoded {
-            let len = of(at).decoded_len.unwrap_or(0);
+            let len = component_at(at).decoded_len.unwrap_or(0);
             let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
             match (last_end, slabs.last_mut()) {
                 (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {

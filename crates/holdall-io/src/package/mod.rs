@@ -290,7 +290,7 @@ impl PackageReader {
                 Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name))
             }
             FileBytes::Disk(path) => {
-                let is_here = |of: &Path| path.starts_with(of);
+                let is_here = |prefix: &Path| path.starts_with(prefix);
                 // The name of a file in the cache is only a hash.
                 let name = match self.inner.origin.folder().is_some_and(is_here) {
                     true => path.display().to_string(),

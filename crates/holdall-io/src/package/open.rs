@@ -292,7 +292,8 @@ pub(super) fn texts_of(
 fn text_of(contents: &PackageContents, path: &str, options: &OpenOptions) -> Result<Bytes> {
     let limits = options.limits();
     let hash = contents.file(path).and_then(|file| file.sha256).unwrap_or_default();
-    let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
+    let urls =
+        contents.links.urls.iter().find(|(other, _)| *other == hash).map(|(_, urls)| &urls[..]);
     match &options.fetching.0 {
         Some(fetcher) => {
             let path = fetcher.fetch(hash, urls.unwrap_or_default(), limits.text_len)?;

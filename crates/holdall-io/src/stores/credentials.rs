@@ -237,15 +237,15 @@ mod tests {
         let with = |more: &[(&str, &str)]| {
             StoreOptions::alone().in_environment(&[&files[..], more].concat())
         };
-        let of = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
         assert_eq!(keys(&StoreOptions::alone()), None);
-        assert_eq!(keys(&with(&[])), of("D", ""));
-        assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), of("O", "T"));
+        assert_eq!(keys(&with(&[])), pair("D", ""));
+        assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), pair("O", "T"));
         let env = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "e")];
-        assert_eq!(keys(&with(&env)), of("E", ""));
-        assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), of("O", "T"));
+        assert_eq!(keys(&with(&env)), pair("E", ""));
+        assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), pair("O", "T"));
         let options = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
-        assert_eq!(keys(&options), of("S", ""));
+        assert_eq!(keys(&options), pair("S", ""));
         assert_eq!(keys(&options.with("anon", "True").unwrap()), None);
         let of_profile = profiles::profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
         assert_eq!(of_profile["region"], "eu-west-1");

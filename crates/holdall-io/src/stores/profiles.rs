@@ -1,8 +1,8 @@
 //! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
-    FoundKeys, fetch_credentials, given, container_keys, machine_keys, web_identity_keys, refused,
-    session, token_service,
+    FoundKeys, container_keys, fetch_credentials, given, machine_keys, refused, session,
+    token_service, web_identity_keys,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
@@ -125,7 +125,8 @@ impl KeyLookup<'_> {
             let region = get("region").unwrap_or(self.region);
             if let Some(file) = get("web_identity_token_file") {
                 let as_whom = (role, &*self.session(&profile));
-                return web_identity_keys(self.options, self.policy, region, file, as_whom).map(Some);
+                return web_identity_keys(self.options, self.policy, region, file, as_whom)
+                    .map(Some);
             }
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));

@@ -236,8 +236,8 @@ impl<S: Sink> Writer<S> {
     fn next_component(&mut self, tensor: Arc<TensorSpec>, from: usize) -> Result<()> {
         for component in from..tensor.components.len() {
             let Some(spec) = tensor.components.get(component) else { break };
-            if let Some(of) = &spec.shares {
-                self.share(of, &tensor, component)?;
+            if let Some(owner) = &spec.shares {
+                self.share(owner, &tensor, component)?;
                 continue;
             }
             let to = match self.options.encoding {
@@ -282,15 +282,19 @@ impl<S: Sink> Writer<S> {
 
     fn share(
         &mut self,
-        of: &ComponentRef,
+        owner: &ComponentRef,
         tensor: &Arc<TensorSpec>,
         component: usize,
     ) -> Result<()> {
         self.drain(0)?;
-        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(of).cloned()) else {
-            let name = of.tensor.shown();
+        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(owner).cloned())
+        else {
+            let name = owner.tensor.shown();
             return Err(NOT_WRITTEN
-                .broken(format!("shares `{}` of tensor `{name}`, which was not written", of.role))
+                .broken(format!(
+                    "shares `{}` of tensor `{name}`, which was not written",
+                    owner.role
+                ))
                 .in_tensor(tensor.name.as_str()));
         };
         self.placed(tensor, component, stored)

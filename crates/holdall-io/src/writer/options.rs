@@ -160,7 +160,8 @@ impl WriteOptions {
         if !encoder.can_encode(self.encoding) {
             let requested = self.encoding;
             let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {requested} was requested"));
+            let e =
+                NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {requested} was requested"));
             return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
         if let DigestChoice::Explicit(Some(algorithm)) = self.digest

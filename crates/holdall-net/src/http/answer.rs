@@ -161,7 +161,8 @@ impl Responder<'_> {
         };
         let kind = file.kind();
         let body = Body::File(file, range);
-        let mut answer = with_file_headers(Answer { status, headers: Vec::new(), body, refused: None });
+        let mut answer =
+            with_file_headers(Answer { status, headers: Vec::new(), body, refused: None });
         answer.add("Content-Type", kind);
         if let Some(content_range) = content_range {
             answer.add("Content-Range", &content_range);

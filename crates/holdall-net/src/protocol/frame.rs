@@ -198,8 +198,8 @@ impl Refusal {
 /// The part of an error that a client may see: its text, without the server's path of the file.
 impl From<&Error> for Refusal {
     fn from(e: &Error) -> Refusal {
-        let of = |why: &RefusalReason| e.code() == why.rule().code;
-        match RefusalReason::ALL.iter().find(|why| of(why)) {
+        let has_rule = |why: &RefusalReason| e.code() == why.rule().code;
+        match RefusalReason::ALL.iter().find(|why| has_rule(why)) {
             Some(why) => Refusal { reason: *why, text: e.found().to_owned() },
             None => Refusal {
                 reason: RefusalReason::Failed,
@@ -597,7 +597,8 @@ mod tests {
             let e = ClientFrame::decode(kind, payload).unwrap_err();
             assert_eq!(e.code(), "net/frame", "{kind} {payload:?}");
         }
-        for (kind, payload) in [(0x81, &[1, 0][..]), (0x83, &[0, 0, 0, 0, 99, 0]), (0x84, &[0; 7])] {
+        for (kind, payload) in [(0x81, &[1, 0][..]), (0x83, &[0, 0, 0, 0, 99, 0]), (0x84, &[0; 7])]
+        {
             assert_eq!(ServerFrame::decode(kind, payload).unwrap_err().code(), "net/frame");
         }
     }

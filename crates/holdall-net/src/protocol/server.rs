@@ -89,7 +89,9 @@ impl Server {
     /// `net/frame`, `net/version` or `net/token`. After an error, the connection must be closed.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerAction>> {
         let mut orders = Vec::new();
-        while let Some((kind, payload)) = self.frames.take(&mut input, ClientFrame::most_of_control)? {
+        while let Some((kind, payload)) =
+            self.frames.take(&mut input, ClientFrame::most_of_control)?
+        {
             let frame = ClientFrame::decode(kind, &payload)?;
             if self.is_greeted == matches!(frame, ClientFrame::Hello { .. }) {
                 return Err(FRAME.broken("expected one hello frame, before all others"));

@@ -54,7 +54,9 @@ impl ResponsePriorities {
         let own = responses.get(&stream)?.priority;
         let others = responses.values().filter(|response| response.priority > own);
         let last_progress = others.filter_map(|response| response.last_progress).max()?;
-        STALL_TIMEOUT.checked_sub(now.saturating_duration_since(last_progress)).filter(|left| !left.is_zero())
+        STALL_TIMEOUT
+            .checked_sub(now.saturating_duration_since(last_progress))
+            .filter(|left| !left.is_zero())
     }
 }
 
@@ -76,7 +78,9 @@ impl Registration<'_> {
         loop {
             // Registered before the check, so that no notification is missed.
             let changed = self.priorities.changed.notified();
-            let Some(left) = self.priorities.time_to_wait(self.stream, Instant::now()) else { return };
+            let Some(left) = self.priorities.time_to_wait(self.stream, Instant::now()) else {
+                return;
+            };
             let _ = timeout(left, changed).await;
         }
     }
@@ -96,7 +100,8 @@ mod tests {
     #[test]
     fn urgent_responses_delay_others_while_they_make_progress() {
         let priorities = ResponsePriorities::default();
-        let (low, high, same) = (priorities.register(1, 0), priorities.register(2, 5), priorities.register(3, 5));
+        let (low, high, same) =
+            (priorities.register(1, 0), priorities.register(2, 5), priorities.register(3, 5));
         low.record_progress();
         let now = Instant::now();
         // A response that has not begun delays no others.
@@ -104,7 +109,10 @@ mod tests {
         high.record_progress();
         let now = Instant::now();
         assert!(priorities.time_to_wait(1, now).is_some_and(|left| left <= STALL_TIMEOUT));
-        assert_eq!((priorities.time_to_wait(2, now), priorities.time_to_wait(3, now)), (None, None));
+        assert_eq!(
+            (priorities.time_to_wait(2, now), priorities.time_to_wait(3, now)),
+            (None, None)
+        );
         // A response that makes no progress stops delaying others, until it makes progress again.
         assert_eq!(priorities.time_to_wait(1, now + STALL_TIMEOUT), None);
         high.record_progress();
@@ -112,7 +120,9 @@ mod tests {
         priorities.set_priority(2, -1);
         assert_eq!(high.priority(), -1);
         let now = Instant::now();
-        assert!(priorities.time_to_wait(1, now).is_some() && priorities.time_to_wait(2, now).is_some());
+        assert!(
+            priorities.time_to_wait(1, now).is_some() && priorities.time_to_wait(2, now).is_some()
+        );
         drop(same);
         assert_eq!(priorities.time_to_wait(1, now), None);
         assert!(priorities.time_to_wait(2, now).is_some());

@@ -2,7 +2,7 @@
 
 use super::connection::lock;
 use super::pieces::Pieces;
-use super::priorities::{ResponsePriorities, Registration};
+use super::priorities::{Registration, ResponsePriorities};
 use super::{Identity, endpoint, number, transport};
 use crate::catalog::{RequestOutcome, ServedFile, ServerLimits};
 use crate::meter::Protocol;
@@ -381,7 +381,12 @@ impl Peer {
         }
     }
 
-    async fn answer(&self, request: &Request, registration: &Registration<'_>, send: &mut SendStream) {
+    async fn answer(
+        &self,
+        request: &Request,
+        registration: &Registration<'_>,
+        send: &mut SendStream,
+    ) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
             true => Err(Refusal {
                 reason: RefusalReason::Ending,

@@ -32,10 +32,10 @@ pub(super) fn open(source: Source) -> Result<Batched> {
         }
         () => stream(&source)?,
     };
-    let mut of = Batches { source, decoder, messages };
+    let mut batches = Batches { source, decoder, messages };
     Ok(Batched {
         schema: Some(schema),
-        batches: batches(move || of.step()),
+        batches: batches(move || batches.step()),
         mismatch: Mismatch::Refuse,
     })
 }

@@ -25,7 +25,8 @@ pub(crate) fn missing(
     present: impl Iterator<Item = String>,
     limits: &SchemaLimits,
 ) -> Result<MissingTensors> {
-    let holdall_schema::MissingTensors { filled, absent } = schema.missing_tensors(present, limits)?;
+    let holdall_schema::MissingTensors { filled, absent } =
+        schema.missing_tensors(present, limits)?;
     let filled = filled.into_iter().map(|(path, filled)| from_default(&path, filled)).collect();
     Ok(MissingTensors { filled, absent })
 }

@@ -140,7 +140,8 @@ impl Migration {
                 names.chain(datasets.iter().map(|(_, target, _)| target.clone())).collect();
             let missing_tensors = missing(&self.schema, names.into_iter(), &self.limits)
                 .map_err(|e| e.in_source(file.name()))?;
-            out.works.extend(missing_tensors.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
+            out.works
+                .extend(missing_tensors.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
             let absent =
                 missing_tensors.absent.into_iter().map(|(path, to)| (path.to_string(), to.shown()));
             out.absent = absent.collect();

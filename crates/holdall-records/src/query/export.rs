@@ -141,8 +141,13 @@ impl Export {
         let file_name = file_name.unwrap_or_default();
         let path = Path::new(&file_name);
         let is_inside = path.components().all(|c| matches!(c, Component::Normal(_)));
-        if file_name.is_empty() || file_name.ends_with('/') || file_name.contains(['\\', '\0']) || !is_inside {
-            let message = format!("`{}` is not a valid name of a file in the folder", file_name.shown());
+        if file_name.is_empty()
+            || file_name.ends_with('/')
+            || file_name.contains(['\\', '\0'])
+            || !is_inside
+        {
+            let message =
+                format!("`{}` is not a valid name of a file in the folder", file_name.shown());
             return Err(records.in_record(FILE_NAME.broken(message), record.index()));
         }
         let is_text = matches!(kind, Kind::String);

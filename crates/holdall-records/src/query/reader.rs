@@ -149,7 +149,8 @@ pub(super) enum Integer {
 
 impl Integer {
     pub(super) fn from_accessor(accessor: &Accessor) -> Option<Integer> {
-        accessor.typed()
+        accessor
+            .typed()
             .map(Integer::I64)
             .or_else(|_| accessor.typed().map(Integer::I32))
             .or_else(|_| accessor.typed().map(Integer::U8))

@@ -99,7 +99,8 @@ fn look_through(path: &Path) -> Result<()> {
 fn guarded<T>(rule: &'static Rule, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().map(String::as_str);
-        let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+        let message =
+            message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
         Err(rule.broken(format!("the engine failed: {}", message.escape_debug())))
     })
 }

@@ -76,7 +76,8 @@ impl Process {
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
             .map(Temporary::new)
             .map_err(|e| io(e, "creating a folder for shared memory"))?;
-        let environment = environment::process_environment(std::env::vars_os(), &settings.environment)?;
+        let environment =
+            environment::process_environment(std::env::vars_os(), &settings.environment)?;
         let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "creating a socket pair"))?;
         let spawned = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))

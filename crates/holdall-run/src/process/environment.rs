@@ -61,14 +61,16 @@ pub(crate) fn process_environment(
     passed: &[Variable],
 ) -> Result<Vec<(OsString, OsString)>> {
     let caller: Vec<(OsString, OsString)> = caller.collect();
-    let mut out: Vec<_> = caller.iter().filter(|(name, _)| is_passed_by_default(name)).cloned().collect();
+    let mut out: Vec<_> =
+        caller.iter().filter(|(name, _)| is_passed_by_default(name)).cloned().collect();
     for (name, value) in passed {
         check(name, value.as_deref())?;
         let shown = name.to_string_lossy();
         let value = match value {
             Some(value) => value.clone(),
             None => {
-                let found = caller.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+                let found =
+                    caller.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
                 let unset = || format!("the variable `{}` is not set", shown.shown());
                 found.ok_or_else(|| ENVIRONMENT.broken(unset()))?
             }
@@ -96,7 +98,8 @@ fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
 fn is_passed_by_default(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_secret = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
-    PASSED_NAMES.contains(&name) || PASSED_PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
+    PASSED_NAMES.contains(&name)
+        || PASSED_PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
 }
 
 #[cfg(test)]

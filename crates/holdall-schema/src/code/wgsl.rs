@@ -215,9 +215,9 @@ impl<'s> Readers<'s> {
 
     fn scalar(&mut self, at: &At, scalar: Scalar, what: &str) {
         use Helper::*;
-        let of = |helper, readers: &mut Self| readers.load(helper);
+        let load = |helper, readers: &mut Self| readers.load(helper);
         let (ty, value) = match scalar {
-            Scalar::Uint8 => ("u32", of(Byte, self)),
+            Scalar::Uint8 => ("u32", load(Byte, self)),
             Scalar::Uint16 => ("u32", of(Half, self)),
             Scalar::Uint32 => ("u32", of(Word, self)),
             Scalar::Int8 => ("i32", format!("bitcast<i32>({} << 24u) >> 24u", of(Byte, self))),
@@ -299,14 +299,14 @@ impl<'s> Readers<'s> {
         format!("{}_u32(at + {distance}u)", self.prefix)
     }
 
-    fn call(&mut self, helper: Helper, of: &str) -> String {
+    fn call(&mut self, helper: Helper, argument: &str) -> String {
         self.helpers.push(helper);
         let name = match helper {
             Helper::F16 => "f16",
             Helper::E4m3 => "f8_e4m3",
             _ => "f64",
         };
-        format!("{}_{name}({of})", self.prefix)
+        format!("{}_{name}({argument})", self.prefix)
     }
 
     fn name(&self, path: &Path, what: &str) -> String {
@@ -329,10 +329,10 @@ impl<'s> Readers<'s> {
             let _ = write!(place, " + {i} * {step}u");
             let _ = write!(lens, "[{len}]");
         }
-        let of = if lens.is_empty() { String::new() } else { format!(" {lens}") };
+        let lens_text = if lens.is_empty() { String::new() } else { format!(" {lens}") };
         let _ = write!(
             self.out,
-            "\n// {}: {note}{of}.\nfn {name}(record: u32{params}) -> {ty} {{\n    let at = {place};\n    return {value};\n}}\n",
+            "\n// {}: {note}{lens_text}.\nfn {name}(record: u32{params}) -> {ty} {{\n    let at = {place};\n    return {value};\n}}\n",
             shown(&at.path)
         );
     }

@@ -190,7 +190,9 @@ impl<'b> Build<'b> {
             {
                 Plan::Copy
             }
-            (Kind::Array(a), Kind::Array(b)) => self.array(source, (from, a), (to, b), at, actions)?,
+            (Kind::Array(a), Kind::Array(b)) => {
+                self.array(source, (from, a), (to, b), at, actions)?
+            }
             (Kind::Struct(a), Kind::Struct(b)) => {
                 Plan::Struct(self.members(source, (from, a), b, at, actions)?)
             }

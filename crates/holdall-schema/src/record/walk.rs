@@ -101,7 +101,16 @@ impl Schema {
         let depth = limits.json_depth();
         let max_bytes = limits.decoded_len;
         let remaining_empty = limits.max_nodes();
-        let mut walk = Walk { schema: self, heap, out, remaining: max_bytes, max_bytes, remaining_empty, depth, with_meanings };
+        let mut walk = Walk {
+            schema: self,
+            heap,
+            out,
+            remaining: max_bytes,
+            max_bytes,
+            remaining_empty,
+            depth,
+            with_meanings,
+        };
         walk.value(ty, record).map_err(Fail::into_error)
     }
 }
@@ -148,7 +157,8 @@ impl<'w, O: Output> Walk<'w, O> {
         let found = get(&schema.types, ty)?;
         if found.size == Some(0) {
             let message = "a record has more members without bytes than the limit";
-            self.remaining_empty = self.remaining_empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(message))?;
+            self.remaining_empty =
+                self.remaining_empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(message))?;
         }
         if self.with_meanings
             && let Some(meaning) = &found.meaning
@@ -261,7 +271,9 @@ impl<'w, O: Output> Walk<'w, O> {
     fn array(&mut self, array: &Array, bytes: &'w [u8]) -> Outcome<()> {
         let items = self.schema.extent(array.items)?;
         let elements = match array.len {
-            Len::Fixed(_) => super::Elements::new(bytes, to_usize(items.stride), to_usize(items.size)),
+            Len::Fixed(_) => {
+                super::Elements::new(bytes, to_usize(items.stride), to_usize(items.size))
+            }
             Len::Variable { .. } => {
                 let entry = Entry::from_bytes(le(bytes));
                 entry.check_empty()?;

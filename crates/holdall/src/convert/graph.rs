@@ -152,7 +152,10 @@ pub(super) fn write(
         claim = Claim::new(path, &location);
         external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
         let sink = FileSink::create(&path.with_file_name(&location), false, write.durability)?;
-        data = Some(write_items(file, sink, onnx::external_data_encoder(), &write, beside)?.close_unread()?);
+        data = Some(
+            write_items(file, sink, onnx::external_data_encoder(), &write, beside)?
+                .close_unread()?,
+        );
         report.files = vec![name, location.clone()];
         external.location = location;
     }

@@ -11,10 +11,10 @@ impl Convert {
     /// Returns the error if a tensor cannot be quantized because a separate scale tensor gives the meaning of
     /// its elements. [`Casts`](crate::Casts) refuse such tensors themselves.
     pub(super) fn scaled(&self, tensor: &Tensor) -> Option<Error> {
-        let of = tensor.dense_type().filter(|_| *tensor.layout() == Layout::Dense)?;
+        let element_type = tensor.dense_type().filter(|_| *tensor.layout() == Layout::Dense)?;
         let form = self.reforms.target(tensor.name()).filter(|to| {
             matches!(to, TensorForm::Group(_) | TensorForm::Blocks(_)) && tensor.shape().len() >= 2
         });
-        scaled_weight(tensor, &of, form?)
+        scaled_weight(tensor, &element_type, form?)
     }
 }

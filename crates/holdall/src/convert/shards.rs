@@ -76,7 +76,7 @@ impl Shards {
             items.iter().enumerate().map(|(at, item)| (item.spec.name.as_str(), at)).collect();
         let owner = |at: usize| {
             let shared = items[at].spec.components.iter().find_map(|c| c.shares.as_ref());
-            shared.and_then(|of| places.get(of.tensor.as_str()).copied()).unwrap_or(at)
+            shared.and_then(|owner| places.get(owner.tensor.as_str()).copied()).unwrap_or(at)
         };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let (mut filling, mut filled, mut tensors) = (Vec::new(), 0u64, 0u64);
@@ -253,7 +253,12 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
 
 /// Returns the root file, which lists the shards with their lengths and digests.
 #[cfg(feature = "ztensor2")]
-fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
+fn root(
+    folder: &Path,
+    shards: &Shards,
+    summed: &[Summary],
+    attributes: &Attributes,
+) -> Result<Bytes> {
     let mut root = Root::default();
     for (file, len, digest) in summed {
         // `model-NAME.zt` is the shard NAME of `model.zt`.
@@ -263,7 +268,7 @@ fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> 
         let objects = external::objects_of(&source, &Limits::default(), name)?;
         root.add(name, *len, digest, objects);
     }
-    root.finish(of)
+    root.finish(attributes)
 }
 
 /// A written file: its name, length and digest.

@@ -397,8 +397,8 @@ fn is_beyond_us(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit)
 }
 
-fn count(bytes: &[u8], of: &ElementType) -> u64 {
-    bytes.len() as u64 * 8 / of.bits()
+fn count(bytes: &[u8], element_type: &ElementType) -> u64 {
+    bytes.len() as u64 * 8 / element_type.bits()
 }
 
 /// Returns one side of the comparison of a tensor.

@@ -51,8 +51,8 @@ impl Patch {
             let spec = Arc::new(spec.clone());
             record.add(Arc::clone(&spec));
             for (at, (c, feed)) in spec.components.iter().zip(feeds).enumerate() {
-                let ComponentSource::Component(of) = feed else { return None };
-                let (tensor, old) = &**of;
+                let ComponentSource::Component(component) = feed else { return None };
+                let (tensor, old) = &**component;
                 let stays = tensor.file().identity() == file.identity()
                     && old.encoding == Encoding::Raw
                     && old.byte_order == ByteOrder::Little;

@@ -31,7 +31,8 @@ pub(super) fn feeds(
     let held: Arc<Mutex<Option<Parts>>> = Arc::default();
     let is_held = scales.saturating_add(zeros) <= HELD;
     let one = |part: usize| {
-        let (from, work, error_stats, held) = (tensor.clone(), work.clone(), error_stats.clone(), held.clone());
+        let (from, work, error_stats, held) =
+            (tensor.clone(), work.clone(), error_stats.clone(), held.clone());
         ComponentSource::Made(Box::new(move || {
             let there = {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +43,8 @@ pub(super) fn feeds(
                 return Ok(made);
             }
             let others = is_held.then_some(held);
-            let made: MadePieces = Box::new(Groups::new(from, grouping, part, others, work, error_stats)?);
+            let made: MadePieces =
+                Box::new(Groups::new(from, grouping, part, others, work, error_stats)?);
             Ok(made)
         }))
     };

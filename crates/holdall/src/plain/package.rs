@@ -149,7 +149,7 @@ impl ToPlain for OptionValue {
             OptionValue::Datetime(time) => time.into(),
             OptionValue::Array(all) => Plain::list(all.iter().map(ToPlain::to_plain)),
             OptionValue::Table(all) => {
-                Plain::map(all.iter().map(|(name, of)| (name.as_str(), of.to_plain())))
+                Plain::map(all.iter().map(|(name, value)| (name.as_str(), value.to_plain())))
             }
         }
     }

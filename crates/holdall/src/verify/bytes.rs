@@ -203,7 +203,8 @@ fn passes<'a>(
     let mut passes = Vec::new();
     let sources = checksums.chunk_by(|(_, a), (_, b)| a.stored().source == b.stored().source);
     for checksums in sources.chain([[].as_slice()]) {
-        let last_source = checksums.first().map_or(u32::MAX, |(_, checksum)| checksum.stored().source);
+        let last_source =
+            checksums.first().map_or(u32::MAX, |(_, checksum)| checksum.stored().source);
         let is_in_pass = |want: &Want| want.component.stored.source <= last_source;
         let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(is_in_pass)).collect();
         let (these, others) = purposes.split_at(own.len());
@@ -386,7 +387,11 @@ impl Context<'_> {
     }
 
     /// Records an error in the bytes of a checksum: for each tensor with bytes in it, or for the file.
-    fn record_checksum_error(&self, (number, checksum): IndexedChecksum<'_>, e: Error) -> Result<()> {
+    fn record_checksum_error(
+        &self,
+        (number, checksum): IndexedChecksum<'_>,
+        e: Error,
+    ) -> Result<()> {
         let e = checksum_error(checksum, e);
         let members = self.covered.get(&number).into_iter().flatten();
         let mut own: Vec<usize> = members.map(|at| self.members[*at].tensor).collect();

@@ -31,8 +31,8 @@ static IQ3_S: [[i8; 4]; 512] = lines(&grids::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 
 static IQ1: [[i8; 8]; 2048] = lines(&grids::IQ1, 2, &[-1, 0, 1]);
 
 /// Returns the numbers of a type's grid, line after line.
-pub(super) fn grid(of: &str) -> Option<&'static [i8]> {
-    Some(match of {
+pub(super) fn grid(name: &str) -> Option<&'static [i8]> {
+    Some(match name {
         "iq2_xxs" => IQ2_XXS.as_flattened(),
         "iq2_xs" => IQ2_XS.as_flattened(),
         "iq2_s" => IQ2_S.as_flattened(),

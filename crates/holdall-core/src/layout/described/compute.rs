@@ -59,9 +59,9 @@ impl Scope {
     ///
     /// # Errors
     /// Returns [`VALUE`] for the first element that has no value.
-    pub(super) fn compute(&self, of: &Expression, places: &Places) -> Result<Column> {
+    pub(super) fn compute(&self, expression: &Expression, places: &Places) -> Result<Column> {
         let one = |n: i64| Ok(Column::new(Number::Whole(n), places.len));
-        match of {
+        match expression {
             Expression::Whole(n) => one(*n),
             Expression::Real(x) => Ok(Column::new(Number::Real(*x), places.len)),
             Expression::Index(at) => {
@@ -84,7 +84,7 @@ impl Scope {
                 let (left, right) = (self.compute(left, places)?, self.compute(right, places)?);
                 binary(*operator, left, right, places)
             }
-            Expression::Negate(of) => match self.compute(of, places)? {
+            Expression::Negate(operand) => match self.compute(operand, places)? {
                 Column::Real(all) => Ok(Column::Real(all.into_iter().map(|x| -x).collect())),
                 Column::Whole(all) => whole(all.into_iter(), places, i64::checked_neg, || {
                     "the negated number".to_owned()

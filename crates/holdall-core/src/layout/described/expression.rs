@@ -212,9 +212,9 @@ impl Parser<'_> {
                         "the expression is nested more than {MOST_DEEP} levels deep"
                     )));
                 }
-                let of = self.operand()?;
+                let operand = self.operand()?;
                 self.deep = self.deep.saturating_sub(1);
-                Ok(Expression::Negate(Box::new(of)))
+                Ok(Expression::Negate(Box::new(operand)))
             }
             Some('(') => {
                 self.at = self.at.saturating_add(1);

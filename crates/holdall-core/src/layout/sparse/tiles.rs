@@ -61,8 +61,8 @@ pub enum Compressed {
 }
 
 /// Returns the attributes of a tensor of layout `sparse_blocks`.
-pub fn blocks(of: Compressed, block: [u64; 2], batch: u64) -> Attributes {
-    let side = match of {
+pub fn blocks(compressed: Compressed, block: [u64; 2], batch: u64) -> Attributes {
+    let side = match compressed {
         Compressed::Rows => "rows",
         Compressed::Columns => "columns",
     };
@@ -93,16 +93,17 @@ impl Tiles {
         get: impl Fn(&Role) -> Result<Bytes>,
         limits: &Limits,
     ) -> Result<Tiles> {
-        let of = |role: Role| component(info, &get, role);
+        let get_component = |role: Role| component(info, &get, role);
         let (shape, attributes) = (info.shape(), info.attributes());
         match info.layout() {
             Layout::SparseBlocks => {
-                let (indptr, indices) = (of(Role::Indptr)?, of(Role::Indices)?);
-                let values = of(Role::Values)?;
+                let (indptr, indices) =
+                    (get_component(Role::Indptr)?, get_component(Role::Indices)?);
+                let values = get_component(Role::Values)?;
                 Tiles::in_blocks(shape, attributes, indptr, indices, values, limits)
             }
             Layout::SparseHybrid => {
-                let (coords, values) = (of(Role::Coords)?, of(Role::Values)?);
+                let (coords, values) = (get_component(Role::Coords)?, get_component(Role::Values)?);
                 Tiles::at_coords(shape, attributes, coords, values, limits)
             }
             _ => Err(wrong_layout(info, "blocks or arrays at coordinates")),

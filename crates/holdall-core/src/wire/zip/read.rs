@@ -114,14 +114,14 @@ impl Directory {
     }
 }
 
-/// Calls `of` with each entry and returns the results, or all bytes that any of the calls needs.
+/// Calls `make` with each entry and returns the results, or all bytes that any of the calls needs.
 pub fn all<T>(
     entries: &[Entry<'_>],
-    of: impl Fn(Entry<'_>) -> Result<T, Stop>,
+    make: impl Fn(Entry<'_>) -> Result<T, Stop>,
 ) -> Result<Vec<T>, Stop> {
     let (mut out, mut missing) = (Vec::new(), Vec::new());
     for &entry in entries {
-        match of(entry) {
+        match make(entry) {
             Ok(found) => out.push(found),
             Err(Stop::Need(ranges)) => missing.extend(ranges),
             // Only returned if nothing before it is missing, so that the same error is returned first whatever was

@@ -158,13 +158,13 @@ struct GraphValue {
     ty: Option<ValueType>,
 }
 
-fn names(of: &[Outlet]) -> Vec<String> {
-    of.iter().map(|outlet| outlet.name().to_owned()).collect()
+fn names(outlets: &[Outlet]) -> Vec<String> {
+    outlets.iter().map(|outlet| outlet.name().to_owned()).collect()
 }
 
-fn placed(ends: Vec<End>, of: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
+fn placed(ends: Vec<End>, outlets: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
     let place = |End { name, at, ty }: End| {
-        let outlet = &of[at];
+        let outlet = &outlets[at];
         let Some(engine) = outlet.dtype().tensor_type() else {
             let (name, dtype) = (name.escape_debug(), outlet.dtype());
             return Err(ONNX_TYPE.broken(format!("{what} `{name}` of the graph is a {dtype}")));
