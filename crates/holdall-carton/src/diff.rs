@@ -141,7 +141,7 @@ fn wanted(package: &Package) -> BTreeMap<&str, u64> {
     });
     let all = plain.chain(rows).map(|file| end_of(package, file));
     all.map(|file| {
-        let is_read = match file.place {
+        let is_read = match file.location {
             FileLocation::Zip => file.sha256.is_none() || package.check() != Check::Off,
             FileLocation::Disk => true,
             _ => file.sha256.is_none(),
@@ -213,8 +213,8 @@ fn tensor(
 /// none. A file on disk may have been altered; then that is reported.
 fn hash(package: &Package, file: &PackageFile, work: &Work) -> Result<Shown> {
     match file.sha256 {
-        Some(listed) if file.place != FileLocation::Disk => {
-            if file.place == FileLocation::Zip && package.check() != Check::Off {
+        Some(listed) if file.location != FileLocation::Disk => {
+            if file.location == FileLocation::Zip && package.check() != Check::Off {
                 let checked = package.check_file(file, work);
                 checked.map_err(|e| e.in_source(package.inside(&file.path)))?;
             }

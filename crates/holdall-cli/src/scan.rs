@@ -91,13 +91,13 @@ fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let source = paint.on(escape(&pickle.source), Style::Title);
-    let place = match (pickle.inner, pickle.offset) {
+    let location = match (pickle.inner, pickle.offset) {
         (true, at) => format!(", in a value at byte {at}"),
         (false, 0) => String::new(),
         (false, at) => format!(", at byte {at}"),
     };
     let verdict = paint.on(words(pickle.verdict), style(pickle.verdict));
-    writeln!(out, "{source}{place}: {verdict}")?;
+    writeln!(out, "{source}{location}: {verdict}")?;
     let row = |at: usize| {
         let Import { module, name, danger, called, .. } = &pickle.imports[at];
         vec![

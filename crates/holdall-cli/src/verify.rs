@@ -193,7 +193,7 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
 fn unverified_line(u: &Unverified) -> String {
     let n = Grouped(u.count);
     let s = plural(u.count);
-    let place = match &u.component {
+    let location = match &u.component {
         Some(component) => format!("`{}`, `{}`", escape(&u.tensor), escape(component)),
         None => format!("`{}`", escape(&u.tensor)),
     };
@@ -209,7 +209,11 @@ fn unverified_line(u: &Unverified) -> String {
         _ if u.count == 1 => printable(&u.message),
         _ => format!("{}, and {} more", printable(&u.message), Grouped(u.count - 1)),
     };
-    if u.count == 1 { format!("{what} ({place})") } else { format!("{what} (the first: {place})") }
+    if u.count == 1 {
+        format!("{what} ({location})")
+    } else {
+        format!("{what} (the first: {location})")
+    }
 }
 
 fn json(file: &File, report: &VerifyReport) -> String {

@@ -227,18 +227,18 @@ impl CachedSource {
         for (range, out) in wanted.iter_mut() {
             for block in blocks(range) {
                 let (own, within) = (self.range(block), cut(range, &self.range(block)));
-                let place = &mut out
+                let target = &mut out
                     [(within.start - range.start) as usize..(within.end - range.start) as usize];
                 let is_here = if missing.contains(&block) {
                     false
                 } else if within == own {
-                    self.load(block, place)
+                    self.load(block, target)
                 } else {
                     spare.resize((own.end - own.start) as usize, 0);
                     let is_here = self.load(block, &mut spare);
                     if is_here {
                         let from = (within.start - own.start) as usize;
-                        place.copy_from_slice(&spare[from..from + place.len()]);
+                        target.copy_from_slice(&spare[from..from + target.len()]);
                     }
                     is_here
                 };
@@ -256,11 +256,11 @@ impl CachedSource {
                 for (range, out) in wanted.iter_mut() {
                     let within = cut(range, own);
                     if within.start < within.end {
-                        let place = (within.start - range.start) as usize
+                        let target = (within.start - range.start) as usize
                             ..(within.end - range.start) as usize;
                         let from = (within.start - own.start) as usize;
-                        let len = place.len();
-                        out[place].copy_from_slice(&bytes[from..from + len]);
+                        let len = target.len();
+                        out[target].copy_from_slice(&bytes[from..from + len]);
                     }
                 }
             }

@@ -189,11 +189,11 @@ pub fn check_names(items: &[Item]) -> Result<()> {
 /// the first one in writing order is written.
 pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> Result<Vec<Item>> {
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    let mut places = encoder.order(&specs);
+    let mut order = encoder.order(&specs);
     drop(specs);
     let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
     let mut items: Vec<Item> =
-        places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
+        order.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
     if encoder.orders_components() {
         items.iter_mut().for_each(order_components);
     }

@@ -88,10 +88,10 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn own_files(folder: &Path) -> Result<Vec<String>> {
-    let place = |e| failed(e, "reading the folder").in_source(folder.display());
+    let in_context = |e| failed(e, "reading the folder").in_source(folder.display());
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(place)? {
-        let entry = entry.map_err(place)?;
+    for entry in std::fs::read_dir(folder).map_err(in_context)? {
+        let entry = entry.map_err(in_context)?;
         if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
             all.push(name);
         }

@@ -160,16 +160,16 @@ impl Tensor {
     }
 
     /// Creates a view of the components if the tensor has no fault. Errors name the tensor and the file.
-    pub(crate) fn view<V>(&self, of: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
+    pub(crate) fn view<V>(&self, make: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
         self.sound()?;
-        of(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        make(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// Returns the element type of the tensor's dense form. `None` for a layout without a dense form.
     pub fn dense_type(&self) -> Option<ElementType> {
         if let Some(described) = self.description() {
-            let of = described.dtype();
-            return Some(ElementType::new(of.dtype(), of.logical_type()));
+            let dtype = described.dtype();
+            return Some(ElementType::new(dtype.dtype(), dtype.logical_type()));
         }
         match self.layout() {
             layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),

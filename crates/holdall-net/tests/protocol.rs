@@ -237,8 +237,12 @@ impl Stream {
         let bytes = self.down.take(count);
         let pieces = &mut out[self.of];
         let pushed = arrivals[self.of].push(&bytes, |piece| {
-            assert_eq!(pieces[piece.of].len() as u64, piece.at, "in order, and none twice");
-            pieces[piece.of].extend_from_slice(piece.bytes);
+            assert_eq!(
+                pieces[piece.range_index].len() as u64,
+                piece.at,
+                "in order, and none twice"
+            );
+            pieces[piece.range_index].extend_from_slice(piece.bytes);
             Ok(())
         });
         pushed.unwrap();

@@ -231,7 +231,7 @@ mod tests {
             "@misc",
             "ähttps://",
         ] {
-            assert!(misled(wrong, &has).is_some(), "{wrong_type}");
+            assert!(misled(wrong, &has).is_some(), "{wrong}");
         }
     }
 }

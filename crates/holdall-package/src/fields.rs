@@ -16,7 +16,7 @@ pub(super) struct Fields<'a> {
 
 /// Parses the text of a file of the package; errors contain the file's name.
 pub(super) fn parse(bytes: &[u8], name: &str, limits: &Limits) -> Result<Table> {
-    toml::parse(bytes, limits).map_err(|e| in_text(e, name))
+    toml::parse(bytes, limits).map_err(|e| in_file(e, name))
 }
 
 /// Adds the name of the text to an error.

@@ -72,7 +72,7 @@ struct CStream {
 /// Structs that a function releases, with their memory in `private_data`; dropping a struct calls
 /// the function unless it was called.
 macro_rules! released {
-    ($($name:ident by $release:ident of $kept:ty),*) => {$(
+    ($($name:ident by $release:ident keeping $kept:ty),*) => {$(
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
@@ -97,9 +97,9 @@ macro_rules! released {
 }
 
 released!(
-    CSchema by release_schema of ExportedMemory<CSchema>,
-    CArray by release_array of ExportedMemory<CArray>,
-    CStream by release_stream of Batches
+    CSchema by release_schema keeping ExportedMemory<CSchema>,
+    CArray by release_array keeping ExportedMemory<CArray>,
+    CStream by release_stream keeping Batches
 );
 
 /// A buffer of a column.
@@ -348,7 +348,7 @@ unsafe fn batches<'a>(stream: *mut CStream) -> Option<&'a mut Batches> {
 unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_int {
     // SAFETY: the interface requires consumers to pass a valid stream.
     let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
-    match batches.make(|_, of| schema(&of.field)) {
+    match batches.make(|_, batches| schema(&batches.field)) {
         // SAFETY: uninitialized memory of the consumer.
         Ok(made) => unsafe { out.write(made) },
         Err(status) => return status,
@@ -359,8 +359,8 @@ unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_in
 unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
     // SAFETY: as above.
     let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
-    let made = batches.make(|py, of| {
-        let Some(next) = &of.next else { return Ok(None) };
+    let made = batches.make(|py, batches| {
+        let Some(next) = &batches.next else { return Ok(None) };
         let batch = next.bind(py).call0()?;
         if batch.is_none() { Ok(None) } else { array(&batch).map(Some) }
     });
@@ -412,7 +412,7 @@ unsafe fn has_views(schema: &CSchema) -> bool {
     }
     // SAFETY: a struct that is not released has a format, which is a text that ends with a zero.
     let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
-    let mut children = (0..of.n_children as usize).map(|at| {
+    let mut children = (0..schema.n_children as usize).map(|at| {
         // SAFETY: the struct has that many children.
         unsafe { (*schema.children.add(at)).as_ref() }
     });

@@ -184,14 +184,14 @@ impl NativePackage {
         let package = self.get(py)?;
         let out = PyList::empty(py);
         for file in package.files() {
-            let place = match file.place {
+            let place = match file.location {
                 FileLocation::Zip => "zip",
                 FileLocation::Disk => "disk",
                 _ => "links",
             };
             let urls = file.sha256.and_then(|sha256| {
                 let mut rows = package.links().urls.iter();
-                rows.find(|(sha256, _)| *sha256 == sha256).map(|(_, urls)| urls)
+                rows.find(|(other, _)| *other == sha256).map(|(_, urls)| urls)
             });
             let urls = PyTuple::new(py, urls.map_or(&[][..], Vec::as_slice))?;
             let sha256 = file.sha256.as_ref().map(hex);

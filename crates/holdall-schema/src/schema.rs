@@ -97,8 +97,8 @@ impl Object {
     /// Returns the member with this name.
     pub fn property(&self, name: &str) -> Option<&Property> {
         let property_at =
-            |place: &u32| usize::try_from(*place).ok().and_then(|p| self.properties.get(p));
-        let key = |place: &u32| property_at(place).map_or("", |p| &*p.name).cmp(name);
+            |index: &u32| usize::try_from(*index).ok().and_then(|p| self.properties.get(p));
+        let key = |index: &u32| property_at(index).map_or("", |p| &*p.name).cmp(name);
         self.sorted.binary_search_by(key).ok().and_then(|at| property_at(self.sorted.get(at)?))
     }
 }

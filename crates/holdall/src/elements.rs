@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The elements of a tensor in row-major order, from any source.
 pub(crate) struct Elements {
-    pub(crate) of: ElementType,
+    pub(crate) element_type: ElementType,
     /// Number of elements; `None` if the length is known only after decoding.
     pub(crate) count: Option<u64>,
     source: ElementSource,
@@ -148,7 +148,7 @@ impl Elements {
 
     /// Returns the length of the elements in bytes.
     pub(crate) fn len(&self) -> Option<u64> {
-        self.count.map(|n| self.of.len_of(n))
+        self.count.map(|n| self.element_type.len_of(n))
     }
 
     /// Passes the bytes of elements `range`, whose start is a multiple of 4, to `work`. `memory` is a buffer
@@ -162,7 +162,7 @@ impl Elements {
         memory: &mut Vec<u8>,
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
-        let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
+        let bytes = self.element_type.len_of(range.start)..self.element_type.len_of(range.end);
         match &self.source {
             ElementSource::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
             ElementSource::Computed(q) => {
@@ -267,7 +267,7 @@ impl Cursor<'_> {
             self.at = self.elements.count.unwrap_or(0).min(start + count);
             return self.elements.with(start..self.at, &mut self.memory, work);
         };
-        let wanted = self.elements.of.len_of(count) as usize;
+        let wanted = self.elements.element_type.len_of(count) as usize;
         while self.left.len() < wanted {
             let Some(piece) = pieces.next() else { break };
             self.left.extend_from_slice(&piece?);
@@ -286,7 +286,7 @@ fn is_short(range: &Range<u64>) -> bool {
 /// Returns how many elements to process at a time: a multiple of 4, so that packed elements fill whole bytes,
 /// a whole number of the frames that Holdall writes in each type, and at least as many as are worth one read.
 pub(crate) fn step(sides: &[&Elements]) -> u64 {
-    let bits = || sides.iter().map(|e| e.of.bits());
+    let bits = || sides.iter().map(|e| e.element_type.bits());
     let least = bits().min().unwrap_or(8);
     // A frame is a power of two of bits, which 6 does not divide.
     let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };

@@ -354,10 +354,10 @@ fn sparse(
                 let e = DENSE_LIMIT.broken(message).in_tensor(tensor.name());
                 return Err(e.in_source(tensor.file().name()));
             }
-            let places = NonzeroContent::Places { every: 1, size: columns };
+            let nonzeros = NonzeroContent::Places { every: 1, size: columns };
             let kinds = vec![
                 vec![NonzeroContent::Values],
-                vec![places],
+                vec![nonzeros],
                 vec![NonzeroContent::Rows { rows, columns }],
             ];
             (&[Role::Values, Role::Indices, Role::Indptr], kinds)
@@ -365,9 +365,9 @@ fn sparse(
         (_, shape) => {
             let behind = |d: usize| shape[d + 1..].iter().fold(1, |n, size| size.saturating_mul(n));
             let dims = shape.iter().enumerate();
-            let places =
+            let nonzeros =
                 dims.map(|(d, &size)| NonzeroContent::Places { every: behind(d), size }).collect();
-            (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], places])
+            (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], nonzeros])
         }
     };
     let len = |all: &Vec<NonzeroContent>| {

@@ -130,7 +130,7 @@ pub struct OperationRow {
     /// The operation's name for users: the name of its command, if it has one.
     pub name: &'static str,
     /// What the operation does with each kind of place, in the order of [`PlaceKind::ALL`].
-    pub places: [Support; 9],
+    pub locations: [Support; 9],
     /// What the operation does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
     /// does not process tensors.
     pub layouts: Option<[Support; 6]>,
@@ -236,8 +236,8 @@ impl FileUse {
 
 impl OperationRow {
     /// Returns what the operation does with a kind of place.
-    pub fn support(&self, place: LocationKind) -> Support {
-        self.places.get(place.position()).copied().unwrap_or(Support::Yes)
+    pub fn support(&self, location: LocationKind) -> Support {
+        self.locations.get(location.position()).copied().unwrap_or(Support::Yes)
     }
 
     /// Returns what the operation does with tensors of a layout; `None` if it does not process tensors.
@@ -294,9 +294,9 @@ const LOCAL: [Support; 9] = [
 
 /// What `holdall view` can show: a file, with the other files of its model.
 const VIEWED: [Support; 9] = {
-    let mut places = LOCAL;
-    places[1] = Partly("all but folders of `.npy` files", ONE_FILE);
-    places
+    let mut locations = LOCAL;
+    locations[1] = Partly("all but folders of `.npy` files", ONE_FILE);
+    locations
 };
 
 /// Operations for which layouts make no difference.
@@ -317,14 +317,14 @@ const WHERE_KNOWN: Support =
 const RECORD_FORMATS: Support = Partly("into zTensor 1.2 and Metatensor", &[&CANNOT_HOLD]);
 
 const fn reads(operation: Operation, name: &'static str) -> OperationRow {
-    OperationRow { operation, name, places: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
+    OperationRow { operation, name, locations: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
 }
 
 /// The table of all operations.
 pub static OPERATIONS: &[OperationRow] = &[
     reads(Operation::Inspect, "inspect"),
     OperationRow {
-        places: [
+        locations: [
             Yes,
             Yes,
             Yes,
@@ -385,14 +385,14 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Salvage,
         name: "salvage",
-        places: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
+        locations: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
         layouts: ANY_LAYOUT,
         files: [Copies; 4],
     },
     OperationRow {
         operation: Operation::Scan,
         name: "scan",
-        places: [
+        locations: [
             WithNote("that file"),
             WithNote("every file in it"),
             WithNote("the index file itself; name the folder for its shards"),
@@ -409,21 +409,21 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Edit,
         name: "edit",
-        places: IN_PLACE,
+        locations: IN_PLACE,
         layouts: EDITED,
         files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Compact,
         name: "edit compact",
-        places: IN_PLACE,
+        locations: IN_PLACE,
         layouts: EDITED,
         files: [Changes, Changes, UpdatesIfChanged, Changes],
     },
     OperationRow {
         operation: Operation::Pack,
         name: "pack",
-        places: [
+        locations: [
             WithNote("with the files that it refers to"),
             WithNote("every file in it"),
             WithNote("with its shards"),
@@ -440,21 +440,21 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Serve,
         name: "serve",
-        places: LOCAL,
+        locations: LOCAL,
         layouts: ANY_LAYOUT,
         files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::View,
         name: "view",
-        places: VIEWED,
+        locations: VIEWED,
         layouts: ANY_LAYOUT,
         files: [CopiesUnchanged; 4],
     },
     OperationRow {
         operation: Operation::Build,
         name: "build",
-        places: [
+        locations: [
             Yes,
             No(&PLACE, "name the file of records in it"),
             Yes,
@@ -492,10 +492,11 @@ pub fn check(operation: Operation, path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The same as [`check`].
-pub fn check_kind(operation: Operation, place: LocationKind, name: &str) -> Result<()> {
+pub fn check_kind(operation: Operation, location: LocationKind, name: &str) -> Result<()> {
     let row = operation.row();
-    let Support::No(rule, instead) = row.support(place) else { return Ok(()) };
-    let message = format!("`{}` does not support this kind of place: {}", row.name, place.as_str());
+    let Support::No(rule, instead) = row.support(location) else { return Ok(()) };
+    let message =
+        format!("`{}` does not support this kind of place: {}", row.name, location.as_str());
     let e = rule.broken(message).in_source(name);
     Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
 }

@@ -74,8 +74,8 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let scan = Scan { elements: &elements, options };
     let parts = Mutex::new(Vec::new());
     scan.each(|start, bytes| {
-        let mut part = Moments::new(&elements.of);
-        part.take(&elements.of, bytes)?;
+        let mut part = Moments::new(&elements.element_type);
+        part.take(&elements.element_type, bytes)?;
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((start, part));
         Ok(())
     })
@@ -83,17 +83,17 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     // In order, so that the result does not depend on the order in which threads finish.
     let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     parts.sort_by_key(|(start, _)| *start);
-    let mut all = Moments::new(&elements.of);
+    let mut all = Moments::new(&elements.element_type);
     parts.iter().for_each(|(_, part)| all.add(part));
     all.add_zeros(implied);
-    let mut out = all.finish(&elements.of, implied);
+    let mut out = all.finish(&elements.element_type, implied);
     if options.bins > 0
         && let Some(bins) = Bins::from_stats(&out, options.bins)
     {
         let all = Mutex::new(bins.clone());
         scan.each(|_, bytes| {
             let mut part = bins.clone();
-            part.take(&elements.of, bytes)?;
+            part.take(&elements.element_type, bytes)?;
             all.lock().unwrap_or_else(PoisonError::into_inner).add(&part);
             Ok(())
         })
@@ -113,11 +113,11 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = held::csr(&tensor.checked())?;
-            sparse(tensor, csr.values(), || csr.places())?
+            sparse(tensor, csr.values(), || csr.flat_indices())?
         }
         Layout::SparseCoo | Layout::PackedCoo => {
             let coo = held::coo(&tensor.checked())?;
-            sparse(tensor, coo.values(), || coo.places())?
+            sparse(tensor, coo.values(), || coo.flat_indices())?
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
         _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
@@ -137,9 +137,9 @@ fn is_far(tensor: &Tensor) -> bool {
 fn sparse<P: Iterator<Item = u64>>(
     tensor: &Tensor,
     values: &Dense,
-    places: impl Fn() -> P,
+    flat_indices: impl Fn() -> P,
 ) -> Result<(Elements, u64)> {
-    Ok(match stored_values(values, places, tensor.count()) {
+    Ok(match stored_values(values, flat_indices, tensor.count()) {
         Some((values, zeros)) => (Elements::held(values), zeros),
         None => (Elements::held(tensor.to_dense()?), 0),
     })

@@ -367,7 +367,7 @@ struct Findings {
 impl Findings {
     /// Drops all but the first [`MAX_FINDINGS`] in the file's own order.
     fn keep_first(&mut self) {
-        self.all.sort_by_key(|(place, _)| *place);
+        self.all.sort_by_key(|(position, _)| *position);
         self.all.truncate(MAX_FINDINGS);
     }
 }

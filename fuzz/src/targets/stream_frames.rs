@@ -154,7 +154,7 @@ fn answer(bytes: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     let (_, failed) = pushed(bytes, cut, |part| {
         arrival.push(part, |piece| {
             let bytes = piece.bytes.iter().zip(piece.at..);
-            came.extend(bytes.map(|(byte, at)| (piece.of, at, *byte)));
+            came.extend(bytes.map(|(byte, at)| (piece.range_index, at, *byte)));
             Ok(())
         })?;
         Ok(Vec::<()>::new())

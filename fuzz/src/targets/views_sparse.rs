@@ -130,14 +130,14 @@ fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
     let Some(width) = entries.first().map(|(_, value)| value.len()) else {
         return assert!(dense.bytes().iter().all(|b| *b == 0));
     };
-    let mut places: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
+    let mut elements: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
     for (place, value) in entries {
         let at = place.iter().zip(shape).fold(0, |at, (p, size)| at * size + p) as usize;
         // Values at the same position are summed.
-        places.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
+        elements.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
     }
     let mut filled = 0;
-    for (at, value) in &places {
+    for (at, value) in &elements {
         let found = &dense.bytes()[at * width..(at + 1) * width];
         filled += usize::from(found.iter().any(|b| *b != 0));
         assert!(value.is_none_or(|value| value == found));

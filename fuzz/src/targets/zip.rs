@@ -26,8 +26,10 @@ pub fn run(data: &[u8]) {
         Ok(directory) => directory,
         Err(e) => return is_of_the_file(&e),
     };
-    let place = directory.range();
-    assert!(place.start <= place.end && place.end <= data.len() as u64);
+    let directory_range = directory.range();
+    assert!(
+        directory_range.start <= directory_range.end && directory_range.end <= data.len() as u64
+    );
     let mut taken = Vec::new();
     for (at, entry) in directory.entries().enumerate() {
         assert_eq!(entry.position(), at);
@@ -42,7 +44,7 @@ pub fn run(data: &[u8]) {
             }
         };
         assert_eq!(range.end - range.start, entry.stored_len());
-        assert!(range.end <= place.start, "{entry:?} is not before the directory");
+        assert!(range.end <= directory_range.start, "{entry:?} is not before the directory");
         taken.push((range.start, range.end));
         match done(directory.content(entry, &window, &limits)) {
             Ok(content) => {

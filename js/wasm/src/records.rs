@@ -17,7 +17,7 @@ struct Records {
 }
 
 impl Records {
-    fn of(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
+    fn from_info(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
         let of_schemas = limits.schema_limits();
         let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
         let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
@@ -58,14 +58,14 @@ impl Records {
 
 /// Checks all held records.
 pub(crate) fn check(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
-    let records = Records::of(info, limits)?;
+    let records = Records::from_info(info, limits)?;
     let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
     records.each(info, held, |record, heap| schema.check_record(*ty, record, heap, limits))
 }
 
 /// Returns the held records as a JSON list.
 pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
-    let records = Records::of(info, limits)?;
+    let records = Records::from_info(info, limits)?;
     let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
     let mut out = Vec::new();
     records.each(info, held, |record, heap| {
@@ -81,7 +81,7 @@ pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<A
 
 /// Returns the layout of a record: its types by index, with the parts of a type before the type.
 pub(crate) fn layout(info: &TensorInfo, limits: &Limits) -> Result<Answer, Error> {
-    let Records { dataset, .. } = Records::of(info, limits)?;
+    let Records { dataset, .. } = Records::from_info(info, limits)?;
     layout_of(&dataset.schema, dataset.ty, dataset.count).map(Answer::text)
 }
 
@@ -124,9 +124,9 @@ impl Table<'_> {
                 let stride = self.schema.extent(array.items)?.stride;
                 one.number("items", items).number("stride", stride).maybe_number("count", count)
             }
-            Kind::Struct(members) => {
+            Kind::Struct(record) => {
                 let mut members = Vec::new();
-                for member in &members.members {
+                for member in &record.members {
                     members.push((member, self.add(member.ty)?));
                 }
                 one.with("members", |out| {

@@ -279,7 +279,7 @@ pub(super) fn package_parts(package: &Package) -> BTreeMap<String, FileToPack> {
     let files =
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |f: &PackageFile| {
-        let source = match (&f.target, f.place) {
+        let source = match (&f.target, f.location) {
             (Some(_), FileLocation::Zip | FileLocation::Disk) => {
                 let text = f.next.as_deref().and_then(|next| link_text(&f.path, next));
                 let target = Box::new(Source::Package(package.clone(), f.path.clone()));

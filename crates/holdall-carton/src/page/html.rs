@@ -161,7 +161,7 @@ impl Files<'_> {
         let is_here = |path: &str| {
             let file = self.package.file(path)?;
             let file = file.target.as_deref().map_or(Some(file), |to| self.package.file(to))?;
-            file.len.filter(|_| file.place != FileLocation::Links)
+            file.len.filter(|_| file.location != FileLocation::Links)
         };
         let Some(len) = is_here(path).filter(|len| *len <= LARGEST.min(self.left)) else {
             return Ok(None);

@@ -110,7 +110,7 @@ fn files(package: &Package) -> Table {
     let row = |file: &crate::PackageFile| {
         let len = file.len.map_or_else(|| "-".to_owned(), |len| len.to_string());
         let hash = file.sha256.map(|hash| hex(&hash)).unwrap_or_default();
-        let note = match (&file.target, file.place) {
+        let note = match (&file.target, file.location) {
             (Some(target), _) => format!("leads to {target}"),
             (None, FileLocation::Links) => "only linked to".to_owned(),
             _ => String::new(),

@@ -139,14 +139,14 @@ impl Display for Size {
             n /= 1000.0;
             unit += 1;
         }
-        let places = if n < 9.995 {
+        let decimals = if n < 9.995 {
             2
         } else if n < 99.95 {
             1
         } else {
             0
         };
-        f.pad(&format!("{n:.places$} {}", UNITS[unit]))
+        f.pad(&format!("{n:.decimals$} {}", UNITS[unit]))
     }
 }
 

@@ -138,11 +138,11 @@ impl Codec for Members {
 }
 
 fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
-    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let to_usize = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     for step in steps {
         match step {
             Step::Run { from, len, turn } => {
-                let range = place(*from)..place(from.saturating_add(*len));
+                let range = to_usize(*from)..to_usize(from.saturating_add(*len));
                 let run = bytes.get(range).debug_unwrap();
                 match turn {
                     2 => turned::<2>(run, out),
@@ -153,9 +153,9 @@ fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
             }
             Step::Each { from, count, every, steps } => {
                 let len = count.saturating_mul(*every);
-                let range = place(*from)..place(from.saturating_add(len));
+                let range = to_usize(*from)..to_usize(from.saturating_add(len));
                 let elements = bytes.get(range).debug_unwrap();
-                let every = place(*every).max(1);
+                let every = to_usize(*every).max(1);
                 elements.chunks_exact(every).for_each(|element| take(steps, element, out));
             }
         }

@@ -317,16 +317,16 @@ impl Bins {
 /// values have the same place and must be added.
 pub fn stored_values<P: Iterator<Item = u64>>(
     values: &Dense,
-    places: impl Fn() -> P,
+    flat_indices: impl Fn() -> P,
     count: u64,
 ) -> Option<(Dense, u64)> {
     // Places usually ascend, and then need not be collected to find duplicates.
-    if !places().is_sorted_by(|a, b| a < b) {
-        let mut all: Vec<u64> = places().collect();
+    if !flat_indices().is_sorted_by(|a, b| a < b) {
+        let mut all: Vec<u64> = flat_indices().collect();
         all.sort_unstable();
         if all.windows(2).any(|w| w[0] == w[1]) {
             return None;
         }
     }
-    Some((values.clone(), count.saturating_sub(places().count() as u64)))
+    Some((values.clone(), count.saturating_sub(flat_indices().count() as u64)))
 }

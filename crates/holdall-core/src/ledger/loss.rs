@@ -58,9 +58,9 @@ const TIES: usize = 32;
 /// Returns descriptions of the losses, in order: each item once, with its tensors.
 pub(super) fn words(losses: &[Loss]) -> Vec<String> {
     let mut groups: Vec<(&LossKind, Vec<&str>)> = Vec::new();
-    let mut places: HashMap<&LossKind, usize> = HashMap::default();
+    let mut indices: HashMap<&LossKind, usize> = HashMap::default();
     for loss in losses {
-        let at = *places.entry(&loss.lost).or_insert(groups.len());
+        let at = *indices.entry(&loss.lost).or_insert(groups.len());
         match groups.get_mut(at) {
             Some((_, names)) => names.extend(loss.tensor.as_deref()),
             None => groups.push((&loss.lost, loss.tensor.as_deref().into_iter().collect())),

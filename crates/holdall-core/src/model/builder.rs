@@ -326,8 +326,8 @@ impl IndexBuilder {
             None => numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX),
         };
         for t in file.tensors().filter(|t| keep(t.name())) {
-            let place = |stored| Extent { source: number(stored), ..stored };
-            self.copy(t.name(), &t, file, place)?;
+            let with_number = |stored| Extent { source: number(stored), ..stored };
+            self.copy(t.name(), &t, file, with_number)?;
         }
         for claimed in file.claimed() {
             self.inner.claimed.push(Extent { source: number(*claimed), ..*claimed });
@@ -357,10 +357,10 @@ impl IndexBuilder {
         name: &str,
         tensor: &TensorInfo,
         index: &Index,
-        place: impl Fn(Extent) -> Extent,
+        map_extent: impl Fn(Extent) -> Extent,
     ) -> Result<()> {
         if let Some(c) = tensor.plain() {
-            let (logical, stored) = (c.logical_type.as_ref(), place(c.stored));
+            let (logical, stored) = (c.logical_type.as_ref(), map_extent(c.stored));
             return self.dense(name, tensor.shape(), c.dtype, logical, c.byte_order, stored);
         }
         self.tensor(name, tensor.shape(), tensor.layout().clone())?;
@@ -374,7 +374,7 @@ impl IndexBuilder {
                     let range = c.stored.start as usize..c.stored.end as usize;
                     self.stated(index.stated().get(range).unwrap_or_default())
                 }
-                false => place(c.stored),
+                false => map_extent(c.stored),
             };
             self.component(c).map_err(|e| e.in_tensor(name))?;
         }
@@ -717,8 +717,8 @@ impl IndexBuilder {
                 let role = inner.roles[row.role as usize].clone();
                 return Err(self.blame_last(e).in_component(role));
             }
-            let place = (row.decoded_len as usize).saturating_sub(1);
-            inner.decoded_lens[place] = expected;
+            let last_element = (row.decoded_len as usize).saturating_sub(1);
+            inner.decoded_lens[last_element] = expected;
             return Ok(());
         };
         let layout = &inner.layouts[inner.tensors[last].layout as usize];

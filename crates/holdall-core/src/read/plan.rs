@@ -103,8 +103,8 @@ impl Plan {
         for number in numbers {
             divide(number, &wants[number as usize], &cut, &mut runs);
         }
-        let place = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
-        sort_by(&mut runs, |a, b| place(a).cmp(&place(b)));
+        let sort_key = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
+        sort_by(&mut runs, |a, b| sort_key(a).cmp(&sort_key(b)));
         let (fetches, groups) = merge(&runs, &cut);
         let mut plan = Plan { wants, fetches, parts: Vec::new() };
         plan.assign(&runs, &groups);
@@ -187,12 +187,12 @@ impl Plan {
     pub fn check_empty(
         &self,
         limits: &Limits,
-        place: impl Fn(&Want, Error) -> Error,
+        add_context: impl Fn(&Want, Error) -> Error,
     ) -> Result<()> {
         for want in self.wants.iter().filter(|w| w.component.stored.is_empty()) {
             want.decoder(limits)
                 .and_then(|mut decoder| decoder.next())
-                .map_err(|e| place(want, e))?;
+                .map_err(|e| add_context(want, e))?;
         }
         Ok(())
     }

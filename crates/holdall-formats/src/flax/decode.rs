@@ -186,32 +186,32 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn bytes(&mut self, place: Range<u64>) -> Result<Vec<u8>, Stop> {
-        let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
+    fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>, Stop> {
+        let (len, most) = (range.end.saturating_sub(range.start), self.limits.text_len);
         if len > most {
             let message = format!("a string of {len} bytes, at most {most} are allowed");
             let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
-            return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
+            return Err(TOO_MANY.broken(message).with_remedy(raise).at(range).into());
         }
-        Ok(self.window.bytes(place)?.to_vec())
+        Ok(self.window.bytes(range)?.to_vec())
     }
 
-    fn complex(&mut self, place: Range<u64>) -> Result<Value, Stop> {
-        let mut scan = Scan::new(self.window, place.clone());
+    fn complex(&mut self, range: Range<u64>) -> Result<Value, Stop> {
+        let mut scan = Scan::new(self.window, range.clone());
         let is_pair = scan.next()? == Item::Array(2);
         let parts = if is_pair { Some((scan.next()?, scan.next()?)) } else { None };
         match parts {
             Some((Item::Float(re), Item::Float(im))) if scan.is_at_end() => {
                 Ok(Value::Array([re, im].map(Value::Float).to_vec()))
             }
-            _ => Err(ARRAY.broken("expected two floats for a complex number").at(place).into()),
+            _ => Err(ARRAY.broken("expected two floats for a complex number").at(range).into()),
         }
     }
 
     /// Reads the header of the array at `place`.
-    fn array(&mut self, place: Range<u64>) -> Result<Array, Stop> {
-        let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(place.clone()).into() };
-        let mut scan = Scan::new(self.window, place.clone());
+    fn array(&mut self, range: Range<u64>) -> Result<Array, Stop> {
+        let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(range.clone()).into() };
+        let mut scan = Scan::new(self.window, range.clone());
         let (Item::Array(3), Item::Array(rank)) = (scan.next()?, scan.next()?) else {
             return Err(wrong("expected a list of a shape, a type and bytes"));
         };
@@ -227,8 +227,8 @@ impl Walk<'_> {
             }
         }
         let dtype = match scan.next()? {
-            Item::Text(place) | Item::Bytes(place) => {
-                String::from_utf8_lossy(&self.bytes(place)?).into_owned()
+            Item::Text(range) | Item::Bytes(range) => {
+                String::from_utf8_lossy(&self.bytes(range)?).into_owned()
             }
             _ => return Err(wrong("its type has no name")),
         };
@@ -363,11 +363,11 @@ fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked>
     let grid = Grid::cut(&[count], Vec::from([starts]), width)
         .ok_or_else(|| CHUNKS.broken("the chunks have too many elements"))?;
     let fill = vec![0; usize::try_from(width).unwrap_or(0)];
-    let place = |(number, chunk): (usize, &Array)| {
+    let chunk_at = |(number, chunk): (usize, &Array)| {
         let stored = chunk.data.clone().into();
         Chunk { number: number as u64, stored, skipped_steps: 0 }
     };
-    let chunks = chunks.iter().enumerate().map(place).collect();
+    let chunks = chunks.iter().enumerate().map(chunk_at).collect();
     Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
 }
 

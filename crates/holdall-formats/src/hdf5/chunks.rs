@@ -182,16 +182,16 @@ impl ChunkedDataset<'_> {
     fn second_tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
         let rank = self.chunk.len() as u64;
         let kind = if self.has_filters { V2_FILTERED_CHUNKS } else { V2_CHUNKS };
-        let places = rank.saturating_mul(8);
+        let coordinates_len = rank.saturating_mul(8);
         // The position of the chunk comes last.
         let coordinates = |record: &Bytes| {
             let mut cursor = Cursor::new(record);
-            cursor.take((record.len() as u64).saturating_sub(places));
+            cursor.take((record.len() as u64).saturating_sub(coordinates_len));
             (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
         };
         let compare = |a: &Bytes, b: &Bytes| coordinates(a).cmp(&coordinates(b));
         for record in tree::second(reader, at, kind, Some(&compare))? {
-            let entry_len = (record.len() as u64).saturating_sub(places);
+            let entry_len = (record.len() as u64).saturating_sub(coordinates_len);
             let (entry, coordinates) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;
                 let coordinates =

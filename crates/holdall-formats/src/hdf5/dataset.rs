@@ -99,7 +99,7 @@ pub(super) fn dataset(
     budget.take(reader, names.len() as u64)?;
     if let Ok(Elements { what: ElementKind::Varying, .. }) = &elements {
         let nodes =
-            kind_text.innermost().field("", &HashSet::default()).map_or(0, |field| field.nodes());
+            datatype.innermost().field("", &HashSet::default()).map_or(0, |field| field.nodes());
         budget.take(reader, nodes)?;
     }
     if let Ok(Elements { what: ElementKind::Record(fields), .. }) = &elements {
@@ -192,14 +192,14 @@ impl Found<'_, '_> {
             Stored::Chunks { chunk, edges, index, at } => {
                 let filters = self.filters()?;
                 let grid = self.grid(shape, &chunk, width)?;
-                let place = ChunkedDataset {
+                let chunked = ChunkedDataset {
                     grid: &grid,
                     chunk: &chunk,
                     max_shape: &self.space.most,
                     has_filters: self.header.has(kind::FILTERS),
                 };
                 let chunks = match at {
-                    Some(at) if len > 0 => place.chunks(reader, &index, at)?,
+                    Some(at) if len > 0 => chunked.chunks(reader, &index, at)?,
                     _ => Vec::new(),
                 };
                 self.chunked(shape, &chunk, filters, edges, chunks)

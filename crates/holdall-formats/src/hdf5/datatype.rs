@@ -218,8 +218,8 @@ impl Datatype {
 }
 
 /// Returns the schema that reading derives from a type of records; `None` if the type is read as something else.
-pub(super) fn kind_of(datatype: &[u8]) -> Option<String> {
-    let datatype = datatype(&mut Cursor::new(datatype), DEPTH)?.ok()?;
+pub(super) fn kind_of(message: &[u8]) -> Option<String> {
+    let datatype = datatype(&mut Cursor::new(message), DEPTH)?.ok()?;
     match datatype.elements(None).ok()?.what {
         ElementKind::Record(fields) => Some(fields.kind()),
         ElementKind::Number(..) | ElementKind::Varying => None,
@@ -306,7 +306,7 @@ impl Datatype {
             })
         };
         let mut names = Vec::new();
-        let datatype = match &self.kind {
+        let ty = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {
                 element(*dtype, logical.clone(), *order)
             }
@@ -315,7 +315,7 @@ impl Datatype {
             }
             Kind::Enum(datatype, _) => {
                 names = self.names();
-                datatype.field(name, bytes)?.datatype
+                datatype.field(name, bytes)?.ty
             }
             Kind::Array(dims, datatype) => {
                 let datatype = datatype.field(name, bytes)?;
@@ -351,7 +351,7 @@ impl Datatype {
                 }));
             }
         };
-        Ok(Field { name: name.to_owned(), title: None, at: 0, datatype, shape: Vec::new(), names })
+        Ok(Field { name: name.to_owned(), title: None, at: 0, ty, shape: Vec::new(), names })
     }
 
     /// Returns the names of the values of an enumeration, each once; nothing for other types and truth values.

@@ -86,12 +86,12 @@ impl Encode for Encoder {
                 Message::data(number, array.len),
             ];
             let own = array.attributes.iter().collect();
-            messages.extend(of_object(own, array.mark, &mut texts));
+            messages.extend(object_messages(own, array.mark, &mut texts));
             headers.push(blocks.header(tree.links.get(number).copied().unwrap_or(1), messages));
         }
         let mut of_groups = tree.attributes(attributes);
         let root = tree.root.put(&mut String::new(), &mut blocks, &headers, &mut |path| {
-            of_object(of_groups.remove(path).unwrap_or_default(), None, &mut texts)
+            object_messages(of_groups.remove(path).unwrap_or_default(), None, &mut texts)
         });
         let mut end = blocks.texts(texts);
         let mut slots: Vec<Slot> = Vec::with_capacity(declared.len());
@@ -114,9 +114,9 @@ impl Encode for Encoder {
             };
             slots.push(Slot { tensor: tensor.name.clone(), component: 0, range, shares });
         }
-        let places: Vec<u64> = slots.iter().map(|slot| slot.range.start).collect();
+        let offsets: Vec<u64> = slots.iter().map(|slot| slot.range.start).collect();
         self.slots = Slots::new(&DIALECT, slots, end);
-        Ok(blocks.finish(&root, end, &places).into())
+        Ok(blocks.finish(&root, end, &offsets).into())
     }
 
     fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {

@@ -71,7 +71,7 @@ impl Header {
                     let message = format!("a block of the header at {at} is its own continuation");
                     return Err(LOOP.broken(message).at(reader.locate(block.at, 0)?).into());
                 }
-                header.take(reader, &block, &of, &mut more)?;
+                header.take(reader, &block, &layout, &mut more)?;
             }
             blocks = more;
         }
@@ -160,10 +160,10 @@ impl Header {
             // The rest of a block may be too short for a message.
             let Some((kind, len, flags)) = fields else { return Ok(()) };
             let at = cursor.position();
-            let place = block.at.saturating_add(start);
+            let offset = block.at.saturating_add(start);
             if cursor.take(len.into()).is_none() {
                 let message = format!("a message of {len} bytes extends past the end of its block");
-                return Err(reader.broken(place, message).into());
+                return Err(reader.broken(offset, message).into());
             }
             if kind == kind::NONE {
                 continue;
@@ -172,12 +172,13 @@ impl Header {
                 ..usize::try_from(cursor.position()).unwrap_or(end);
             let body = bytes.slice(range);
             if kind == kind::CONTINUATION {
-                let (at, len) = reader.read(place, "a continuation", &body, |cursor| {
+                let (at, len) = reader.read(offset, "a continuation", &body, |cursor| {
                     Some((reader.address(cursor)?, reader.length(cursor)?))
                 })?;
-                let at = at.ok_or_else(|| reader.broken(place, "a continuation has no address"))?;
-                let skip = if of.is_second { 4 } else { 0 };
-                more.push(Block { at, len, skip, is_summed: of.is_second });
+                let at =
+                    at.ok_or_else(|| reader.broken(offset, "a continuation has no address"))?;
+                let skip = if layout.is_second { 4 } else { 0 };
+                more.push(Block { at, len, skip, is_summed: layout.is_second });
                 continue;
             }
             self.messages.push(Message { kind, flags, body, at: block.at.saturating_add(at) });

@@ -99,10 +99,16 @@ impl Heaps {
                 self.find(reader, datatype, bytes, seen, missing)
             }
             Kind::Record(members) => {
-                for member in members.iter().filter(|member| member.of.is_varying()) {
+                for member in members.iter().filter(|member| member.datatype.is_varying()) {
                     for value in each() {
-                        let value = part(value, member.at, member.of.size);
-                        self.find(reader, &member.of, value.unwrap_or_default(), seen, missing);
+                        let value = part(value, member.at, member.datatype.size);
+                        self.find(
+                            reader,
+                            &member.datatype,
+                            value.unwrap_or_default(),
+                            seen,
+                            missing,
+                        );
                     }
                 }
             }
@@ -238,9 +244,9 @@ impl<'a, 'w> Conversion<'a, 'w> {
             }
             Kind::Record(members) => {
                 for member in members {
-                    let own = part(value, member.at, member.of.size);
+                    let own = part(value, member.at, member.datatype.size);
                     let outside = || self.reader.broken(0, "a member lies outside of its record");
-                    self.one(&member.of, own.ok_or_else(outside)?, to)?;
+                    self.one(&member.datatype, own.ok_or_else(outside)?, to)?;
                 }
             }
             Kind::VarText | Kind::Var(_) => {

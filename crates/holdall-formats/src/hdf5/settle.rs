@@ -62,7 +62,7 @@ impl Settling<'_, '_> {
             };
             return Ok((Data::Stated(Box::new(Records { records, ..Records::default() })), None));
         }
-        let datatype = dataset.of.innermost();
+        let datatype = dataset.datatype.innermost();
         let mut heaps = Heaps::default();
         heaps.load(self.reader, &[(datatype, &bytes)])?;
         let conversion = Conversion::new(self.reader, &heaps, self.paths, &mut self.room);
@@ -117,7 +117,7 @@ impl Settling<'_, '_> {
         above: &mut Vec<usize>,
     ) -> Result<Bytes, Stop> {
         self.room.take(layout.len)?;
-        let width = u64::from(dataset.of.size);
+        let width = u64::from(dataset.datatype.size);
         let len = usize::try_from(layout.len).unwrap_or(usize::MAX);
         let mut out: Vec<u8> = layout.fill.iter().copied().cycle().take(len).collect();
         let mut sources: Vec<(usize, Bytes)> = Vec::new();
@@ -146,9 +146,9 @@ impl Settling<'_, '_> {
         if layout.members.is_some() || layout.len == 0 {
             return Ok(None);
         }
-        let width = u64::from(dataset.of.size);
+        let width = u64::from(dataset.datatype.size);
         let mut all = Vec::new();
-        for mapping in &of.mappings {
+        for mapping in &layout.mappings {
             let (number, runs) =
                 self.runs(dataset, &mapping.path, |from| mapping.runs(from, &dataset.outer))?;
             let source = self.datasets.get(number).and_then(|other| other.data.as_ref().ok());
@@ -180,7 +180,7 @@ impl Settling<'_, '_> {
             starts.push(at);
         }
         let Some(grid) = Grid::cut(&[count], vec![starts], width) else { return Ok(None) };
-        Chunked::new(grid, of.fill.clone(), Vec::new(), EdgeChunks::Filtered, chunks).map(Some)
+        Chunked::new(grid, layout.fill.clone(), Vec::new(), EdgeChunks::Filtered, chunks).map(Some)
     }
 
     /// Returns the number of the dataset at a path, which must have the same type as `dataset`, and what `runs` returns
@@ -196,7 +196,7 @@ impl Settling<'_, '_> {
         };
         let number = (self.find)(path)?.ok_or_else(|| wrong("is not a dataset"))?;
         let source = self.datasets.get(number).ok_or_else(|| wrong("is not a dataset"))?;
-        if source.of != dataset.of {
+        if source.datatype != dataset.datatype {
             return Err(wrong("has another type"));
         }
         Ok((number, runs(&source.outer)?))

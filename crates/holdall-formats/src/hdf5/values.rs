@@ -257,23 +257,23 @@ fn compound(fields: &Fields) -> Option<Vec<u8>> {
         let len = field.name.len();
         out.resize(out.len().checked_add(8)?.checked_sub(len.checked_rem(8)?)?, 0);
         out.extend_from_slice(&u32::try_from(field.at).ok()?.to_le_bytes());
-        out.extend(member(&field.datatype, &field.shape)?);
+        out.extend(member(&field.ty, &field.shape)?);
     }
     Some(out)
 }
 
 /// Returns the type of a field.
-fn member(datatype: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
+fn member(ty: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
-    let datatype = match datatype {
+    let datatype = match ty {
         FieldType::Fields(fields) => compound(fields)?,
         FieldType::Entry(_) => return None,
-        FieldType::Element(datatype) => match numpy_datatype(datatype) {
+        FieldType::Element(numpy) => match numpy_datatype(numpy) {
             Some(datatype) => datatype,
             None => {
-                dims.extend(datatype.inner);
-                let found = element(datatype.dtype, datatype.logical_type.as_ref());
-                found.filter(|datatype| datatype.mark.is_none())?.datatype
+                dims.extend(numpy.inner);
+                let stored = element(numpy.dtype, numpy.logical_type.as_ref());
+                stored.filter(|stored| stored.mark.is_none())?.datatype
             }
         },
     };

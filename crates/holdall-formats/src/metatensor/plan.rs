@@ -4,8 +4,8 @@ use super::DIALECT;
 use super::fit::limits_of_schemas;
 use super::infer::Leaves;
 use super::metadata::{Parts, WrittenMetadata, own_attributes};
-use super::place::{self, Aligns};
 use super::rules::*;
+use super::place::{self, Aligns};
 use super::tree::{self, Tree};
 use crate::element::by_meaning;
 use crate::header::Slot;
@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
     fn slots(&self) -> Result<(Vec<Slot>, u64)> {
         let mut slots: Vec<Slot> = Vec::new();
         let mut aligns: Vec<u64> = Vec::new();
-        let mut places: HashMap<(&str, &Role), usize> = HashMap::default();
+        let mut slot_indices: HashMap<(&str, &Role), usize> = HashMap::default();
         let specs = || {
             let all = self.declared.iter().enumerate();
             all.flat_map(|(at, t)| {
@@ -173,7 +173,7 @@ impl<'a> Plan<'a> {
             let shares = match &spec.shares {
                 None => None,
                 Some(owner) => {
-                    let first = places.get(&(owner.tensor.as_str(), &owner.role)).copied();
+                    let first = slot_indices.get(&(owner.tensor.as_str(), &owner.role)).copied();
                     let name = owner.tensor.shown();
                     let first = first.ok_or_else(|| {
                         fault(format!(
@@ -188,8 +188,8 @@ impl<'a> Plan<'a> {
                 }
             };
             // Shared bytes have the slot of the component that owns them.
-            let place = shares.unwrap_or(slots.len());
-            places.insert((&tensor.name, &spec.role), place);
+            let slot_index = shares.unwrap_or(slots.len());
+            slot_indices.insert((&tensor.name, &spec.role), slot_index);
             aligns.push(align);
             let (tensor, range) = (tensor.name.clone(), 0..spec.decoded_len);
             slots.push(Slot { tensor, component, range, shares });

@@ -92,10 +92,10 @@ impl Checkpoint {
 
     /// Converts an extent in an item to one in its file.
     fn moved(&self, stored: Extent, item: usize) -> Extent {
-        let place = self.items.get(item);
-        let start = place.map_or(0, |place| place.range.start);
+        let item = self.items.get(item);
+        let start = item.map_or(0, |item| item.range.start);
         Extent {
-            source: place.and_then(|place| u32::try_from(place.file).ok()).unwrap_or(u32::MAX),
+            source: item.and_then(|item| u32::try_from(item.file).ok()).unwrap_or(u32::MAX),
             start: start.saturating_add(stored.start),
             end: start.saturating_add(stored.end),
         }
@@ -180,14 +180,17 @@ impl<'g> Reader<'g> {
             tensors: Vec::new(),
             values: Vec::new(),
         };
-        let places = self.places(dict("storage_data")?, &mut out)?;
+        let storage_locations = self.storage_locations(dict("storage_data")?, &mut out)?;
         let find = |name: &str, origin: Option<&[u64]>| {
-            places.get(&(name.to_owned(), origin.map(<[u64]>::to_vec))).copied().ok_or_else(|| {
-                let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
-                let message =
-                    format!("the checkpoint does not give the file of `{}`{at}", name.shown());
-                CHECKPOINT.broken(message)
-            })
+            storage_locations
+                .get(&(name.to_owned(), origin.map(<[u64]>::to_vec)))
+                .copied()
+                .ok_or_else(|| {
+                    let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
+                    let message =
+                        format!("the checkpoint does not give the file of `{}`{at}", name.shown());
+                    CHECKPOINT.broken(message)
+                })
         };
         for (name, described) in dict("state_dict_metadata")? {
             let name = self.graph.text(*name).ok_or_else(|| wrong("the name of a tensor"))?;
@@ -229,7 +232,7 @@ impl<'g> Reader<'g> {
 
     /// Returns the items, by the name of the value and the offset of the chunk in it.
     #[allow(clippy::type_complexity)]
-    fn places(
+    fn storage_locations(
         &self,
         pairs: &[(Id, Id)],
         out: &mut Checkpoint,
@@ -237,20 +240,21 @@ impl<'g> Reader<'g> {
         let wrong =
             || CHECKPOINT.broken("the location of an item is not in the form that torch writes");
         let mut numbers: HashMap<&str, usize> = HashMap::default();
-        let mut places = HashMap::default();
-        for (key, place) in pairs {
+        let mut storage_locations = HashMap::default();
+        for (key, storage_location) in pairs {
             let key = self.fields(*key, "MetadataIndex").ok_or_else(wrong)?;
             let name = key.get("fqn").and_then(|id| self.graph.text(*id)).ok_or_else(wrong)?;
             let origin = match key.get("offset").map(|id| (id, self.graph.get(*id))) {
                 None | Some((_, Node::None)) => None,
                 Some((id, _)) => Some(self.objects.numbers(*id).ok_or_else(wrong)?),
             };
-            let place = self.fields(*place, "_StorageInfo").ok_or_else(wrong)?;
+            let storage_location =
+                self.fields(*storage_location, "_StorageInfo").ok_or_else(wrong)?;
             let number = |key: &str| {
-                let found = place.get(key).and_then(|id| self.graph.integer(*id));
+                let found = storage_location.get(key).and_then(|id| self.graph.integer(*id));
                 found.and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)
             };
-            let is_plain = place.get("transform_descriptors").is_none_or(|id| {
+            let is_plain = storage_location.get("transform_descriptors").is_none_or(|id| {
                 matches!(self.graph.get(*id), Node::None)
                     || self.graph.items(*id).is_some_and(<[Id]>::is_empty)
             });
@@ -258,7 +262,7 @@ impl<'g> Reader<'g> {
                 let message = "its bytes are stored with a transform, such as compression";
                 return Err(TRANSFORMED.broken(message).in_tensor(name));
             }
-            let file = place.get("relative_path").and_then(|id| self.graph.text(*id));
+            let file = storage_location.get("relative_path").and_then(|id| self.graph.text(*id));
             let file = file.ok_or_else(wrong)?;
             let file = *numbers.entry(file).or_insert_with(|| {
                 out.files.push(file.to_owned());
@@ -266,10 +270,10 @@ impl<'g> Reader<'g> {
             });
             let start = number("offset")?;
             let end = start.checked_add(number("length")?).ok_or_else(wrong)?;
-            places.insert((name.to_owned(), origin), out.items.len());
+            storage_locations.insert((name.to_owned(), origin), out.items.len());
             out.items.push(Item { file, range: start..end });
         }
-        Ok(places)
+        Ok(storage_locations)
     }
 
     /// Returns the fields of an object of this class.
@@ -456,7 +460,7 @@ impl Joined<'_> {
             if *order.get_or_insert(data.byte_order) != data.byte_order {
                 return Err(CHUNKS.broken("the chunks have different byte orders"));
             }
-            let stored = self.of.moved(data.stored, piece.item);
+            let stored = self.checkpoint.moved(data.stored, piece.item);
             chunks.push(Chunk { number, stored, skipped_steps: 0 });
         }
         let fill = vec![0; usize::try_from(width).debug_unwrap()];

@@ -155,21 +155,21 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         entries.push((storage.key.as_str(), entry));
     }
     let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
-    let places = directory.data_of_all(&all, window)?;
-    let place = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
+    let ranges = directory.data_of_all(&all, window)?;
+    let to_storage = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
         let sum = entry.sum().map(|sum| (entry.name().to_owned(), sum));
         ((*key).to_owned(), StorageBytes { stored, inflated, sum })
     };
-    let places = entries.iter().zip(places).map(place).collect();
+    let ranges = entries.iter().zip(ranges).map(to_storage).collect();
     // Storages that the pickle refers to, and whose values become attributes.
     let parameters: HashSet<&str> = parameters(&content).collect();
     entries.retain(|(key, _)| parameters.contains(key));
     let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
     let contents = directory.contents(&all, window, &limits_of_text)?;
     let keys = entries.iter().map(|(key, _)| (*key).to_owned());
-    let storages = Storages { places, contents: keys.zip(contents).collect() };
+    let storages = Storages { bytes: ranges, contents: keys.zip(contents).collect() };
     Ok(build(&content, ours, window.len(), directory.range().start, order, limits, &storages)?)
 }
 
@@ -223,13 +223,11 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let message = format!("the storage `{}` extends past the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages
-            .places
-            .insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
+        storages.bytes.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();
-    let stored = |key: &str| storages.places.get(key).map(|place| place.stored.clone());
+    let stored = |key: &str| storages.bytes.get(key).map(|storage| storage.stored.clone());
     let ranges = parameters.iter().filter_map(|key| Some(((*key).to_owned(), stored(key)?)));
     let ranges = ranges.filter(|(_, range)| range.end <= window.len());
     let ranges: Vec<(String, Range<u64>)> = ranges.collect();
@@ -317,7 +315,7 @@ impl StorageBytes {
 /// The storages of a file, by key.
 #[derive(Default)]
 struct Storages {
-    places: HashMap<String, StorageBytes>,
+    bytes: HashMap<String, StorageBytes>,
     /// The bytes of the storages that have scales and zero points.
     contents: HashMap<String, Bytes>,
 }
@@ -369,7 +367,8 @@ fn build(
         });
     }
     let inflated = HashMap::default();
-    let mut places = Places { order, storages: stored, inflated, summed: HashSet::default() };
+    let mut places =
+        StorageLookup { order, storages: stored, inflated, summed: HashSet::default() };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -396,7 +395,7 @@ fn build(
     builder.finish()
 }
 
-struct Places<'a> {
+struct StorageLookup<'a> {
     order: ByteOrder,
     storages: &'a Storages,
     /// Storages that are compressed by Deflate and are not exactly one tensor, as arrays of the index.
@@ -405,7 +404,7 @@ struct Places<'a> {
     summed: HashSet<u64>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> StorageLookup<'a> {
     fn add(
         &mut self,
         name: &str,
@@ -500,7 +499,7 @@ impl<'a> Places<'a> {
         builder: &mut IndexBuilder,
     ) -> Result<Component> {
         let storage = &view.storage;
-        let Some(place) = self.storages.places.get(&storage.key) else {
+        let Some(place) = self.storages.bytes.get(&storage.key) else {
             return Err(
                 STORAGE.broken(format!("the file has no storage `{}`", storage.key.shown()))
             );

@@ -74,17 +74,15 @@ impl<'g> Objects<'g> {
             return Ok(None);
         };
         // Attributes cannot be times or records.
-        let element = self.numpy_dtype(dtype);
-        let Some(element) = element.filter(|element| element.descr.is_none() || is_text(element))
-        else {
+        let stored = self.numpy_dtype(dtype);
+        let Some(stored) = stored.filter(|stored| stored.descr.is_none() || is_text(stored)) else {
             return Ok(Some(Thing::Unknown(name.shown().to_string())));
         };
-        let element = Element { dtype: element.dtype, logical: element.logical_type.clone() };
-        if element.byte_order == ByteOrder::Big {
+        let element = Element { dtype: stored.dtype, logical: stored.logical_type.clone() };
+        if stored.byte_order == ByteOrder::Big {
             element.swap(&mut bytes);
         }
-        let value =
-            if is_text(&element) { text(&element, bytes) } else { number(&element, &bytes) };
+        let value = if is_text(&stored) { text(&stored, bytes) } else { number(&element, &bytes) };
         Ok(value.map(Thing::Plain))
     }
 
@@ -174,12 +172,12 @@ impl<'g> Objects<'g> {
 
 /// Returns the inverse of a permutation of `count` dimensions.
 fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
-    let mut places = vec![None; count];
+    let mut slots = vec![None; count];
     for (place, axis) in permutation.iter().enumerate() {
-        *places.get_mut(usize::try_from(*axis).ok()?)? = Some(place);
+        *slots.get_mut(usize::try_from(*axis).ok()?)? = Some(place);
     }
     let is_whole = permutation.len() == count;
-    places.into_iter().collect::<Option<_>>().filter(|_| is_whole)
+    slots.into_iter().collect::<Option<_>>().filter(|_| is_whole)
 }
 
 /// Returns `true` if elements are strings of characters or bytes.

@@ -218,7 +218,7 @@ impl<'g> Objects<'g> {
                     self.called(module, name, items, depth.saturating_add(1))?
                 }
                 // A call of the result of a call, which is allowed only for unknown functions.
-                _ => match self.at(*of, depth.saturating_add(1))? {
+                _ => match self.at(*object, depth.saturating_add(1))? {
                     Thing::Unknown(what) => Thing::Unknown(what),
                     _ => return Err(CALL.broken("a value that is not a function is called")),
                 },
@@ -390,8 +390,8 @@ impl<'g> Objects<'g> {
                 self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
             }
             // A JAX array has the arguments of a NumPy array.
-            ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
-                if self.is_of_numpy(*of) =>
+            ("jax._src.array", "_reconstruct_array", [function, _, state, ..])
+                if self.is_of_numpy(*function) =>
             {
                 self.stated(*state, depth)
             }

@@ -140,10 +140,10 @@ fn collect<'a>(
 ) -> Result<(Vec<Entry>, WrittenMetadata<'a>)> {
     let mut metadata = WrittenMetadata::new(attributes);
     let mut entries = Vec::with_capacity(declared.len());
-    let mut places: HashMap<&str, usize> =
+    let mut indices: HashMap<&str, usize> =
         HashMap::with_capacity_and_hasher(declared.len(), Default::default());
     for (at, tensor) in declared.iter().enumerate() {
-        if places.insert(&tensor.name, at).is_some() {
+        if indices.insert(&tensor.name, at).is_some() {
             return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));
         }
     }
@@ -152,7 +152,7 @@ fn collect<'a>(
         entries.push(match data.shares {
             None => Entry::Own(element, data.decoded_len),
             Some(_) => {
-                let first = first_of(tensor, declared, &places)?;
+                let first = first_of(tensor, declared, &indices)?;
                 let name = declared.get(first).map_or("", |t| &t.name);
                 metadata.aliases.insert(&tensor.name, name);
                 Entry::Alias(first)
@@ -169,7 +169,7 @@ fn collect<'a>(
 fn first_of(
     alias: &TensorSpec,
     declared: &[TensorSpec],
-    places: &HashMap<&str, usize>,
+    indices: &HashMap<&str, usize>,
 ) -> Result<usize> {
     let blame = |message: String| ALIAS.broken(message).in_tensor(&alias.name);
     let same = |a: &ComponentSpec, b: &ComponentSpec| {
@@ -181,7 +181,7 @@ fn first_of(
             break;
         };
         let found =
-            places.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
+            indices.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
         let name = shared.tensor.shown();
         let Some((at, next)) = found.filter(|_| shared.role == Role::Data) else {
             return Err(blame(format!("it shares the bytes of `{name}`, which is not written")));

@@ -41,10 +41,10 @@ pub(super) fn may_end(tail: &[u8], window: &Window) -> Result<bool, Stop> {
         places.extend(at.checked_sub(len));
     }
     let records = || places.iter().map(|at| *at..at.saturating_add(4));
-    let records = || records().filter(|place| place.end <= window.len());
+    let records = || records().filter(|range| range.end <= window.len());
     window.all(records())?;
-    for place in records() {
-        if window.bytes(place)?.starts_with(b"PK\x01\x02") {
+    for range in records() {
+        if window.bytes(range)?.starts_with(b"PK\x01\x02") {
             return Ok(true);
         }
     }

@@ -112,7 +112,7 @@ pub fn is_away(index: &Index) -> bool {
     else {
         return false;
     };
-    index.faults().any(|e| e.code() == beside.away.code)
+    index.faults().any(|e| e.code() == beside.missing.code)
 }
 
 /// Checks that names of files lead to files in the same folder or in folders below it.

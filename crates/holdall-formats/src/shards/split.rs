@@ -26,7 +26,7 @@ impl Split {
             return Ok(None);
         };
         match name_of(name) {
-            Some(PartName { stem, number: 1, count: of, extension }) if of == count => {
+            Some(PartName { stem, number: 1, count: total, extension }) if total == count => {
                 let (stem, extension) = (stem.to_owned(), extension.to_owned());
                 Ok(Some(Split { stem, extension, count, tensors }))
             }

@@ -42,9 +42,9 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
         let bytes = window.tail(most.min(room))?;
         let base = window.len().saturating_sub(bytes.len() as u64);
         // The outermost map begins first.
-        let places = (0..bytes.len())
+        let offsets = (0..bytes.len())
             .filter_map(|at| Some((at, bytes.get(at..).filter(|rest| may_begin(rest, is_v0))?)));
-        for (at, rest) in places.take(MOST_TRIED) {
+        for (at, rest) in offsets.take(MOST_TRIED) {
             let start = base.saturating_add(at as u64);
             let reader = Reader::new(rest, start, limits);
             let Ok(Some((generation, end))) = read(reader, is_v0) else { continue };

@@ -128,10 +128,10 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         let numbers = (cursor.u64_le()?, cursor.u64_le()?, cursor.u64_le()?);
         Some((numbers, cursor.u32_le()?, cursor.u32_le()?))
     })();
-    let place = len.saturating_sub(FOOTER)..len;
+    let range = len.saturating_sub(FOOTER)..len;
     let ((start, size, sum), version, reserved) = fields.unwrap_or_default();
     if version != 2 {
-        return Err(VERSION.broken(format!("the version is {version}")).at(place).into());
+        return Err(VERSION.broken(format!("the version is {version}")).at(range).into());
     }
     if reserved != 0 {
         return Err(cut(format!(
@@ -140,19 +140,19 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
         .into());
     }
     if (start, size, sum) == (0, 0, 0) {
-        return Err(DATA_SHARD.broken("the file has blobs, but no manifest").at(place).into());
+        return Err(DATA_SHARD.broken("the file has blobs, but no manifest").at(range).into());
     }
-    let end = start.checked_add(size).filter(|end| *end <= place.start);
+    let end = start.checked_add(size).filter(|end| *end <= range.start);
     let Some(end) = end.filter(|_| start > 0 && start.is_multiple_of(PAGE) && size > 0) else {
         let message = format!(
             "the manifest of {size} bytes at offset {start} is outside of the file, which has {len} bytes"
         );
-        return Err(MANIFEST_BOUNDS.broken(message).at(place).into());
+        return Err(MANIFEST_BOUNDS.broken(message).at(range).into());
     };
     let most = limits.manifest_len.min(MOST_MANIFEST);
     if size > most {
         let message = format!("the manifest has {size} bytes, at most {most} are allowed");
-        return Err(MANIFEST_LEN.broken(message).at(place).into());
+        return Err(MANIFEST_LEN.broken(message).at(range).into());
     }
     Ok(Manifest { range: start..end, sum })
 }
@@ -243,9 +243,9 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads the next key, which is a name.
-    fn name(&mut self, place: &'static str) -> Result<&'a str> {
+    fn name(&mut self, context: &'static str) -> Result<&'a str> {
         let start = self.reader.offset();
-        let bytes = self.reader.key(place)?;
+        let bytes = self.reader.key(context)?;
         let name = self.reader.utf8(bytes, start)?;
         self.named(name, start)
     }

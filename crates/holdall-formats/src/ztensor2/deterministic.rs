@@ -75,8 +75,8 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
                 if opened.is_some() {
                     return Err(broken(at, "a key that is an array or a map"));
                 }
-                let place = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
-                let key = place.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
+                let span = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
+                let key = span.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
                 if last.is_some_and(|last| last >= key) {
                     return Err(broken(at, "keys that are duplicates or out of order"));
                 }

@@ -64,10 +64,10 @@ impl Encode for Encoder {
 
     /// The order of the canonical form: bytewise by name.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..tensors.len()).collect();
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
         let name = |at: &usize| tensors.get(*at).map(|tensor| tensor.name.as_str());
-        sort_by(&mut places, |a, b| name(a).cmp(&name(b)));
-        places
+        sort_by(&mut order, |a, b| name(a).cmp(&name(b)));
+        order
     }
 
     /// Components are also ordered by name.

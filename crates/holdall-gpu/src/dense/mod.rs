@@ -121,7 +121,7 @@ impl Converter {
 
     /// Creates buffers for `len` bytes.
     fn room(&self, len: u64, sizes: Sizes) -> Result<Vec<Page>> {
-        let places = allocate(&[len], Placement::Each, sizes);
+        let allocation = allocate(&[len], Placement::Each, sizes);
         let page = |(size, spot): (&u64, &Spot)| {
             let buffer = guarded(&self.device, format_args!("a buffer of {size} bytes"), || {
                 self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -135,7 +135,7 @@ impl Converter {
             })?;
             Ok(Page { buffer, offset: 0, len: spot.len })
         };
-        places.buffers.iter().zip(places.spots.iter().flatten()).map(page).collect()
+        allocation.buffers.iter().zip(allocation.spots.iter().flatten()).map(page).collect()
     }
 
     fn pipeline(&self, source: String) -> wgpu::ComputePipeline {

@@ -261,14 +261,15 @@ impl Lane {
     fn filling(&self, plan: Plan, checksums: Checksums) -> Result<Filling> {
         let file = self.file.0.file.clone();
         let limits = file.limits().clone();
-        let place = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
+        let add_context = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
             Some(tensor) => want.in_context(e).in_tensor(tensor.name()),
             None => want.in_context(e),
         };
         let slot = |want: &Want| (want.wanted().start, len(want), Slot::Empty);
         let slots = plan.wants().iter().map(slot).collect();
         let ranges = plan.wants().iter().all(|want| want.range.is_some());
-        let assembly = Assembly::with_context(plan, &limits, place)?.with_checksums(checksums);
+        let assembly =
+            Assembly::with_context(plan, &limits, add_context)?.with_checksums(checksums);
         Ok(Filling { assembly, slots, ranges })
     }
 }

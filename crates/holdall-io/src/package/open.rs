@@ -166,7 +166,7 @@ impl PackageReader {
             path: file.path,
             len: file.len,
             sha256: file.sha256,
-            place: if file.found.is_some() { found } else { FileLocation::Links },
+            location: if file.found.is_some() { found } else { FileLocation::Links },
             target: file.target,
             next: file.next,
             entry: file.found,

@@ -49,10 +49,10 @@ impl Azure {
                 e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or the option `account_name`")
             );
         };
-        let endpoint = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
+        let url = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
         let suffix = part("endpointsuffix").unwrap_or_else(|| "core.windows.net".to_owned());
-        let place = endpoint.or_else(|| part("blobendpoint"));
-        let place = place.unwrap_or_else(|| format!("https://{account}.blob.{suffix}"));
+        let url = url.or_else(|| part("blobendpoint"));
+        let url = url.unwrap_or_else(|| format!("https://{account}.blob.{suffix}"));
         let is_anonymous = options.is_anonymous();
         let key = options.find("account_key", &["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"]);
         let key = key.or_else(|| part("accountkey")).filter(|_| !is_anonymous);
@@ -65,7 +65,7 @@ impl Azure {
         Ok(Azure {
             container: address.bucket.clone(),
             account,
-            endpoint: endpoint(&place)?,
+            endpoint: endpoint(&url)?,
             options: options.clone(),
             policy: policy.clone(),
             key: key.transpose()?,

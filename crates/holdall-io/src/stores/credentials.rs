@@ -92,9 +92,9 @@ pub(super) fn session(options: &StoreOptions) -> String {
 
 /// Returns the URL of the security token service (STS), which issues keys for roles.
 pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url> {
-    let place = options.env("AWS_ENDPOINT_URL_STS");
-    let place = place.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
-    Ok(super::options::endpoint(&place)?.with_target("/"))
+    let endpoint = options.env("AWS_ENDPOINT_URL_STS");
+    let endpoint = endpoint.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
+    Ok(super::options::endpoint(&endpoint)?.with_target("/"))
 }
 
 /// Parses the keys in a response of the security token service.

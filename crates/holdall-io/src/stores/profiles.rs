@@ -250,11 +250,12 @@ impl KeyLookup<'_> {
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
         let token = token.ok_or_else(|| sign_on("the sign-in with the profile has expired"))?;
-        let place = options.env("AWS_ENDPOINT_URL_SSO");
-        let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
+        let endpoint = options.env("AWS_ENDPOINT_URL_SSO");
+        let endpoint =
+            endpoint.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
-        let url = endpoint(&place)?.with_target(target);
+        let url = endpoint(&endpoint)?.with_target(target);
         let request =
             HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
@@ -291,7 +292,7 @@ mod tests {
     /// A server that sends these responses one after the other, and returns the requests that it got.
     fn service(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let place = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let asked = std::thread::spawn(move || {
             let mut asked = Vec::new();
             for answer in answers {
@@ -317,7 +318,7 @@ mod tests {
             }
             asked
         });
-        (place, asked)
+        (endpoint, asked)
     }
 
     /// Returns the keys of a profile, with these texts in the profile files.
@@ -355,8 +356,8 @@ mod tests {
         let config = "[default]\naws_access_key_id = D\naws_secret_access_key = d\n\
             [profile one]\nrole_arn = arn:one\nsource_profile = default\nexternal_id = e/x\n\
             [profile two]\nrole_arn = arn:two\nsource_profile = one\nrole_session_name = me\n";
-        let (place, asked) = service(vec![keys_of("ONE"), keys_of("TWO")]);
-        let more = [("AWS_ENDPOINT_URL_STS", place.as_str())];
+        let (endpoint, asked) = service(vec![keys_of("ONE"), keys_of("TWO")]);
+        let more = [("AWS_ENDPOINT_URL_STS", endpoint.as_str())];
         assert_eq!(found(config, "two", &more).unwrap(), ("TWO".to_owned(), "t".to_owned()));
         let asked = asked.join().unwrap();
         assert!(asked[0].contains("RoleArn=arn%3Aone&RoleSessionName=holdall&ExternalId=e%2Fx"));
@@ -365,9 +366,9 @@ mod tests {
         assert!(asked[1].contains("Credential=ONE/") && asked[1].contains("security-token: t"));
         // From the environment.
         let config = "[profile env]\nrole_arn = arn:env\ncredential_source = Environment\n";
-        let (place, asked) = service(vec![keys_of("ENV")]);
+        let (endpoint, asked) = service(vec![keys_of("ENV")]);
         let more = [
-            ("AWS_ENDPOINT_URL_STS", place.as_str()),
+            ("AWS_ENDPOINT_URL_STS", endpoint.as_str()),
             ("AWS_ACCESS_KEY_ID", "E"),
             ("AWS_SECRET_ACCESS_KEY", "e"),
         ];
@@ -385,13 +386,13 @@ mod tests {
             "[profile named]\nrole_arn = arn:w\nweb_identity_token_file = {token}\nrole_session_name = my job\n\
              [profile other]\nrole_arn = arn:w\nweb_identity_token_file = {token}\n"
         );
-        let (place, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
+        let (endpoint, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
         let of_env = ("AWS_ROLE_SESSION_NAME", "env");
-        let place = ("AWS_ENDPOINT_URL_STS", place.as_str());
+        let endpoint = ("AWS_ENDPOINT_URL_STS", endpoint.as_str());
         // The profile takes precedence over the environment.
-        assert_eq!(found(&config, "named", &[place, of_env]).unwrap().0, "N");
-        assert_eq!(found(&config, "other", &[place, of_env]).unwrap().0, "O");
-        assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");
+        assert_eq!(found(&config, "named", &[endpoint, of_env]).unwrap().0, "N");
+        assert_eq!(found(&config, "other", &[endpoint, of_env]).unwrap().0, "O");
+        assert_eq!(found(&config, "other", &[endpoint]).unwrap().0, "P");
         let names = ["my%20job", "env", "holdall"];
         for (asked, name) in asked.join().unwrap().iter().zip(names) {
             let message = format!(
@@ -408,8 +409,8 @@ mod tests {
             [profile none]\nsso_account_id = 1\nsso_role_name = r\nsso_region = x\nsso_start_url = https://none\n\
             [profile old]\nsso_account_id = 1\nsso_role_name = r\nsso_region = x\nsso_start_url = https://old\n";
         let answer = r#"{"roleCredentials":{"accessKeyId":"S","secretAccessKey":"s","sessionToken":"t","expiration":32503680000000}}"#;
-        let (place, asked) = service(vec![answer.to_owned()]);
-        let more = [("AWS_ENDPOINT_URL_SSO", place.as_str())];
+        let (endpoint, asked) = service(vec![answer.to_owned()]);
+        let more = [("AWS_ENDPOINT_URL_SSO", endpoint.as_str())];
         assert_eq!(found(config, "s", &more).unwrap(), ("S".to_owned(), "t".to_owned()));
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /federation/credentials?account_id=12&role_name=r%20r "));

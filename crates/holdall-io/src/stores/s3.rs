@@ -29,14 +29,14 @@ impl S3 {
         let profile = super::profiles::profile(options)?;
         let of_profile = |name: &str| profile.as_ref().and_then(|p| p.get(name).cloned());
         let vars = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-        let place = options.find("endpoint_url", &vars).or_else(|| of_profile("endpoint_url"));
+        let url = options.find("endpoint_url", &vars).or_else(|| of_profile("endpoint_url"));
         let region = options.find("region", &["AWS_REGION", "AWS_DEFAULT_REGION"]);
         let region = region.or_else(|| of_profile("region"));
         Ok(S3 {
             bucket: address.bucket.clone(),
             options: options.clone(),
             policy: policy.clone(),
-            endpoint: place.as_deref().map(endpoint).transpose()?,
+            endpoint: url.as_deref().map(endpoint).transpose()?,
             region: Mutex::new(region.unwrap_or_else(|| "us-east-1".to_owned())),
             found: Held::default(),
         })

@@ -118,8 +118,9 @@ impl QuicServer {
     pub(super) fn connect_to(whom: ConnectionKey) -> Result<Arc<QuicServer>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
-        let found = known.iter().position(|place| place.process == process && place.whom == whom);
-        let place = match found {
+        let found =
+            known.iter().position(|server| server.process == process && server.whom == whom);
+        let server = match found {
             Some(at) => known.remove(at),
             None => {
                 let config = config(&whom.trust)?;
@@ -127,12 +128,12 @@ impl QuicServer {
                 Arc::new(QuicServer { whom, process, config, state, tried })
             }
         };
-        known.push(Arc::clone(&place));
+        known.push(Arc::clone(&server));
         if known.len() > PLACES {
-            let idle = known.iter().position(|place| !place.is_connected());
+            let idle = known.iter().position(|server| !server.is_connected());
             known.remove(idle.unwrap_or(0));
         }
-        Ok(place)
+        Ok(server)
     }
 
     /// Returns `true` if there is a connection now.
@@ -208,12 +209,12 @@ impl ServerConnection {
     /// Makes a connection and requests a file on it. Returns the connection, the number of the file, and the receiver
     /// of the server's answer.
     async fn connect(
-        place: &QuicServer,
+        server: &QuicServer,
         handle: &Handle,
         wanted: Wanted<'_>,
     ) -> Result<(Arc<ServerConnection>, u32, oneshot::Receiver<Result<Opened, Failed>>), Failed>
     {
-        let whom = &place.whom;
+        let whom = &server.whom;
         let host = &whom.host;
         let from: SocketAddr = match whom.to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -225,7 +226,7 @@ impl ServerConnection {
         let (file, open) = client.open(wanted.path, wanted.known, wanted.root)?;
         hello.extend(open);
         let connecting = endpoint
-            .connect_with(place.config.clone(), whom.to, host)
+            .connect_with(server.config.clone(), whom.to, host)
             .map_err(|e| FAILED.broken(format!("cannot connect to {host}")).because(e))?;
         let connect = whom.timeouts.connect;
         let (connection, is_early, (send, receive)) =

@@ -215,9 +215,9 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut decoded = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
-        let place =
+        let position =
             usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
-        let found = place.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
+        let found = position.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
         let found = found.ok_or_else(|| {
             let (at, len) = (buffer.offset(), buffer.length());
             COLUMNS.broken(format!(

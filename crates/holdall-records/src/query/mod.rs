@@ -56,12 +56,12 @@ enum Found<'r> {
     /// The records of a range for which all conditions hold.
     Scan { records: Iter<'r>, conditions: Vec<Condition> },
     /// Records by their indices.
-    Places(RecordsAt<'r>),
+    QueryIndices(RecordsAt<'r>),
 }
 
 /// An iterator over indices of runs in a blob: see [`Blob::places`].
 #[derive(Debug)]
-pub struct Places(Chosen);
+pub struct QueryIndices(Chosen);
 
 #[derive(Debug)]
 enum Chosen {
@@ -209,9 +209,9 @@ impl<'r> Query<'r> {
     /// [`RecordSorter::add`].
     pub fn run(&self) -> Result<Matches<'r>> {
         let records = self.records;
-        let at = |places| {
-            let at = records.at(places).slowly().with_parts(self.parts.iter().cloned());
-            Ok(Matches(Found::Places(at)))
+        let at = |indices| {
+            let at = records.at(indices).slowly().with_parts(self.parts.iter().cloned());
+            Ok(Matches(Found::QueryIndices(at)))
         };
         if let Some(mut order) = self.order.clone() {
             for record in (Query { order: None, ..self.clone() }).run()? {
@@ -236,7 +236,7 @@ impl<'r> Iterator for Matches<'r> {
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
         match &mut self.0 {
-            Found::Places(records) => records.next(),
+            Found::QueryIndices(records) => records.next(),
             Found::Scan { records, conditions } => records.find_map(|record| {
                 let record = match record {
                     Ok(record) => record,
@@ -266,22 +266,22 @@ impl Blob {
     ///
     /// # Errors
     /// Returns `records/index`.
-    pub fn places(&self, range: Range<u64>, sample: Option<Sample>) -> Result<Places> {
+    pub fn indices(&self, range: Range<u64>, sample: Option<Sample>) -> Result<QueryIndices> {
         check_range(&range, self.len()).map_err(|e| placed(e, self.tensor()))?;
-        Ok(Places(match sample {
+        Ok(QueryIndices(match sample {
             Some(sample) => Chosen::Some(sample.draw(range).into_iter()),
             None => Chosen::Range(range),
         }))
     }
 }
 
-impl Iterator for Places {
+impl Iterator for QueryIndices {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
         match &mut self.0 {
             Chosen::Range(range) => range.next(),
-            Chosen::Some(places) => places.next(),
+            Chosen::Some(indices) => indices.next(),
         }
     }
 }

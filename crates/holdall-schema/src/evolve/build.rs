@@ -328,7 +328,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     if from.values == to.values {
         return Ok(Plan::Copy);
     }
-    let place = |value: &Arc<str>| {
+    let new_index = |value: &Arc<str>| {
         to.index_of(value).ok_or_else(|| {
             let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
             let message = format!(
@@ -337,6 +337,6 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
             NO_CONVERTER.broken(message)
         })
     };
-    let places = from.values.iter().map(place).collect::<Result<_>>()?;
-    Ok(Plan::Enum { from: from.width, to: to.width, places })
+    let indices = from.values.iter().map(new_index).collect::<Result<_>>()?;
+    Ok(Plan::Enum { from: from.width, to: to.width, indices })
 }

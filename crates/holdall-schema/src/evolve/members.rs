@@ -33,15 +33,15 @@ impl Build<'_> {
             at.to.push(name.clone());
             let before = self.before(source, from, member, at);
             at.to.pop();
-            let Some(place) = before? else {
+            let Some(index) = before? else {
                 let step = at.inside(name.clone(), name, |at| {
                     self.only_reader(source, (struct_type, size), member, at, actions)
                 })?;
                 steps.extend(step);
                 continue;
             };
-            let Some(before) = from.members.get(place) else { continue };
-            if let Some(taken) = taken.get_mut(place) {
+            let Some(before) = from.members.get(index) else { continue };
+            if let Some(taken) = taken.get_mut(index) {
                 *taken = true;
             }
             let old = Segment::Name(Arc::clone(&before.name));
@@ -68,7 +68,7 @@ impl Build<'_> {
             }
             self.note(actions, old, Segment::Name(Arc::clone(&member.name)), plan);
             let (from, to) =
-                (place_of(self.schema(source), before)?, place_of(self.reader, member)?);
+                (byte_range(self.schema(source), before)?, byte_range(self.reader, member)?);
             let is_plain = before.presence.is_none() && member.presence.is_none();
             if is_plain && matches!(self.plans.get(plan.0), Some(Plan::Copy)) {
                 copy(&mut steps, from, to);
@@ -127,7 +127,7 @@ impl Build<'_> {
         actions: &mut PlanActions,
     ) -> Result<Option<Step>> {
         self.steps(1)?;
-        let to = place_of(self.reader, member)?;
+        let to = byte_range(self.reader, member)?;
         let (name, bit) = (Arc::clone(&member.name), member.presence);
         let new = show::ty(self.reader, member.ty);
         let tell = |what, from, by| {
@@ -195,7 +195,7 @@ impl Build<'_> {
 }
 
 /// Returns the byte range of a member in its struct.
-fn place_of(schema: &Schema, member: &Member) -> Result<Range<usize>> {
+fn byte_range(schema: &Schema, member: &Member) -> Result<Range<usize>> {
     let size = schema.extent(member.ty)?.size;
     let start = in_memory(member.offset.unwrap_or(0))?;
     Ok(start..start.saturating_add(in_memory(size)?))

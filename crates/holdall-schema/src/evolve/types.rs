@@ -82,7 +82,9 @@ impl<'s> Walk<'s> {
             }
             (Kind::Enum(a), Kind::Enum(b)) => self.compare_enums(&mut out, a, b)?,
             (Kind::Array(a), Kind::Array(b)) => {
-                lengths(&mut out, a, b, || (show::ty(self.old, old), show::ty(self.new, new)));
+                compare_lengths(&mut out, a, b, || {
+                    (show::ty(self.old, old), show::ty(self.new, new))
+                });
                 let sites = nodes.below("items");
                 self.type_at(&mut out, Some(Segment::Each), (a.items, b.items), sites)?;
             }

@@ -128,9 +128,9 @@ fn is_map(node: &Map<String, Value>) -> bool {
 
 /// Converts `items: [A, B]`, `additionalItems: C` to `prefixItems: [A, B]`, `items: C`.
 fn tuple(node: &mut Map<String, Value>) {
-    let Some(places) = node.remove("items") else { return };
-    if places.as_array().is_some_and(|places| !places.is_empty()) {
-        node.insert("prefixItems".to_owned(), places);
+    let Some(prefix_items) = node.remove("items") else { return };
+    if prefix_items.as_array().is_some_and(|prefix_items| !prefix_items.is_empty()) {
+        node.insert("prefixItems".to_owned(), prefix_items);
     }
     if let Some(others) = node.remove("additionalItems") {
         node.insert("items".to_owned(), others);

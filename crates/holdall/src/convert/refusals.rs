@@ -151,10 +151,10 @@ fn able<'t>(
 fn reasons(all: &[Error]) -> String {
     const REASONS: usize = 8;
     const TENSORS: usize = 3;
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for e in all {
-        let at = *places.entry(e.message()).or_insert(reasons.len());
+        let at = *indices.entry(e.message()).or_insert(reasons.len());
         if at == reasons.len() {
             reasons.push((e.message(), Vec::new()));
         }

@@ -72,18 +72,18 @@ impl Shards {
         (most, most_tensors): (u64, u64),
         format: &'static Format,
     ) -> Result<Shards> {
-        let places: HashMap<&str, usize> =
+        let indices: HashMap<&str, usize> =
             items.iter().enumerate().map(|(at, item)| (item.spec.name.as_str(), at)).collect();
         let owner = |at: usize| {
             let shared = items[at].spec.components.iter().find_map(|c| c.shares.as_ref());
-            shared.and_then(|owner| places.get(owner.tensor.as_str()).copied()).unwrap_or(at)
+            shared.and_then(|owner| indices.get(owner.tensor.as_str()).copied()).unwrap_or(at)
         };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let (mut filling, mut filled, mut tensors) = (Vec::new(), 0u64, 0u64);
         let mut together = vec![0u64; items.len()];
         (0..items.len()).for_each(|at| together[owner(at)] += 1);
         let mut seen = HashSet::new();
-        for at in order.iter().filter_map(|name| places.get(name.as_str())) {
+        for at in order.iter().filter_map(|name| indices.get(name.as_str())) {
             let at = owner(*at);
             if !seen.insert(at) {
                 continue;

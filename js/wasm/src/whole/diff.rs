@@ -30,7 +30,7 @@ struct Now {
     pair: usize,
     /// The index of their component; `None` for the values.
     component: Option<usize>,
-    of: (ElementType, ElementType),
+    types: (ElementType, ElementType),
     tally: Tally,
     scratch: Scratch,
 }
@@ -148,7 +148,7 @@ impl Differ {
         };
         let bits = [a.bits(), b.bits()];
         let (tally, scratch) = (Tally::default(), Scratch::default());
-        self.now = Some(Now { pair: at as usize, component, of: (a, b), tally, scratch });
+        self.now = Some(Now { pair: at as usize, component, types: (a, b), tally, scratch });
         Ok(Answer::numbers(bits))
     }
 
@@ -160,8 +160,8 @@ impl Differ {
         };
         let name = self.pairs.get(now.pair).map_or("", |pair| pair.a.name());
         let compare = Comparator {
-            a: Side { source: "", tensor: name, of: &now.of.0 },
-            b: Side { source: "", tensor: name, of: &now.of.1 },
+            a: Side { source: "", tensor: name, element_type: &now.types.0 },
+            b: Side { source: "", tensor: name, element_type: &now.types.1 },
             tolerance: self.tolerance,
         };
         let start = now.tally.count;

@@ -305,8 +305,8 @@ fn flat(
     by: Option<&str>,
 ) -> Result<Work, Error> {
     let mut work = same(at, info, target)?;
-    let place = schema.find_node(&work.spec.name)?;
-    let Node::Flat { tensor: to, .. } = schema.schema.node(place) else { return Ok(work) };
+    let node = schema.find_node(&work.spec.name)?;
+    let Node::Flat { tensor: to, .. } = schema.schema.node(node) else { return Ok(work) };
     let named = match &work.spec.components[..] {
         [data] if work.spec.layout == Layout::Dense => {
             schema_dtype(data.dtype, data.logical_type.as_ref())

@@ -116,11 +116,11 @@ fn records(
             resolve_options = resolve_options.with_rename(path, other);
         }
     }
-    let place = |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
+    let in_context = |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
     let resolution =
-        resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(place)?;
+        resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(in_context)?;
     if !options.drops {
-        resolution.keeps_all().map_err(place)?;
+        resolution.keeps_all().map_err(in_context)?;
     }
     let full = |base: &Path, path: &Option<Path>| {
         let path = path.as_ref()?;

@@ -161,8 +161,8 @@ impl Parser<'_> {
 
     #[cold]
     fn fail(&self, what: String) -> Error {
-        let place = self.text.get(..self.at).unwrap_or(self.text).chars().count();
-        EXPRESSION.broken(format!("`{}`, at character {place}: {what}", self.text.shown()))
+        let column = self.text.get(..self.at).unwrap_or(self.text).chars().count();
+        EXPRESSION.broken(format!("`{}`, at character {column}: {what}", self.text.shown()))
     }
 
     fn node(&mut self) -> Result<()> {

@@ -119,7 +119,7 @@ impl Matrices {
     }
 
     /// Returns the entries that may overlap with `elements`, each with the row-major index of its first element.
-    pub(super) fn places(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn flat_indices(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
         let [height, width] = self.block;
         let [outer, _] = self.blocks();
         let row = self.columns.wrapping_mul(self.inner);

@@ -226,12 +226,12 @@ impl Tiles {
             return Ok(());
         }
         let bytes = self.values.bytes();
-        let put = |(entry, place): (u64, u64)| {
+        let put = |(entry, flat_index): (u64, u64)| {
             // Earlier runs end before the elements.
-            let first = elements.start.saturating_sub(place) / step.max(1);
+            let first = elements.start.saturating_sub(flat_index) / step.max(1);
             for number in first..runs {
                 // Does not wrap if the number of elements was found to fit.
-                let start = place.wrapping_add(number.wrapping_mul(step));
+                let start = flat_index.wrapping_add(number.wrapping_mul(step));
                 if start >= elements.end {
                     break;
                 }
@@ -250,10 +250,11 @@ impl Tiles {
         };
         match &self.entries {
             Entries::Coords(coords) => {
-                let places = coords.places().map(|place| place.wrapping_mul(run));
-                (0..).zip(places).try_for_each(put)
+                let flat_indices =
+                    coords.flat_indices().map(|flat_index| flat_index.wrapping_mul(run));
+                (0..).zip(flat_indices).try_for_each(put)
             }
-            Entries::Blocks(matrices) => matrices.places(&elements).try_for_each(put),
+            Entries::Blocks(matrices) => matrices.flat_indices(&elements).try_for_each(put),
         }
     }
 }

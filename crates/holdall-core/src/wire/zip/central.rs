@@ -52,14 +52,14 @@ struct Record<'a> {
 /// # Errors
 /// Returns an error if the record is malformed.
 pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result<()> {
-    let start = directory.place.start.saturating_add(cursor.position());
+    let start = directory.range.start.saturating_add(cursor.position());
     let at = |e: Error, cursor: &Cursor<'_>| {
-        e.at(start..directory.place.start.saturating_add(cursor.position()))
+        e.at(start..directory.range.start.saturating_add(cursor.position()))
     };
     let Some(record) = fields(cursor) else {
         let message =
             format!("entry {} is not a complete record of a directory", directory.rows.len());
-        return Err(DIRECTORY.broken(message).at(start..directory.place.end));
+        return Err(DIRECTORY.broken(message).at(start..directory.range.end));
     };
     match row(&record) {
         Ok((name, mut row)) => {

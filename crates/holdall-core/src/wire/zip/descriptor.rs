@@ -25,8 +25,8 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
     if !is_promised(entry) {
         return Ok(());
     }
-    let place = at..at.saturating_add(LONGEST).min(entry.row.room_end);
-    let found = window.bytes(place.clone())?;
+    let range = at..at.saturating_add(LONGEST).min(entry.row.room_end);
+    let found = window.bytes(range.clone())?;
     let bare = found.strip_prefix(SIGNATURE).unwrap_or(&found);
     let row = entry.row;
     let wide = |lens: [u64; 2]| {
@@ -49,5 +49,5 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
         "entry `{name}`: the descriptor after its bytes does not match {crc:#010x}, {stored} and {decoded} bytes in the \
          directory"
     );
-    Err(DESCRIPTOR.broken(message).at(place).into())
+    Err(DESCRIPTOR.broken(message).at(range).into())
 }

@@ -46,10 +46,10 @@ impl Directory {
         limits: &Limits,
     ) -> Result<Bytes, Stop> {
         let (name, len) = (entry.name().shown(), entry.decoded_len());
-        let place = self.data(entry, window)?;
-        let stored = window.bytes(place.clone())?;
+        let range = self.data(entry, window)?;
+        let stored = window.bytes(range.clone())?;
         // The descriptor is next to bytes that were fetched anyway.
-        descriptor::check(entry, place.end, window)?;
+        descriptor::check(entry, range.end, window)?;
         let content = match entry.method() {
             Method::Stored => stored,
             method => {
@@ -62,7 +62,7 @@ impl Directory {
                 out.resize(len, 0);
                 let done =
                     Decoder::new(limits).decode_into(method.encoding(), 1, &stored, &mut out);
-                done.map_err(|e| e.at(place.clone()))?;
+                done.map_err(|e| e.at(range.clone()))?;
                 out.into()
             }
         };
@@ -70,7 +70,7 @@ impl Directory {
         if found != expected && self.sums == Sums::Checked {
             let message =
                 format!("the CRC-32 of entry `{name}` is {found:#010x}, expected {expected:#010x}");
-            return Err(CRC32.broken(message).at(place).into());
+            return Err(CRC32.broken(message).at(range).into());
         }
         Ok(content)
     }
