@@ -101,7 +101,7 @@ fn compare_with_manifest(
     taken: &mut Vec<Recovered>,
     lost: &mut Vec<Error>,
 ) -> Result<()> {
-    let Some(text) = text(source, options, taken, MANIFEST_NAME)? else {
+    let Some(text) = read_text(source, options, taken, MANIFEST_NAME)? else {
         lost.push(
             MISSING_FILE.broken(
                 "`MANIFEST` is missing, so the list of files that the package had is unknown",
@@ -143,7 +143,7 @@ fn read_links(
     options: &OpenOptions,
     taken: &[Recovered],
 ) -> Result<Vec<([u8; 32], Vec<String>)>> {
-    let text = text(source, options, taken, LINKS_NAME)?;
+    let text = read_text(source, options, taken, LINKS_NAME)?;
     let links = text.and_then(|text| Links::parse(&text, options.limits()).ok());
     Ok(links.unwrap_or_default().urls)
 }

@@ -113,7 +113,7 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
     };
     #[cfg(feature = "stores")]
     let options = options.with_store_options(session.global.stores());
-    #[cfg(read_all(feature = "http", feature = "carton"))]
+    #[cfg(all(feature = "http", feature = "carton"))]
     let options = options.with_fetcher(Arc::new(crate::links::OnDemand::new(session)));
     options
 }

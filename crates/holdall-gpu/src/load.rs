@@ -1,8 +1,8 @@
 //! Loading whole models into buffers.
 
 use crate::device::{can_map, guarded};
-use crate::in_context::{Allocation, Placement, Sizes, Spot, allocate};
 use crate::model::{Component, Model, Page, Tensor};
+use crate::placement::{Allocation, Placement, Sizes, Spot, allocate};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload, UploadMode};
 use holdall::{Cancel, Check, File, Glob, Result, Select, Work};

@@ -29,7 +29,7 @@ pub(crate) fn is_away(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
         .filter_map(|format| format.external_files)
-        .any(|external| external.away.code == e.code())
+        .any(|external| external.missing.code == e.code())
 }
 
 /// Returns the digest of a file's content, independent of its layout. `None` if the format defines no such digest, or

@@ -46,8 +46,8 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
 }
 
 /// Returns a schema, or that of a tensor file.
-pub(crate) fn document(py: Python<'_>, given: &Given<'_>, reading: Reading) -> PyResult<Document> {
-    match given(py, given, reading)? {
+pub(crate) fn document(py: Python<'_>, source: &Given<'_>, reading: Reading) -> PyResult<Document> {
+    match given(py, source, reading)? {
         SchemaOrFile::Schema(schema) => Ok(*schema),
         SchemaOrFile::File(file) => py.detach(|| convert::schema(&file)).raise(py),
     }

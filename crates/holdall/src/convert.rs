@@ -28,7 +28,7 @@ use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
-use refusals::{Refusals, of_target};
+use refusals::{Refusals, target_error};
 use shards::Shards;
 use std::io::Write;
 use std::path::Path;
@@ -482,7 +482,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
     let items =
-        items::arrange(items, &*encoder, options.sharing).map_err(|e| of_target(e, &write))?;
+        items::arrange(items, &*encoder, options.sharing).map_err(|e| target_error(e, &write))?;
     let shards = match options.shard_limits() {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
@@ -502,7 +502,7 @@ fn run<S: Sink>(
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let writer = write_items(file, sink, encoder, &write, items)?;
-    let finished = writer.close().map_err(|e| of_target(e, &write).in_source(file.name()))?;
+    let finished = writer.close().map_err(|e| target_error(e, &write).in_source(file.name()))?;
     report.left_behind = ledger::close(file, finished.record(), &expected)?;
     report.target_len = finished.len();
     let done = finished.publish()?;
@@ -527,7 +527,7 @@ fn write_items<S: Sink>(
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // An error about a tensor that cannot be written names the source file.
-    writer.declare(&specs).map_err(|e| of_target(e, write).in_source(file.name()))?;
+    writer.declare(&specs).map_err(|e| target_error(e, write).in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
     Ok(writer)

@@ -238,7 +238,7 @@ impl Reforms {
         let made = match form {
             TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
             TensorForm::Blocks(block_type) => in_blocks(tensor, block_type, work),
-            _ => sparse(tensor, form, &block_type, by_name)?,
+            _ => sparse(tensor, form, &element_type, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
         let lens = tensor.components().map(|c| c.decoded_len.unwrap_or(c.stored_len()));

@@ -247,7 +247,7 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
         warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
-    let mut checksums: Vec<bytes::Numbered<'_>> = file.checksums().enumerate().collect();
+    let mut checksums: Vec<bytes::IndexedChecksum<'_>> = file.checksums().enumerate().collect();
     if !options.select.is_all() {
         let bare = tensors.iter().flat_map(|t| t.components()).filter(|c| c.digest.is_none());
         let wanted: HashSet<usize> = bare.flat_map(|c| file.checksums_of(&c)).collect();

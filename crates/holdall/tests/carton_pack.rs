@@ -293,7 +293,7 @@ mod named {
                 assert!(["package/link-out", "package/part"].contains(&e.code()), "{e}");
                 // A model whose files are elsewhere does not open, and is not packed through links either.
                 let mut follow = recipe();
-                follow.follow = SymlinkPolicy::All;
+                follow.symlinks = SymlinkPolicy::All;
                 follow.prepare(&model).unwrap_err();
                 std::fs::remove_file(last).unwrap();
             }

@@ -171,7 +171,8 @@ impl Blocks {
                     self.numbers([*at, *last]);
                     key = *last;
                 }
-                let end = usize::try_from(address_of(number.saturating_add(1))).unwrap_or(usize::MAX);
+                let end =
+                    usize::try_from(address_of(number.saturating_add(1))).unwrap_or(usize::MAX);
                 self.bytes.resize(end, 0);
                 above.push((address_of(number), key));
             }

@@ -4,7 +4,7 @@ mod groups;
 
 use crate::device::guarded;
 use crate::model::{Component, Page, Tensor};
-use crate::place::{Placement, Sizes, Spot, allocate};
+use crate::placement::{Placement, Sizes, Spot, allocate};
 use crate::rules::{CONVERSION, PAGES};
 use crate::shader;
 use holdall::layout::{grid, into_f32};

@@ -108,9 +108,9 @@ impl Loaded {
     /// Returns the tensor called `name`, or `None` if it was not loaded.
     pub fn get(&self, name: &str) -> Option<LoadedTensor<'_>> {
         let position = self.index.position(name)?;
-        let at = match &self.ranges {
+        let at = match &self.indices {
             None => position,
-            Some(ranges) => *ranges.get(&position)?,
+            Some(indices) => *indices.get(&position)?,
         };
         Some(LoadedTensor { loaded: self, at })
     }

@@ -37,13 +37,13 @@ impl Google {
         options: &StoreOptions,
         policy: &Policy,
     ) -> Result<Google> {
-        let endpoint = options.find("endpoint_url", &["STORAGE_EMULATOR_HOST"]);
-        let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
+        let url = options.find("endpoint_url", &["STORAGE_EMULATOR_HOST"]);
+        let url = url.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
         Ok(Google {
             bucket: address.bucket.clone(),
             options: options.clone(),
             policy: policy.clone(),
-            endpoint: endpoint(&endpoint)?,
+            endpoint: endpoint(&url)?,
             token: Held::default(),
         })
     }
@@ -235,7 +235,7 @@ impl Store for Google {
         };
         let done = upload.in_order(|from, bytes| {
             let (end, len) = (from + bytes.len() as u64, upload.len);
-            let request = HttpRequest::new("PUT", endpoint.clone(), bytes)
+            let request = HttpRequest::new("PUT", location.clone(), bytes)
                 .with("content-range", format!("bytes {from}-{}/{len}", end - 1));
             let answer = upload.send(&request)?;
             match (answer.status == 308) == (end < len) {
@@ -248,7 +248,7 @@ impl Store for Google {
         });
         if done.is_err() {
             // This error is ignored, because the first one matters more.
-            let _ = upload.client.send(&HttpRequest::new("DELETE", endpoint, b""));
+            let _ = upload.client.send(&HttpRequest::new("DELETE", location, b""));
         }
         done
     }

@@ -27,14 +27,14 @@ const CREDENTIALS_HINT: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
 
 impl Hub {
     pub(super) fn new(address: &Address, options: &StoreOptions, _: &Policy) -> Result<Hub> {
-        let endpoint = options.find("endpoint_url", &["HF_ENDPOINT"]);
-        let endpoint = endpoint.unwrap_or_else(|| "https://huggingface.co".to_owned());
+        let url = options.find("endpoint_url", &["HF_ENDPOINT"]);
+        let url = url.unwrap_or_else(|| "https://huggingface.co".to_owned());
         let token = options.find("token", &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]);
         let token = token.or_else(|| stored(options)).filter(|_| !options.is_anonymous());
         Ok(Hub {
             repository: address.bucket.clone(),
             revision: address.detail.clone().unwrap_or_else(|| "main".to_owned()),
-            endpoint: endpoint(&endpoint)?,
+            endpoint: endpoint(&url)?,
             token: token.map(|token| token.trim().to_owned()),
             commit: OnceLock::new(),
         })

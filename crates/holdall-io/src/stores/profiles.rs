@@ -250,12 +250,11 @@ impl KeyLookup<'_> {
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
         let token = token.ok_or_else(|| sign_on("the sign-in with the profile has expired"))?;
-        let endpoint = options.env("AWS_ENDPOINT_URL_SSO");
-        let endpoint =
-            endpoint.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
+        let base = options.env("AWS_ENDPOINT_URL_SSO");
+        let base = base.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
-        let url = endpoint(&endpoint)?.with_target(target);
+        let url = endpoint(&base)?.with_target(target);
         let request =
             HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)

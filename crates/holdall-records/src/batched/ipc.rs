@@ -32,10 +32,10 @@ pub(super) fn open(source: Source) -> Result<Batched> {
         }
         () => stream(&source)?,
     };
-    let mut batches = Batches { source, decoder, messages };
+    let mut reader = Batches { source, decoder, messages };
     Ok(Batched {
         schema: Some(schema),
-        batches: batches(move || batches.step()),
+        batches: batches(move || reader.step()),
         mismatch: Mismatch::Refuse,
     })
 }

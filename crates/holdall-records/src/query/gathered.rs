@@ -87,7 +87,7 @@ impl Records {
             let [
                 Gathered {
                     there,
-                    values: Values::Numbers(data) | Values::QueryIndices(data, _),
+                    values: Values::Numbers(data) | Values::Places(data, _),
                     len,
                     ..
                 },
@@ -284,9 +284,7 @@ fn small(column: &Gathered, with_numbers: bool) -> Option<Counted> {
     let there = |at: usize| column.there.as_ref().is_none_or(|bits| bit(bits, at));
     let (data, is_bits) = match &column.values {
         Values::Bits(data) => (data.as_ref(), true),
-        Values::Numbers(data) | Values::QueryIndices(data, _)
-            if data.as_ref().len() == column.len =>
-        {
+        Values::Numbers(data) | Values::Places(data, _) if data.as_ref().len() == column.len => {
             (data.as_ref(), false)
         }
         _ => return None,
@@ -351,7 +349,7 @@ fn add_key(column: &Gathered, row: usize, out: &mut Vec<u8>) {
     }
     match &column.values {
         Values::Bits(data) => out.push(u8::from(bit(data.as_ref(), row))),
-        Values::Numbers(data) | Values::QueryIndices(data, _) => {
+        Values::Numbers(data) | Values::Places(data, _) => {
             let width = data.as_ref().len() / column.len;
             out.extend_from_slice(&data.as_ref()[row * width..(row + 1) * width]);
         }
