@@ -53,7 +53,7 @@ pub(crate) fn computed_parts(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<V
     ranges.iter().zip(read).map(one).collect()
 }
 
-/// Returns ranges of elements of a tensor that is not stored row by row. Reads the whole tensor.
+/// Returns ranges of elements of a tensor that is not stored in row-major order. Reads the whole tensor.
 pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let dense = tensor.to_dense()?;
     let count = tensor.count().max(1);

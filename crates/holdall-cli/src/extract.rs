@@ -253,7 +253,7 @@ fn format(args: &ExtractArgs) -> Result<Format, Failure> {
 
 /// Decides what to write.
 fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
-    // A tensor that is not stored row by row is rearranged, unless one of its components is requested.
+    // A tensor that is not stored in row-major order is rearranged, unless one of its components is requested.
     let is_turned = *tensor.layout() == Layout::Strided && args.component.is_none();
     if is_turned || args.dense && *tensor.layout() != Layout::Dense {
         return made(tensor, args, format);

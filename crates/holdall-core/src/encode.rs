@@ -351,7 +351,12 @@ pub trait Encode: Send {
     ///
     /// # Errors
     /// Returns an error of kind `Misuse` if the component differs from its declaration.
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()>;
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()>;
 
     /// Returns `true` if the file states this component's values in its header, and stores no bytes of it. Such a
     /// component is passed to [`Encode::state`] in its turn, and shares its bytes with no other.

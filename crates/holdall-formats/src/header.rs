@@ -180,7 +180,7 @@ impl Slots {
     }
 
     /// Implements [`holdall_core::encode::Encode::placed`].
-    pub(super) fn placed(
+    pub(super) fn component_written(
         &mut self,
         tensor: &TensorSpec,
         component: usize,

@@ -58,7 +58,7 @@ const SUM: usize = 4;
 /// The number of blocks fetched at once.
 const BATCH: usize = 64;
 /// The number of cached bytes after which the size of the cache is checked.
-const LOOK: u64 = 64 << 20;
+const PROBE_BYTES: u64 = 64 << 20;
 /// The least time between two updates of a block's time of last use.
 const MARK: Duration = Duration::from_secs(60);
 /// The age at which temporary files of killed processes are removed.
@@ -95,7 +95,7 @@ impl BlockCache {
         hasher.update(format!("{}\n{version}", inner.len()).as_bytes());
         let name = hasher.finish().to_string().trim_start_matches("sha256:").to_owned();
         let (folder, cache) = (self.root.join(name), self.clone());
-        let (is_off, written) = (AtomicBool::new(false), AtomicU64::new(LOOK));
+        let (is_off, written) = (AtomicBool::new(false), AtomicU64::new(PROBE_BYTES));
         CachedSource { inner, folder, cache, is_off, written }
     }
 
@@ -209,7 +209,7 @@ impl CachedSource {
             part.write_all(&crc(bytes).to_le_bytes())?;
             part.persist(self.path(block)).map_err(|e| e.error)?;
             let len = bytes.len() as u64;
-            if self.written.fetch_add(len, Ordering::Relaxed) + len >= LOOK {
+            if self.written.fetch_add(len, Ordering::Relaxed) + len >= PROBE_BYTES {
                 self.written.store(0, Ordering::Relaxed);
                 self.cache.trim()?;
             }

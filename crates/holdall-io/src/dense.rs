@@ -104,10 +104,10 @@ impl DensePieces {
     /// As [`row_range`].
     pub fn with_rows(mut self, rows: Range<u64>) -> Result<DensePieces> {
         let (shape, element_type) = (self.tensor.shape(), &self.element_type);
-        let placed =
+        let in_context =
             |e: Error| e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name());
         row_range(shape, element_type.dtype, element_type.logical_type.as_ref(), rows.clone())
-            .map_err(placed)?;
+            .map_err(in_context)?;
         // Cannot overflow if the tensor has such rows, since they fit the shape.
         let row = shape.iter().skip(1).fold(1u64, |n, size| n.saturating_mul(*size));
         (self.at, self.end) = (rows.start.saturating_mul(row), rows.end.saturating_mul(row));

@@ -141,7 +141,7 @@ fn end_of(
             let data = start..at + place as u64;
             let is_whole = match entry.method {
                 Method::Stored => found.len == found.stored_len,
-                method => found.len <= method.encoding().most_decoded(found.stored_len),
+                method => found.len <= method.encoding().max_decoded_len(found.stored_len),
             };
             let end = data.end + found.size;
             if is_whole && is_followed(source, end)? {

@@ -253,10 +253,10 @@ impl OpenOptions {
     ) -> Result<File> {
         let FoundFile { source, name: own, .. } = folder.find(self, name, false)?;
         let shown = shown.unwrap_or(own);
-        let placed = |e: Error| e.in_source(folder.locate(name));
+        let in_context = |e: Error| e.in_source(folder.locate(name));
         let len = source.len();
         let read = || Map::read(&source.read_range(0..len)?, name);
-        let map = Map::check_len(len).and_then(|()| read()).map_err(placed)?;
+        let map = Map::check_len(len).and_then(|()| read()).map_err(in_context)?;
         let lacking: Vec<String> =
             map.files().iter().filter(|file| folder.has(file) == Some(false)).cloned().collect();
         if !lacking.is_empty() {
@@ -272,7 +272,7 @@ impl OpenOptions {
         let (shards, checked): (Vec<Sourced>, Vec<_>) = checked.into_iter().unzip();
         let mut warnings = Vec::from_iter(more);
         let all: Vec<&Shard> = shards.iter().map(|(shard, ..)| shard).collect();
-        warnings.extend(map.check_all(&all, checked, name).map_err(placed)?);
+        warnings.extend(map.check_all(&all, checked, name).map_err(in_context)?);
         let index = ModelFile::new(FileRole::Index, folder.locate(name), None);
         Ok(self.joined(shards, warnings, shown)?.with_first_file(index))
     }

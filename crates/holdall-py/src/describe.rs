@@ -102,7 +102,7 @@ fn option(key: &str, value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
         time
     } else {
         let message = format!(
-            "the option {key:?} is a number, a text, a bool, a date or time, or a list or dict of such"
+            "the option {key:?} is a number, a string, a bool, a date or time, or a list or dict of such"
         );
         return Err(misuse(value.py(), "python/option", &message, None));
     })

@@ -92,7 +92,7 @@ def test_names_and_specs(declared, pack):
 def test_texts_and_options(pack):
     for what in ("name", "short_description", "description", "license", "runner", "framework_version"):
         refused(lambda: pack(**{what: "a\ud800"}), UnicodeEncodeError, f"{what} is not Unicode")
-        refused(lambda: pack(**{what: 3}), TypeError, f"{what} must be a text, not int")
+        refused(lambda: pack(**{what: 3}), TypeError, f"{what} must be a string, not int")
     refused(lambda: pack(platforms=[3]), TypeError, "platforms")
     for value in (2**70, 2**63, -(2**63) - 1):
         e = refused(lambda: pack(options={"b": value}), holdall.UsageError, "the option 'b'")

@@ -260,7 +260,7 @@ impl Meaning {
     /// Returns what a text should be, for messages.
     pub fn expected(&self) -> &'static str {
         match self {
-            Meaning::Characters | Meaning::Bytes => "a text that is short enough",
+            Meaning::Characters | Meaning::Bytes => "a string that is short enough",
             Meaning::Time(..) => {
                 "a time, as `2024-05-01T12:00`, with no smaller unit than that of its type"
             }

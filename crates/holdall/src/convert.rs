@@ -414,7 +414,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.add(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
-        if let Some(e) = options.scaled(&tensor) {
+        if let Some(e) = options.scaled_weight_error(&tensor) {
             refused.add(e);
             continue;
         }

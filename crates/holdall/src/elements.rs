@@ -217,20 +217,20 @@ impl InFile {
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
         let c = &self.component;
-        let placed = |e| self.tensor.in_context(e, c);
+        let in_context = |e| self.tensor.in_context(e, c);
         let (sources, limits) = (self.tensor.file().sources(), self.tensor.file().limits());
         if let Some(table) = &self.table {
-            let bytes = frames_range(sources, limits, c, table, range).map_err(placed)?;
+            let bytes = frames_range(sources, limits, c, table, range).map_err(in_context)?;
             return work(&bytes);
         }
         let source = sources.at(c.stored.source);
         let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
         if plain && source.read_hints().access == Access::Copied {
             memory.resize((range.end - range.start) as usize, 0);
-            source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
+            source.read_into(c.stored.start + range.start, memory).map_err(in_context)?;
             return work(memory);
         }
-        let bytes = holdall_io::executor::range(sources, limits, c, range).map_err(placed)?;
+        let bytes = holdall_io::executor::range(sources, limits, c, range).map_err(in_context)?;
         work(&bytes)
     }
 

@@ -229,14 +229,14 @@ impl Reforms {
         if !is_taken {
             return Ok(None);
         }
-        let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+        let in_context = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
         let Some(element_type) =
             tensor.dense_type().filter(|element_type| can_have_form(tensor, form, element_type))
         else {
-            return Err(placed(not_formed(tensor, form)));
+            return Err(in_context(not_formed(tensor, form)));
         };
         let made = match form {
-            TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
+            TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(in_context)?,
             TensorForm::Blocks(block_type) => in_blocks(tensor, block_type, work),
             _ => sparse(tensor, form, &element_type, by_name)?,
         };

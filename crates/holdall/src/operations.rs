@@ -337,7 +337,7 @@ pub static OPERATIONS: &[OperationRow] = &[
         ],
         layouts: Some([
             Yes,
-            WithNote("row by row"),
+            WithNote("in row-major order"),
             WithNote("as it is, or dense"),
             WithNote("as it is, or as `f32`"),
             WithNote("as records"),
@@ -361,7 +361,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            WithNote("row by row; with `--component` as it is stored"),
+            WithNote("in row-major order; with `--component` as it is stored"),
             EXTRACTED,
             EXTRACTED,
             WithNote("records of a fixed size; otherwise one component"),
@@ -373,7 +373,7 @@ pub static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         layouts: Some([
             Yes,
-            WithNote("row by row"),
+            WithNote("in row-major order"),
             WHERE_KNOWN,
             WHERE_KNOWN,
             RECORD_FORMATS,

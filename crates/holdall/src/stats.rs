@@ -42,14 +42,14 @@ impl Default for StatsOptions {
 }
 
 /// Maximum decoded bytes of a remote tensor that are held in memory.
-const HELD: u64 = 64 << 20;
+const MAX_HELD_LEN: u64 = 64 << 20;
 
 /// Computes statistics of a tensor's values in bounded memory, on several threads if the stored form allows
 /// it.
 ///
 /// The values are read twice, the second time for the histogram. Dense tensors of any type are supported; for
 /// complex ones the magnitudes are used. The stored form of quantized and described tensors is held in
-/// memory, and so are the positions of a sparse tensor's entries if they are not in rising order. Digests are
+/// memory, and so are the positions of a sparse tensor's entries if they are not sorted. Digests are
 /// checked as in a load, since all of the tensor is read.
 ///
 /// ```no_run
@@ -70,7 +70,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     elements.compare()?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));
-    let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+    let in_context = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
     let scan = Scan { elements: &elements, options };
     let parts = Mutex::new(Vec::new());
     scan.each(|start, bytes| {
@@ -79,7 +79,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((start, part));
         Ok(())
     })
-    .map_err(placed)?;
+    .map_err(in_context)?;
     // In order, so that the result does not depend on the order in which threads finish.
     let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     parts.sort_by_key(|(start, _)| *start);
@@ -97,7 +97,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
             all.lock().unwrap_or_else(PoisonError::into_inner).add(&part);
             Ok(())
         })
-        .map_err(placed)?;
+        .map_err(in_context)?;
         let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.add_zeros(implied);
         out.histogram = Some(all.finish());
@@ -109,7 +109,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
 fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
     Ok(match tensor.layout() {
         // The values are read twice but fetched once.
-        Layout::Dense if is_far(tensor) => (Elements::held(tensor.to_dense()?), 0),
+        Layout::Dense if is_small_remote(tensor) => (Elements::held(tensor.to_dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = held::csr(&tensor.checked())?;
@@ -127,13 +127,13 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
 }
 
 /// Returns `true` if a tensor is remote and small enough to be held in memory.
-fn is_far(tensor: &Tensor) -> bool {
+fn is_small_remote(tensor: &Tensor) -> bool {
     let len = tensor.component(&Role::Data).and_then(|c| c.decoded_len);
-    tensor.file().sources().read_hints().is_remote() && len.is_some_and(|len| len <= HELD)
+    tensor.file().sources().read_hints().is_remote() && len.is_some_and(|len| len <= MAX_HELD_LEN)
 }
 
-/// Returns the stored values and the number of implied zeros; if several values have the same position, and
-/// are summed, all elements.
+/// Returns the stored values and the number of implied zeros. If several values have the same position, they are
+/// summed, and all elements are returned.
 fn sparse<P: Iterator<Item = u64>>(
     tensor: &Tensor,
     values: &Dense,
@@ -151,8 +151,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Passes all elements to `work`, in runs: the index of the first element, and the bytes.
-    fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
+    /// Calls `visit` with consecutive runs of elements: the index of the first element, and the bytes.
+    fn each(&self, visit: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
         let progress = &self.options.work;
         let is_random = self.elements.is_random() && !self.elements.is_summed();
@@ -161,7 +161,7 @@ impl Scan<'_> {
             let mut start = 0;
             loop {
                 let read =
-                    cursor.next(step, |bytes| work(start, bytes).map(|()| bytes.len() as u64))?;
+                    cursor.next(step, |bytes| visit(start, bytes).map(|()| bytes.len() as u64))?;
                 if read == 0 {
                     return Ok(());
                 }
@@ -171,7 +171,7 @@ impl Scan<'_> {
         };
         progress.for_each(ranges(count, step), Vec::new, |memory, range| {
             self.elements.with(range.clone(), memory, |bytes| {
-                work(range.start, bytes)?;
+                visit(range.start, bytes)?;
                 progress.advance(bytes.len() as u64)
             })
         })

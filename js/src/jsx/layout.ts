@@ -200,7 +200,7 @@ function elementOf(instance: Instance, path: string): Element {
   const { type, children } = instance
   const { key: _, children: __, name, ...props } = instance.props as Record<string, any>
   const at = typeof name === 'string' ? joined(path, name) : path
-  if (name !== undefined && typeof name !== 'string') refused(type, path, 'its `name` is not a text')
+  if (name !== undefined && typeof name !== 'string') refused(type, path, 'its `name` is not a string')
   if (type === 'Field' && children.length > 0) {
     const [child, ...others] = children
     if (others.length > 0) refused(type, at, 'it has several children: make them members of a `Struct`')

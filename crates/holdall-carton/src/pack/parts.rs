@@ -373,7 +373,7 @@ fn add_tensor(
             let len = data.len() as u64;
             if element_count(&shape) != Some(len) {
                 return Err(
-                    part(format!("{len} texts do not fit the shape {shape:?}")).in_tensor(name)
+                    part(format!("{len} strings do not fit the shape {shape:?}")).in_tensor(name)
                 );
             }
             (ValueType::String, shape, "toml", write::strings(&data).into())

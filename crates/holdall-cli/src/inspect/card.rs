@@ -296,7 +296,7 @@ pub(super) fn foot(
         )?;
     }
     for words in file.index().unkept() {
-        writeln!(out, "{} {}", paint.on("passed over:", Style::Dim), printable(words))?;
+        writeln!(out, "{} {}", paint.on("ignored:", Style::Dim), printable(words))?;
     }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
     for warning in file.warnings().iter().chain(of_folder) {

@@ -1,4 +1,4 @@
-//! Strided tensors, whose elements are not stored row by row: for each dimension, the distance between neighbours in
+//! Strided tensors, whose elements are not stored in row-major order: for each dimension, the distance between neighbours in
 //! elements.
 
 use super::dense::Dense;
@@ -49,7 +49,7 @@ pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<At
     is_turned.then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides))]))
 }
 
-/// A tensor whose elements are not stored row by row.
+/// A tensor whose elements are not stored in row-major order.
 #[derive(Debug, Clone)]
 pub struct Strided {
     dtype: DType,

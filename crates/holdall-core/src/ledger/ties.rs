@@ -33,8 +33,10 @@ pub(super) fn compare(
     let mut ties: Vec<(ComponentKey, ComponentKey)> = ties.into_iter().collect();
     ties.sort_by_key(|((name, _), _)| *name);
     for ((member, role), (owner, owner_role)) in ties {
-        let placed = |at: usize| found.get(at).copied().flatten();
-        let (Some(new_member), Some(new_owner)) = (placed(member), placed(owner)) else { continue };
+        let new_index = |at: usize| found.get(at).copied().flatten();
+        let (Some(new_member), Some(new_owner)) = (new_index(member), new_index(owner)) else {
+            continue;
+        };
         if first((new_member, role.clone())) == first((new_owner, owner_role.clone())) {
             continue;
         }

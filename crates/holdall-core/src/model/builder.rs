@@ -782,7 +782,7 @@ impl IndexBuilder {
 
 /// Checks that `stored_len` bytes of an encoding can decode to `decoded_len` bytes.
 fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Result<()> {
-    let most = encoding.most_decoded(stored_len);
+    let most = encoding.max_decoded_len(stored_len);
     if decoded_len <= most {
         return Ok(());
     }

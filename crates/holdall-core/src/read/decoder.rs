@@ -1,7 +1,7 @@
 //! Decoding a component in order, with limited memory.
 
 use crate::codec::crc::Crc32;
-use crate::codec::{Frame, StreamDecoder, check_decoded_len, most_decoded};
+use crate::codec::{Frame, StreamDecoder, check_decoded_len, max_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Algorithm, Component, Digest, Hasher};
@@ -83,7 +83,7 @@ impl ComponentDecoder {
     /// Returns an error of kind `Limit` if the component decodes to more bytes than `limits` allow.
     pub fn new(c: &Component, digests: Digests, limits: &Limits) -> Result<ComponentDecoder> {
         let stream = c.encoding.stream(c.dtype.width(), limits);
-        let allowed = most_decoded(c.stored_len(), limits);
+        let allowed = max_decoded_len(c.stored_len(), limits);
         let most = match stream {
             None => c.stored_len(),
             Some(_) => c.decoded_len.unwrap_or(allowed),

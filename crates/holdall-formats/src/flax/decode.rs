@@ -174,7 +174,7 @@ impl Walk<'_> {
             Item::Text(place) => {
                 let text = self.bytes(place.clone())?;
                 let text = String::from_utf8(text)
-                    .map_err(|_| BROKEN.broken("a text is not UTF-8").at(place))?;
+                    .map_err(|_| BROKEN.broken("a string is not UTF-8").at(place))?;
                 Value::Text(text)
             }
             Item::Bytes(place) => Value::Bytes(self.bytes(place)?),

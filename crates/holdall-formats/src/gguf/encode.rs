@@ -145,8 +145,13 @@ impl Encode for Encoder {
         self.slots.next_offset(end, tensor, component)
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.slots.placed(tensor, component, &stored)
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
+        self.slots.component_written(tensor, component, &stored)
     }
 
     /// Returns the padding of the last tensor.

@@ -1,6 +1,6 @@
 //! GGUF, the file format of llama.cpp: key–values, then the descriptions of the tensors, then the data.
 //!
-//! # What
+//! # Contents
 //! Dense tensors and tensors in [blocks](holdall_core::layout::blocks), and key–values with everything that a runtime
 //! needs to know. The header comes first, so the start of a file is enough to read its index.
 //!

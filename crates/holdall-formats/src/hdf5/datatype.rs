@@ -291,7 +291,7 @@ impl Datatype {
         }
         let size = if is_varying { end } else { self.size.into() };
         let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
-        Fields::placed(fields, size).map_err(wrong)
+        Fields::with_offsets(fields, size).map_err(wrong)
     }
 
     /// Returns the field for a value with this name. `bytes` is as for [`Datatype::fields`].

@@ -116,7 +116,12 @@ impl Encode for Encoder {
         }
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         let blame = |e: holdall_core::error::Error| e.in_tensor(&tensor.name);
         let (Some(head), Some(entry)) = (self.open.take(), self.entries.last_mut()) else {
             return Err(blame(DECLARED.broken("its header was not written")));

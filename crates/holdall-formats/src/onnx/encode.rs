@@ -151,7 +151,7 @@ impl Encode for Encoder {
         Ok(end)
     }
 
-    fn placed(
+    fn component_written(
         &mut self,
         tensor: &TensorSpec,
         _component: usize,
@@ -400,7 +400,7 @@ impl Encode for ExternalEncoder {
         start_after(end)
     }
 
-    fn placed(
+    fn component_written(
         &mut self,
         tensor: &TensorSpec,
         component: usize,

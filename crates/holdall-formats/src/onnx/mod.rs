@@ -1,6 +1,6 @@
 //! ONNX: the weights of a graph.
 //!
-//! # What
+//! # Contents
 //! A graph of operators, and the tensors in it: initializers, dense and sparse, and tensors in attributes of nodes, in
 //! the graph itself, in nested graphs (the branches of `If`, the bodies of `Loop` and `Scan`), and in functions. The
 //! elements are in the file, or in external files.

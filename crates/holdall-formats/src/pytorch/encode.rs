@@ -119,7 +119,12 @@ impl Encode for Encoder {
         }
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         let blame = |e: Error| e.in_tensor(&tensor.name);
         let (described, spec) = described(tensor).map_err(blame)?;
         if component != 0 || !self.names.insert(tensor.name.clone()) {

@@ -91,11 +91,11 @@ impl<'g> Walk<'g> {
             let message = format!("values are nested deeper than {}", self.objects.depth);
             return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
         }
-        let placed = |e: Error| match name {
+        let in_context = |e: Error| match name {
             "" => e,
             name => e.within(format!("at `{}`", name.shown())),
         };
-        match self.objects.get(id).map_err(placed)? {
+        match self.objects.get(id).map_err(in_context)? {
             Thing::Tensor(tensor, states) => {
                 let name = if depth == 0 { ALONE } else { name };
                 self.content.is_nested |= depth != 1;

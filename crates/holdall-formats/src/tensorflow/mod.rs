@@ -1,6 +1,6 @@
 //! TensorFlow checkpoints: an index, and data files in the same folder.
 //!
-//! # What
+//! # Contents
 //! The files of `tf.train.Checkpoint`, `tf.train.Saver` and saved models: `model.ckpt.index` and one or more files
 //! `model.ckpt.data-00000-of-00001`. The index is opened; the other files are found by its name.
 //!

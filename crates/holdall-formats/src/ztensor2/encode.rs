@@ -89,9 +89,14 @@ impl Encode for Encoder {
         self.aligned(end).map_err(|e| e.in_tensor(&tensor.name))
     }
 
-    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+    fn component_written(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: Stored,
+    ) -> Result<()> {
         self.check_turn(tensor, component)?;
-        match self.turns.placed(tensor, component, stored)? {
+        match self.turns.component_written(tensor, component, stored)? {
             Some(stored) => self.manifest.add(tensor, &stored),
             None => Ok(()),
         }

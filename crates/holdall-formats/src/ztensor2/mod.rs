@@ -1,6 +1,6 @@
 //! zTensor 2.
 //!
-//! # What
+//! # Contents
 //! Parts of tensors as page-aligned blobs and, at the end, a manifest in deterministic CBOR that describes them. It has
 //! only the name and the extension in common with the earlier generations.
 //!

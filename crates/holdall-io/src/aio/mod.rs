@@ -45,7 +45,7 @@ pub async fn open_source(
     options: &OpenOptions,
 ) -> Result<File> {
     let (name, options) = (name.into(), options.clone());
-    let reads = Reads::here();
+    let reads = Reads::on_current_runtime();
     let _ended = Ended { cancel: Cancel::new(), reads: Some(Arc::clone(&reads)) };
     let bridge = reads.bridge(Arc::clone(&source));
     let file = executor::apart(move || options.open_source(bridge, name)).await?;
@@ -164,7 +164,7 @@ impl File {
     ) -> Result<T> {
         let cancel = Cancel::new();
         let work = Work::new().with_cancel(&cancel);
-        let reads = self.0.waits.then(Reads::here);
+        let reads = self.0.waits.then(Reads::on_current_runtime);
         let file = match &reads {
             None => self.0.file.clone(),
             Some(reads) => {

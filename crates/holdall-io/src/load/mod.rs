@@ -495,7 +495,7 @@ fn fill(
 ) -> Result<()> {
     let slots: Vec<u32> = wants.iter().map(|want| want.group).collect();
     let plan = planned(file, wants, order, align)?;
-    let placed = |number: u32, e: Error| in_context(file, &plan.wants()[number as usize], e);
+    let in_context = |number: u32, e: Error| in_context(file, &plan.wants()[number as usize], e);
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {
         let parts = plan.parts_of(fetch);
@@ -530,10 +530,12 @@ fn fill(
         .direct(align == PAGE)
         .sums(options.check.unwrap_or(file.check()) != Check::Off)
         .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
-        .run(&plan, outs, |visit| visit.decoded.map(drop).map_err(|e| placed(visit.number, e)))?;
+        .run(&plan, outs, |visit| {
+            visit.decoded.map(drop).map_err(|e| in_context(visit.number, e))
+        })?;
     for (number, digest) in sums.finish() {
         let c = &plan.wants()[number as usize].component;
-        check_digest(c, &digest).map_err(|e| placed(number, e))?;
+        check_digest(c, &digest).map_err(|e| in_context(number, e))?;
     }
     Ok(())
 }

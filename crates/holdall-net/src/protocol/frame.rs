@@ -482,11 +482,11 @@ impl FrameReader<'_> {
         let all = std::mem::take(&mut self.0);
         if all.len() > most {
             let len = all.len();
-            return Err(FRAME.broken(format!("a text has {len} bytes, the maximum is {most}")));
+            return Err(FRAME.broken(format!("a string has {len} bytes, the maximum is {most}")));
         }
         match std::str::from_utf8(all) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(FRAME.broken("a text is not UTF-8")),
+            Err(_) => Err(FRAME.broken("a string is not UTF-8")),
         }
     }
 

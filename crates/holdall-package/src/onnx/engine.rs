@@ -140,7 +140,10 @@ impl Unsupported {
             reasons.push(format!("it lacks {what} {}", listed(&self.operators)));
         }
         if !self.texts.is_empty() {
-            reasons.push(format!("it has no texts, which {} would be", listed(&self.texts)));
+            reasons.push(format!(
+                "it does not support strings, which {} would be",
+                listed(&self.texts)
+            ));
         }
         if self.has_doubles {
             reasons.push("it has no 64-bit floats".to_owned());

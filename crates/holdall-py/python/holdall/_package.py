@@ -359,7 +359,7 @@ class Values(Mapping[str, Value]):
 
 def _path(path: object) -> str:
     if not isinstance(path, str):
-        raise TypeError(f"a path in a package must be a text, not {type(path).__name__}")
+        raise TypeError(f"a path in a package must be a string, not {type(path).__name__}")
     return path
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
-#: What takes a tensor whose elements are not stored row by row.
+#: What takes a tensor whose elements are not stored in row-major order.
 ARRAYS = ("numpy", "torch", "[]", "__dlpack__")
 #: Hints of how to read layouts that are not arrays.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
@@ -217,7 +217,7 @@ class Tensor:
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def _turned(self, copy: bool | None) -> np.ndarray[Any, Any]:
-        """Returns a tensor whose elements are not stored row by row as an array over them. A copy keeps their order, and
+        """Returns a tensor whose elements are not stored in row-major order as an array over them. A copy keeps their order, and
         has no gaps."""
         import numpy as np
 

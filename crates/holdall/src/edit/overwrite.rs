@@ -68,7 +68,7 @@ impl Patch {
                 end = end.max(range.end);
                 let stored = Stored { range, encoding: Encoding::Raw, digest: None };
                 record.store(&spec, at, &stored);
-                encoder.placed(&spec, at, stored).ok()?;
+                encoder.component_written(&spec, at, stored).ok()?;
             }
         }
         let tail = encoder.finish(end).ok()?.len() as u64;

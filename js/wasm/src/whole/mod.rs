@@ -487,7 +487,7 @@ pub extern "C" fn write_sum() -> u32 {
 /// Ends that component.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_placed(at: u32, component: u32) -> u32 {
-    call(|state| state.whole.writer()?.placed(at, component))
+    call(|state| state.whole.writer()?.component_written(at, component))
 }
 
 /// Returns the bytes at the end of a file of `end` bytes.

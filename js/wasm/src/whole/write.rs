@@ -107,13 +107,13 @@ impl Writer {
     }
 
     /// Ends the component.
-    pub(crate) fn placed(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
+    pub(crate) fn component_written(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
         let component = component as usize;
         let len = spec.components.get(component).map_or(0, |c| c.decoded_len);
         let digest = self.hasher.take().map(Hasher::finish);
         let range = self.start..self.start.saturating_add(len);
-        self.encoder.placed(&spec, component, Stored { range, encoding: Encoding::Raw, digest })?;
+        self.encoder.component_written(&spec, component, Stored { range, encoding: Encoding::Raw, digest })?;
         Ok(Answer::NOTHING)
     }
 

@@ -100,7 +100,7 @@ impl Fields {
                 fields.push(field);
             }
         }
-        Fields::placed(fields, size)
+        Fields::with_offsets(fields, size)
     }
 
     /// Creates the type of records of `size` bytes with these fields.
@@ -108,7 +108,7 @@ impl Fields {
     /// # Errors
     /// Returns [`FIELDS`] if a field has no name, a name that occurs twice, or bytes outside the record or inside
     /// another field; [`HEADER`] if a field has too many dimensions; and [`DTYPE`] if no field has any bytes.
-    pub fn placed(fields: Vec<Field>, size: u64) -> Result<Fields> {
+    pub fn with_offsets(fields: Vec<Field>, size: u64) -> Result<Fields> {
         let mut names = HashSet::default();
         let mut ranges = Vec::new();
         for field in &fields {
@@ -175,19 +175,19 @@ impl Fields {
 
     /// Returns `true` if these steps copy a record unchanged.
     fn is_as_stored(&self, steps: &[Step]) -> bool {
-        *steps == [Step::Run { from: 0, len: self.size, turn: 1 }]
+        *steps == [Step::Run { from: 0, len: self.size, swap_width: 1 }]
     }
 
     fn steps(&self) -> Vec<Step> {
         let mut out: Vec<Step> = Vec::new();
         for Field { at, ty, shape, .. } in &self.fields {
             let count = element_count(shape).unwrap_or(0);
-            let every = ty.size().unwrap_or(0);
-            let len = every.saturating_mul(count);
+            let stride = ty.size().unwrap_or(0);
+            let len = stride.saturating_mul(count);
             if len == 0 {
                 continue;
             }
-            let run = |turn| Step::Run { from: *at, len, turn };
+            let run = |swap_width| Step::Run { from: *at, len, swap_width };
             let next = match ty {
                 FieldType::Element(e) if e.byte_order == ByteOrder::Big => {
                     // At most 8.
@@ -196,13 +196,13 @@ impl Fields {
                 FieldType::Element(_) | FieldType::Entry(_) => run(1),
                 FieldType::Fields(fields) => match fields.steps() {
                     steps if fields.is_as_stored(&steps) => run(1),
-                    steps => Step::Each { from: *at, count, every, steps },
+                    steps => Step::Each { from: *at, count, stride, steps },
                 },
             };
             match (out.last_mut(), next) {
                 (
-                    Some(Step::Run { from, len, turn: 1 }),
-                    Step::Run { from: next, len: more, turn: 1 },
+                    Some(Step::Run { from, len, swap_width: 1 }),
+                    Step::Run { from: next, len: more, swap_width: 1 },
                 ) if from.saturating_add(*len) == next => *len = len.saturating_add(more),
                 (_, next) => out.push(next),
             }

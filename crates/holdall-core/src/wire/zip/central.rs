@@ -134,7 +134,7 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
         return Err(in_entry(MULTI_DISK.broken("the entry is on another disk")));
     }
     let is_short = method == Method::Stored && decoded_len != stored_len;
-    if is_short || decoded_len > method.encoding().most_decoded(stored_len) {
+    if is_short || decoded_len > method.encoding().max_decoded_len(stored_len) {
         let message = format!("{stored_len} bytes ({method}) cannot decode to {decoded_len}");
         return Err(in_entry(LENGTH.broken(message)));
     }

@@ -101,7 +101,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
         return Ok(lost(&METHOD, label(&what), next));
     };
     let is_short = method == Method::Stored && len != stored_len;
-    if is_short || len > method.encoding().most_decoded(stored_len) {
+    if is_short || len > method.encoding().max_decoded_len(stored_len) {
         let what = format!("{stored_len} bytes ({method}) cannot decode to {len}");
         return Ok(lost(&LENGTH, label(&what), next));
     }

@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
             (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 // Surrogates, which begin with this byte, are accepted.
                 if std::str::from_utf8(bytes).is_err() && memchr::memchr(0xed, bytes).is_none() {
-                    return Err(self.raises("a text is not UTF-8"));
+                    return Err(self.raises("a string is not UTF-8"));
                 }
                 self.stack.push(Value::Text(self.at));
             }

@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
             value => value.is_plain(),
         };
         if [name, module].iter().any(|value| is_no_text(*value)) {
-            return Err(self.raises("an import is not named by two texts"));
+            return Err(self.raises("an import is not named by two strings"));
         }
         let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
         let (module, name) = (or(self.text(module)), or(self.text(name)));
