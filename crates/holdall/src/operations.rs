@@ -496,7 +496,7 @@ pub fn check_kind(operation: Operation, location: LocationKind, name: &str) -> R
     let row = operation.row();
     let Support::No(rule, instead) = row.support(location) else { return Ok(()) };
     let message =
-        format!("`{}` does not support this kind of place: {}", row.name, location.as_str());
+        format!("`{}` does not support this kind of location: {}", row.name, location.as_str());
     let e = rule.broken(message).in_source(name);
     Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
 }
