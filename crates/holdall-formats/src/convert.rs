@@ -7,8 +7,8 @@ use holdall_core::{Error, Result};
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
 use holdall_schema::{Chain, TensorDType};
 
-/// Converts elements and appends them to `out`. `bytes` are whole elements; `first` is the index of the first one in its
-/// tensor, for error messages.
+/// Converts elements and appends them to `out`. `bytes` are whole elements; `first` is the index of the first one in
+/// its tensor, for error messages.
 ///
 /// # Errors
 /// Returns `evolve/no-converter` if the chain cannot convert `from` to `to`, and `evolve/value` if it cannot convert a

@@ -179,7 +179,7 @@ impl Slots {
         Ok(start)
     }
 
-    /// Implements [`holdall_core::encode::Encode::placed`].
+    /// Implements [`holdall_core::encode::Encode::component_written`].
     pub(super) fn component_written(
         &mut self,
         tensor: &TensorSpec,

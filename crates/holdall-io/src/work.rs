@@ -81,7 +81,7 @@ impl Work {
         workers::threads(self.threads)
     }
 
-    /// Returns the number of threads to use, by default `usual`.
+    /// Returns the number of threads to use, by default `default`.
     pub fn threads_or(&self, default: usize) -> usize {
         self.threads.unwrap_or(default).clamp(1, 256)
     }

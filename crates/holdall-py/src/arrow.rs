@@ -1,6 +1,6 @@
 //! Arrow's C data interface: converts arrays that the Python half describes to the structs that
-//! Arrow consumers take, and takes batches from those of other programs. One of the files of this crate with `unsafe`, with `memory.rs` and
-//! `numpy.rs`.
+//! Arrow consumers take, and takes batches from those of other programs. One of the files of this crate with `unsafe`,
+//! with `memory.rs` and `numpy.rs`.
 //!
 //! An exported struct is released by its last owner: a consumer, which may also move a child out
 //! of its parent, or the capsule if no consumer took it. `release` is null afterwards.
@@ -463,8 +463,8 @@ fn take<'py, T>(
     if pointer.is_null() {
         return Err(PyErr::fetch(capsule.py()));
     }
-    // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays in
-    // the capsule is released.
+    // SAFETY: capsules of this name contain such a struct; with the GIL, no other code uses it. The struct that stays
+    // in the capsule is released.
     Ok(unsafe { take(pointer.cast()) })
 }
 

@@ -29,7 +29,7 @@ pub trait FromRecord: Copy + 'static {
     #[doc(hidden)]
     const COUNT: u64 = 1;
 
-    /// Compares this Rust type with the type at `place` in a schema.
+    /// Compares this Rust type with the type at `path` in a schema.
     ///
     /// # Errors
     /// Returns `records/derive` if the two differ.

@@ -1,5 +1,5 @@
-//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as numbers, times in
-//! units, names of values.
+//! What the values of a kind mean to those who wrote them, as keywords next to the kind say: texts that are stored as
+//! numbers, times in units, names of values.
 
 use crate::calendar::{date_of, day_of};
 use crate::kinds::{Kind, Len, Scalar, Type, TypeId};
@@ -366,8 +366,8 @@ fn date(days: i128) -> Option<String> {
     Some(format!("{}-{month:02}-{day:02}", year(own.into())))
 }
 
-/// Parses a time of at most the precision of the unit, as a number of units since 1970. Parts that are missing at the end
-/// are the least: `2024` is the start of that year.
+/// Parses a time of at most the precision of the unit, as a number of units since 1970. Parts that are missing at the
+/// end are the least: `2024` is the start of that year.
 fn parse_time(text: &str, unit: TimeUnit) -> Option<i128> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (date, clock) = match text.split_once(['T', ' ']) {

@@ -1,4 +1,4 @@
-//! A table of what each operation does with each kind of place, each layout and each file of a model.
+//! A table of what each operation does with each kind of location, each layout and each file of a model.
 //! Operations check it before they write anything, and `docs/matrix.md` is generated from it.
 
 use holdall_core::{Result, Rule};
@@ -47,7 +47,7 @@ pub enum Operation {
     Build,
 }
 
-/// A kind of place where a model is stored.
+/// A kind of location where a model is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LocationKind {
@@ -89,7 +89,7 @@ pub enum LayoutKind {
     Blob,
 }
 
-/// Whether an operation supports a kind of place or layout.
+/// Whether an operation supports a kind of location or layout.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Support {
@@ -129,7 +129,7 @@ pub struct OperationRow {
     pub operation: Operation,
     /// The operation's name for users: the name of its command, if it has one.
     pub name: &'static str,
-    /// What the operation does with each kind of place, in the order of [`PlaceKind::ALL`].
+    /// What the operation does with each kind of location, in the order of [`LocationKind::ALL`].
     pub locations: [Support; 9],
     /// What the operation does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it
     /// does not process tensors.
@@ -235,7 +235,7 @@ impl FileUse {
 }
 
 impl OperationRow {
-    /// Returns what the operation does with a kind of place.
+    /// Returns what the operation does with a kind of location.
     pub fn support(&self, location: LocationKind) -> Support {
         self.locations.get(location.position()).copied().unwrap_or(Support::Yes)
     }
@@ -479,7 +479,7 @@ impl Operation {
     }
 }
 
-/// Returns an error if the operation does not support the kind of place of `path`. Call it before anything is
+/// Returns an error if the operation does not support the kind of location of `path`. Call it before anything is
 /// done.
 ///
 /// # Errors
@@ -488,7 +488,7 @@ pub fn check(operation: Operation, path: &Path) -> Result<()> {
     check_kind(operation, LocationKind::from_path(path), &Location::new(path).to_string())
 }
 
-/// The same as [`check`] for a known kind of place, called `name` in errors.
+/// The same as [`check`] for a known kind of location, called `name` in errors.
 ///
 /// # Errors
 /// The same as [`check`].

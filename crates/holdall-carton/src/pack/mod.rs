@@ -127,8 +127,8 @@ impl Packer {
         Packer::empty(Some(description))
     }
 
-    /// Creates a package of the files in a folder that `take` selects. Symbolic links to files of the same
-    /// top-level folder stay links; others are followed if `follow` allows it. Its `carton.toml` is kept byte
+    /// Creates a package of the files in a folder that `selection` selects. Symbolic links to files of the same
+    /// top-level folder stay links; others are followed if `symlinks` allows it. Its `carton.toml` is kept byte
     /// for byte; `MANIFEST` and `LINKS` are written anew.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Finds the files that a model's file refers to, such as shards. Packing is refused unless all of them are packed, too.
+//! Finds the files that a model's file refers to, such as shards. Packing is refused unless all of them are packed,
+//! too.
 
 use super::parts::FileToPack;
 use crate::rules::UNREAD;
@@ -69,7 +70,7 @@ pub(super) fn referenced_files(
 /// folder is opened, if it has one.
 ///
 /// # Errors
-/// The same as [`files_named`].
+/// The same as [`referenced_files`].
 pub(super) fn check_complete(
     files: &BTreeMap<String, FileToPack>,
     model: Option<&Path>,

@@ -166,7 +166,7 @@ pub(super) struct FolderParts {
 }
 
 /// Returns the files in the folder `root` and its subfolders, whose paths in the package begin with `below`,
-/// without [ignored](Ignored) ones unless `take` selects all. For an unpacked package (`below` is empty),
+/// without [ignored](Ignored) ones unless `selection` selects all. For an unpacked package (`below` is empty),
 /// `MANIFEST` and `LINKS` are left out, and files that its `MANIFEST` lists are always packed. Symbolic links
 /// stay links if a package can contain them; others are followed and reported.
 pub(super) fn folder_parts(

@@ -50,8 +50,8 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Decodes a chunk by undoing `steps` in reverse order, except those whose bit in `left_out` is set. The result must
-/// have `len` bytes.
+/// Decodes a chunk by undoing `steps` in reverse order, except those whose bit in `skipped_steps` is set. The result
+/// must have `len` bytes.
 ///
 /// # Errors
 /// Returns an error of [`RULES`] if the stored bytes are malformed.

@@ -1,5 +1,5 @@
-//! Strided tensors, whose elements are not stored in row-major order: for each dimension, the distance between neighbours in
-//! elements.
+//! Strided tensors, whose elements are not stored in row-major order: for each dimension, the distance between
+//! neighbours in elements.
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};

@@ -348,7 +348,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Adds a tensor of another index under `name`. `place` maps extents of the other index to extents of this one.
+    /// Adds a tensor of another index under `name`. `map_extent` maps extents of the other index to extents of this
+    /// one.
     ///
     /// # Errors
     /// Returns the errors of [`IndexBuilder::tensor`] and [`IndexBuilder::component`].

@@ -64,8 +64,8 @@ impl Assembly {
         Assembly::with_context(plan, limits, Want::in_context)
     }
 
-    /// Creates an assembly like [`Assembly::new`]. `place` adds a want's location to an error; callers that know the
-    /// tensors' names use it.
+    /// Creates an assembly like [`Assembly::new`]. `add_context` adds a want's location to an error; callers that know
+    /// the tensors' names use it.
     ///
     /// # Errors
     /// Returns the errors of [`Assembly::new`].

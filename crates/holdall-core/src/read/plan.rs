@@ -180,7 +180,7 @@ impl Plan {
     }
 
     /// Checks the wants for which nothing is fetched because their components have no stored bytes. Such a component
-    /// may still have a digest, or declare a decoded length. `place` adds the want's location to an error.
+    /// may still have a digest, or declare a decoded length. `add_context` adds the want's location to an error.
     ///
     /// # Errors
     /// Returns the errors of [`ComponentDecoder::next`](super::ComponentDecoder::next).

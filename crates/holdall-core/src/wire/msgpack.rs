@@ -50,7 +50,7 @@ pub enum Item {
 pub struct Scan<'w>(Forward<'w>);
 
 impl<'w> Scan<'w> {
-    /// Creates a scan of the values in the range `place` of the file.
+    /// Creates a scan of the values in `range` of the file.
     pub fn new(window: &'w Window, range: Range<u64>) -> Scan<'w> {
         Scan(Forward::new(window, range))
     }

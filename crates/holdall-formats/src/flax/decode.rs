@@ -208,7 +208,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads the header of the array at `place`.
+    /// Reads the header of the array at `range`.
     fn array(&mut self, range: Range<u64>) -> Result<Array, Stop> {
         let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(range.clone()).into() };
         let mut scan = Scan::new(self.window, range.clone());

@@ -1,4 +1,5 @@
-//! Datasets that need others, or the heap: virtual ones, and those whose values have a variable length or are references.
+//! Datasets that need others, or the heap: virtual ones, and those whose values have a variable length or are
+//! references.
 
 use super::dataset::{Data, Dataset, Virtual};
 use super::datatype::{ElementKind, Elements};
@@ -71,8 +72,8 @@ impl Settling<'_, '_> {
         Ok((Data::Stated(Box::new(records)), Some(kind)))
     }
 
-    /// Returns all bytes of a dataset as they are stored, with the filters undone. `above` are the virtual datasets that
-    /// need it.
+    /// Returns all bytes of a dataset as they are stored, with the filters undone. `above` are the virtual datasets
+    /// that need it.
     fn stored(&mut self, number: usize, above: &mut Vec<usize>) -> Result<Bytes, Stop> {
         let datasets = self.datasets;
         let Some(dataset) = datasets.get(number) else { return Ok(Bytes::new()) };

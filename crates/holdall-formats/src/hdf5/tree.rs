@@ -148,8 +148,8 @@ pub(super) fn slice(bytes: &Bytes, range: std::ops::Range<u64>) -> Bytes {
 /// Compares two keys or records.
 pub(super) type Compare<'a> = &'a dyn Fn(&Bytes, &Bytes) -> Ordering;
 
-/// Returns all records of a tree of version 2 of type `of`. All have the same length. With `compare`, they must be in
-/// ascending order, and those of each node between those of its parent node.
+/// Returns all records of a tree of version 2 of type `node_type`. All have the same length. With `compare`, they must
+/// be in ascending order, and those of each node between those of its parent node.
 pub(super) fn second(
     reader: &Reader<'_>,
     at: u64,

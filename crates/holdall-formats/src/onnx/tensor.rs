@@ -49,7 +49,7 @@ pub(super) enum Data<'a> {
 const NUMBERS_OF: [u64; 6] = [4, 5, 6, 7, 10, 11];
 
 impl Proto {
-    /// Reads everything except the elements of the tensor at `place`. `text` returns the string at a range.
+    /// Reads everything except the elements of the tensor at `range`. `text` returns the string at a range.
     pub(super) fn read(
         window: &Window,
         range: Range<u64>,

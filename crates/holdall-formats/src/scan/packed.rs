@@ -269,7 +269,7 @@ enum StreamEnd {
 /// The number of bytes that are decompressed in one call.
 const STEP: usize = 4 << 10;
 
-/// Decompresses a stream; byte by byte from byte `careful` on.
+/// Decompresses a stream, one byte at a time from offset `exact_from` on.
 fn inflate(
     compression: Compression,
     stored: &[u8],

@@ -122,8 +122,8 @@ fn begins_manifest(bytes: &[u8]) -> bool {
 pub(super) const ARRAY: u8 = 0x80;
 pub(super) const MAP: u8 = 0xa0;
 
-/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `major_type` is [`ARRAY`]
-/// or [`MAP`].
+/// Returns the number of bytes of the head of a non-empty array or map, according to its first byte. `major_type` is
+/// [`ARRAY`] or [`MAP`].
 pub(super) fn head_len(head: u8, major_type: u8) -> Option<usize> {
     match head.checked_sub(major_type) {
         Some(1..=23 | 31) => Some(1),

@@ -102,7 +102,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Copies the next item, whose position is `place`. `name` is its name in reports.
+    /// Copies the next item, whose position is `position`. `name` is its name in reports.
     fn item(
         &mut self,
         reader: &mut Reader<'_>,

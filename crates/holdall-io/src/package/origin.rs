@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A shared source.
 pub type Source = Arc<dyn ByteSource>;
 
-/// The kind of place that a package was opened from.
+/// The kind of location that a package was opened from.
 pub enum Origin {
     /// A zip.
     Zip {

@@ -29,7 +29,7 @@ impl FolderSink {
     /// Starts a folder that will be at `target`.
     ///
     /// # Errors
-    /// `place` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
+    /// `exists_rule` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
     /// cannot be written.
     pub fn create(
         target: &Path,
@@ -63,7 +63,7 @@ impl FolderSink {
     /// in the folder are as durable as their writer made them.
     ///
     /// # Errors
-    /// `place` if the target was created meanwhile; Io.
+    /// `exists_rule` if the target was created meanwhile; Io.
     pub fn finish(self, durability: Durability) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
         if let Some(mode) = self.mode {

@@ -198,7 +198,7 @@ impl Course<'_> {
         Course { look, since: Instant::now(), parting: None, answering: None }
     }
 
-    /// Checks a connection for idleness and shutdown, every [`LOOK`]. Returns `true` if it is to be closed.
+    /// Checks a connection for idleness and shutdown, every [`POLL_INTERVAL`]. Returns `true` if it is to be closed.
     fn is_over<T: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         shared: &Shared,

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The origin whose web pages may read the files (CORS); `*` for every origin. Protocol default, no other origin may.
+    /// The origin whose web pages may read the files (CORS); `*` for every origin. Protocol default, no other origin
+    /// may.
     pub cors: Option<String>,
     /// Headers added to every response, as names and values.
     pub headers: Vec<(&'static str, &'static str)>,
@@ -180,9 +181,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Closes a connection after the last response. Reads what the client still sends, for at most [`PARTING`]: a socket
-/// that is closed with unread bytes would reset the connection, and the client would lose the response. Stops once the
-/// client is silent for `silence`.
+/// Closes a connection after the last response. Reads what the client still sends, for at most [`CLOSE_TIMEOUT`]: a
+/// socket that is closed with unread bytes would reset the connection, and the client would lose the response. Stops
+/// once the client is silent for `silence`.
 pub(super) fn close_after(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(silence))?;
     stream.shutdown(Shutdown::Write)?;

@@ -73,7 +73,7 @@ impl Identity {
         Ok(Identity { chain, key, pin: None })
     }
 
-    /// Returns the key and the certificates in PEM, for [`Identity::of_own`]. The text is a secret.
+    /// Returns the key and the certificates in PEM, for [`Identity::from_own_pem`]. The text is a secret.
     pub fn to_pem(&self) -> String {
         let mut out = String::new();
         let keys = [("PRIVATE KEY", self.key())];

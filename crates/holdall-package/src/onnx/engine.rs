@@ -1,6 +1,6 @@
 //! The parts of ONNX graphs that the built-in engine of the runner `onnx` supports, so that packing a graph can say at
-//! once whether it will run there. The engine itself is above this crate; a test of `holdall-run` compares it with these
-//! lists.
+//! once whether it will run there. The engine itself is above this crate; a test of `holdall-run` compares it with
+//! these lists.
 
 use super::{Declared, MessageKind, has_doubles, signature, walk};
 use crate::value::ValueType;
@@ -131,8 +131,8 @@ fn node(bytes: &[u8]) -> Result<(&str, &str)> {
 }
 
 impl Unsupported {
-    /// Returns a warning that names the unsupported parts and the engine that runs the graph instead; `None` if the built-in engine
-    /// supports everything.
+    /// Returns a warning that names the unsupported parts and the engine that runs the graph instead; `None` if the
+    /// built-in engine supports everything.
     pub fn warning(&self) -> Option<Warning> {
         let mut reasons = Vec::new();
         if !self.operators.is_empty() {

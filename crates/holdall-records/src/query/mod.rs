@@ -59,7 +59,7 @@ enum Found<'r> {
     QueryIndices(RecordsAt<'r>),
 }
 
-/// An iterator over indices of runs in a blob: see [`Blob::places`].
+/// An iterator over indices of runs in a blob: see [`Blob::indices`].
 #[derive(Debug)]
 pub struct QueryIndices(Chosen);
 
@@ -86,8 +86,9 @@ impl Records {
     /// absent), `flag` and `!flag` of a Boolean (it is true, or false), `label in (cat, dog)`, `stars between 2 and 4`,
     /// `at is null` (it is absent), `caption like %sea%` (`%` is any text, `_` one character), or `caption
     /// contains sea` for texts and arrays. `width < height` compares two members: a value without quotes that is not a
-    /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions are combined with `and`, `or`, `not` and parentheses. A value ends before
-    /// `and`, `or` or `)`; a value in quotes, written as a JSON string, can contain anything.
+    /// value of the member's kind may be a path; `title = member(caption)` always compares with a member. Conditions
+    /// are combined with `and`, `or`, `not` and parentheses. A value ends before `and`, `or` or `)`; a value in quotes,
+    /// written as a JSON string, can contain anything.
     ///
     /// # Errors
     /// Returns `records/condition`; `schema/path`, `schema/unknown-path`.

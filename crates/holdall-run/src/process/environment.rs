@@ -26,7 +26,7 @@ const PASSED_NAMES: &[&str] = &[
     "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_XLA_FLAGS",
 ];
 
-/// Prefixes of variables that every process gets, unless the name contains a word of [`SECRET`].
+/// Prefixes of variables that every process gets, unless the name contains a word of [`SECRET_WORDS`].
 const PASSED_PREFIXES: &[&str] = &[
     "LC_",
     "BLIS_",

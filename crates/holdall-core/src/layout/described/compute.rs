@@ -55,7 +55,7 @@ impl Column {
 }
 
 impl Scope {
-    /// Computes the value of the expression for each of `places`.
+    /// Computes the value of the expression for each of `indices`.
     ///
     /// # Errors
     /// Returns [`VALUE`] for the first element that has no value.

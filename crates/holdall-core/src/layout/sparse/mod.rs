@@ -160,7 +160,7 @@ fn split_packed(bytes: &Bytes, at: Option<u64>) -> Result<(Bytes, Bytes)> {
     }
 }
 
-/// Returns the dense tensor of sparse values. `places` are the row-major indices of the values.
+/// Returns the dense tensor of sparse values. `flat_indices` are the row-major indices of the values.
 fn scatter(
     shape: &[u64],
     values: &Dense,

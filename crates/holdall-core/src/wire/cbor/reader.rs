@@ -21,7 +21,7 @@ const BREAK_BYTE: u8 = 0xff;
 /// Reads CBOR items from a slice.
 ///
 /// The typed reads ([`Reader::text`], [`Reader::u64`], [`Reader::array`], [`Reader::map`]) are for a format's own
-/// structure: `place` names the item in errors. Attribute values are read with [`Reader::value`] and
+/// structure: `context` names the item in errors. Attribute values are read with [`Reader::value`] and
 /// [`Reader::attributes`].
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
