@@ -21,8 +21,8 @@ const PURE: [&str; 8] = [
     "holdall-formats",
 ];
 
-/// Modules of the standard library that pure crates do not use, including glob imports and aliases. Types, functions
-/// and macros are refused by Clippy (`crates/clippy.toml`).
+/// Modules of the standard library that pure crates do not use, including glob imports and aliases. Types, functions and
+/// macros are refused by Clippy (`crates/clippy.toml`).
 const FORBIDDEN: [&str; 9] = ["env", "fs", "net", "os", "process", "thread", "time", "*", "self"];
 
 /// The folder of the formats, and the files that each of them has. Formats that can be written

@@ -21,8 +21,8 @@ pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
     }
 }
 
-/// Returns the form of an existing file, by its first bytes or its extension, or of a file at an address, by its
-/// extension, if it is a file of columns.
+/// Returns the form of an existing file, by its first bytes or its extension, or of a file at an address, by its extension,
+/// if it is a file of columns.
 pub(crate) fn source(input: &Path) -> Option<given::RecordFormArg> {
     let is_address = || input.to_str().is_some_and(|text| text.contains("://"));
     let by_name = || {

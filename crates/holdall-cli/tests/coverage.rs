@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const DOCUMENTS: [&str; 5] =
     ["zTensor 0.1", "zTensor 1.0", "zTensor 1.2", "Metatensor, the concept", "Carton 1"];
 
-/// Pages whose programs a test of another language runs, with that test. A row names one by its heading where no
-/// command shows what is demanded, and a line of it.
+/// Pages whose programs a test of another language runs, with that test. A row names one by its heading where no command shows what
+/// is demanded, and a line of it.
 const PAGES: [(&str, &str); 2] = [
     ("docs/javascript.md", "js/tests/docs.test.ts"),
     ("docs/python.md", "crates/holdall-py/tests/test_docs.py"),

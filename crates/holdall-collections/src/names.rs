@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// Returns the indices of the names in the bytewise order of the names.
 ///
-/// The names of a model's tensors share a prefix, and most differ within the next 8 bytes. Those 8 bytes are compared
-/// as one number; names that are equal in them are compared by the 8 bytes that follow, and so on. Runs of names that
-/// are already sorted, which are common in real files, are sorted faster.
+/// The names of a model's tensors share a prefix, and most differ within the next 8 bytes. Those 8 bytes are compared as
+/// one number; names that are equal in them are compared by the 8 bytes that follow, and so on. Runs of names that are
+/// already sorted, which are common in real files, are sorted faster.
 ///
 /// # Errors
 /// Returns the index of a name that occurs more than once.

@@ -208,8 +208,8 @@ impl Limit {
         Ok(())
     }
 
-    /// Returns the text of an error about an unknown name: the nearest name, and a list of all limits and of `more`,
-    /// those that only the interface has.
+    /// Returns the text of an error about an unknown name: the nearest name, and a list of all limits and of `more`, those
+    /// that only the interface has.
     pub fn unknown_name(name: &str, case: NameCase, more: &[&str]) -> String {
         let mut all: Vec<String> = LIMITS.iter().map(|limit| limit.spelled(case)).collect();
         all.extend(more.iter().map(|&name| name.to_owned()));

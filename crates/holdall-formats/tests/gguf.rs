@@ -183,8 +183,8 @@ fn encode(index: &Index, bytes: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// What `gguf` 0.19 wrote is written again to the byte, and its blocks become the numbers that it gives: those of
-/// big-endian files as what they are little-endian.
+/// What `gguf` 0.19 wrote is written again to the byte, and its blocks become the numbers that it gives: those of big-endian files
+/// as what they are little-endian.
 #[test]
 fn files_of_gguf_py_come_back_and_dequantise_as_there() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/gguf");

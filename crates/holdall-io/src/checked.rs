@@ -31,10 +31,11 @@ use std::sync::OnceLock;
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |
 /// | all records of a dataset, all entries of a blob | nothing | all but SHA-256 | all | all |
 ///
-/// A digest covers all bytes of a component, so a part of it cannot be checked. Frames and chunks are always decoded as
-/// a whole, so their own checksums are checked for any part of them, unless a digest of the whole component is checked
-/// instead. The CRC-32 that a zip archive has of a compressed component is checked whenever the whole component is
-/// decoded, even with `Off`, because decoding computes it.
+/// A digest covers all bytes of a component, so a part of it cannot be checked. Frames and chunks are always decoded as a
+/// whole, so their own checksums are checked for any part of them, unless a digest of the whole component is checked
+/// instead. The CRC-32 that a zip archive has of a
+/// compressed component is checked whenever the whole component is decoded, even with `Off`, because decoding computes
+/// it.
 ///
 /// Operations that write a model from another one (conversion, edits, packing, salvage) always read with `All`, however
 /// the file was opened: the files they write get new digests, which must not certify damaged data. Verification also

@@ -79,10 +79,9 @@ impl Append {
     /// as bytes, after they were compared with their digests. Memory does not grow with the number of records.
     ///
     /// # Errors
-    /// Returns `records/which-dataset` or `file/no-tensor` if it is not clear which dataset is meant; an integrity
-    /// error if the old records do not have their digest; the errors of
-    /// [`DatasetWriter::fill`](crate::DatasetWriter::fill); and those of [`Build::create`] and [`Build::finish`]. After
-    /// an error, an existing file at the path is unchanged.
+    /// Returns `records/which-dataset` or `file/no-tensor` if it is not clear which dataset is meant; an integrity error
+    /// if the old records do not have their digest; the errors of [`DatasetWriter::fill`](crate::DatasetWriter::fill); and those of
+    /// [`Build::create`] and [`Build::finish`]. After an error, an existing file at the path is unchanged.
     pub fn run(
         &self,
         file: &File,

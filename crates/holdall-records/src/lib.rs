@@ -250,8 +250,8 @@ impl Records {
     ///
     /// The record is not compared with the digest of its component, which covers all records. Only
     /// [`Check::All`](holdall_io::Check::All) compares all bytes with the digest when the records are opened. If the
-    /// component is compressed in frames, the checksum of the frame is compared. [`Records::compare`] compares the
-    /// digests at any time.
+    /// component is compressed in frames, the checksum of the frame is compared. [`Records::compare`] compares the digests
+    /// at any time.
     ///
     /// # Errors
     /// Returns `records/index` if `index` is out of range. If the bytes are neither mapped nor in memory, also the

@@ -348,8 +348,8 @@ impl Schema {
         path.0.iter().try_fold(from, |at, segment| self.step(at, segment))
     }
 
-    /// Returns the node that a segment of a path leads to, or `None` if there is no such node. `[]` and an index lead
-    /// to the items of a list.
+    /// Returns the node that a segment of a path leads to, or `None` if there is no such node. `[]` and an index lead to the
+    /// items of a list.
     pub fn step(&self, from: NodeId, segment: &Segment) -> Option<NodeId> {
         match (self.node(from), segment) {
             (Node::Object(object), Segment::Name(name)) => match object.property(name) {

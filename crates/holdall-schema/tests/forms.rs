@@ -115,8 +115,7 @@ fn definitions_and_defs_may_have_one_name() {
     assert_eq!(found["properties"]["b"]["TypeDef:Tensor"]["dtype"], "I8");
 }
 
-/// Names, some of them alike or with characters that references escape, in both places: each reference leads to its
-/// own.
+/// Names, some of them alike or with characters that references escape, in both places: each reference leads to its own.
 #[test]
 fn every_reference_leads_where_it_led() {
     let names = ["a", "a#2", "a#3", "b~c", "b/c", "50%", "a#2#2", "é"];

@@ -9,9 +9,12 @@
 //! ```text
 //! mod.rs        the list · Codec
 //! encoding.rs   Encoding: raw, or a codec of the list
-//! decode.rs     StreamDecoder (pieces) · BlockDecoder (at once) · Decoder (at once, of any encoding) · Collected (a
-//! stream of what decodes at once) encode.rs     Encoder seek.rs       frames, tables of them, and how long frames are
-//! limits.rs     how much may be decoded pipeline.rs   steps of chunks the rest      a codec each
+//! decode.rs     StreamDecoder (pieces) · BlockDecoder (at once) · Decoder (at once, of any encoding) · Collected (a stream of what decodes at once)
+//! encode.rs     Encoder
+//! seek.rs       frames, tables of them, and how long frames are
+//! limits.rs     how much may be decoded
+//! pipeline.rs   steps of chunks
+//! the rest      a codec each
 //! ```
 
 pub mod columns;

@@ -8,8 +8,8 @@ const MOST_FIRST: u64 = 1024;
 /// The maximum number of items among which an array is looked for.
 const MOST_ITEMS: u32 = 1024;
 
-/// Returns `true` if the file is a map whose first key is a string, or a list or a map whose first key is an integer,
-/// in which an array comes soon. The format has no other mark.
+/// Returns `true` if the file is a map whose first key is a string, or a list or a map whose first key is an integer, in
+/// which an array comes soon. The format has no other mark.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     match window.head(1)?.first() {
         Some(0x81..=0x8f | 0x91..=0x9f | 0xdc..=0xdf) => {}

@@ -274,9 +274,8 @@ impl Datatype {
         }
     }
 
-    /// Returns the fields of a compound with these members. Texts of the types in `bytes`, given by their identities,
-    /// are not UTF-8. The fields of a compound with values of variable length are those of its records, one after the
-    /// other.
+    /// Returns the fields of a compound with these members. Texts of the types in `bytes`, given by their identities, are
+    /// not UTF-8. The fields of a compound with values of variable length are those of its records, one after the other.
     fn fields(&self, members: &[Member], bytes: &HashSet<usize>) -> Result<Fields> {
         let is_varying = self.is_varying();
         let mut end = 0u64;

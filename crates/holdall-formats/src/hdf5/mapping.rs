@@ -16,8 +16,8 @@ const MOST_RUNS: u64 = 1 << 20;
 /// The maximum number of dimensions in HDF5.
 const RANK: u32 = 32;
 
-/// Flags of a mapping of version 1: its file or its path is that of an earlier one, given by number; its file is the
-/// one that has the virtual dataset.
+/// Flags of a mapping of version 1: its file or its path is that of an earlier one, given by number; its file is the one
+/// that has the virtual dataset.
 const SHARES_FILE: u8 = 1;
 const SHARES_PATH: u8 = 2;
 const IN_SAME_FILE: u8 = 4;

@@ -7,18 +7,17 @@
 //! # Layout
 //! ```text
 //! superblock     at offset 0, 512, 1024, …: the length of addresses, the address of the root group
-//! object header  of a group or a dataset: messages (type, shape, location of data, attributes, links), in one or more
-//! blocks groups         version 1: a B-tree of symbol tables, names in a heap; later: links as messages, or in a
-//! fractal heap with a B-tree of version 2 data           contiguous, in the object header, or in chunks, which are
-//! found by a tree or an array
+//! object header  of a group or a dataset: messages (type, shape, location of data, attributes, links), in one or more blocks
+//! groups         version 1: a B-tree of symbol tables, names in a heap; later: links as messages, or in a fractal heap with a B-tree of version 2
+//! data           contiguous, in the object header, or in chunks, which are found by a tree or an array
 //! ```
 //!
 //! # Specification
 //! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`. By [`RULES`].
 //!
 //! # Support
-//! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data,
-//! all types of chunk indexes, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats,
+//! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data, all
+//! types of chunk indexes, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats,
 //! enumerations, complex numbers, arrays of these, and compounds of all of these and of fixed-length strings, which
 //! become records. Strings and sequences of variable length, references to objects and compounds with these become
 //! records with a heap, which the index contains. Virtual datasets are read if their parts are in the same file.

@@ -11,8 +11,7 @@
 //! GraphProto    1 nodes · 2 name · 5 initializers · 11 inputs · 12 outputs · 15 sparse initializers
 //! NodeProto     2 outputs · 3 name · 4 operator · 5 attributes
 //! Attribute     1 name · 5 tensor · 6 graph · 10 tensors · 11 graphs · 22 sparse tensor · 23 sparse tensors
-//! TensorProto   1 dimensions · 2 element type · 4–7, 10, 11 numbers · 8 name · 9 bytes · 13 external data · 14 data
-//! location
+//! TensorProto   1 dimensions · 2 element type · 4–7, 10, 11 numbers · 8 name · 9 bytes · 13 external data · 14 data location
 //! ```
 //! The file is one message of protocol buffers, of any length. It is read in one pass and not kept in memory: the bytes
 //! between the fields that matter are not read.

@@ -10,9 +10,8 @@
 //! since 1.6      a zip with one top folder: data.pkl, byteorder, version, and data/0, data/1, …: the storages
 //! torch.export   a zip with one top folder: archive_format, data/weights/…, data/constants/…, and JSON about those
 //! a pickle alone one value, with arrays of NumPy in it (`.pkl`)
-//! a folder       distributed checkpoints: `.metadata`, a pickle that gives the file of each chunk of a tensor
-//! ([`checkpoint`]) before         five pickles: a number, a version, a dict about the machine, the value, a list of
-//! keys; then for each key
+//! a folder       distributed checkpoints: `.metadata`, a pickle that gives the file of each chunk of a tensor ([`checkpoint`])
+//! before         five pickles: a number, a version, a dict about the machine, the value, a list of keys; then for each key
 //!                an i64 number of elements, and the elements
 //! ```
 //! A tensor is a view of a storage: an offset, a shape and strides, in elements.

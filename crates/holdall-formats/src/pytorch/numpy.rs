@@ -86,9 +86,8 @@ impl<'g> Objects<'g> {
         Ok(value.map(Thing::Plain))
     }
 
-    /// The shape of an array that lies in the order of that name, and its dimensions as they are stored, where not row
-    /// by row. For the order `K` the shape is that in which elements are stored, row by row, and `turned` says which of
-    /// its dimensions each is.
+    /// The shape of an array that lies in the order of that name, and its dimensions as they are stored, where not row by row. For the order `K`
+    /// the shape is that in which elements are stored, row by row, and `turned` says which of its dimensions each is.
     pub(super) fn lying(
         &self,
         mut shape: Vec<u64>,

@@ -4,8 +4,7 @@
 //! ```text
 //! storages   their number; for each: (key, place, class), its number of elements as i64, the elements;
 //!            then one more pickle
-//! tensors    their number; for each: (key, storage, class), rank as i32, 4 bytes, sizes and strides as i64, an offset
-//! as i64
+//! tensors    their number; for each: (key, storage, class), rank as i32, 4 bytes, sizes and strides as i64, an offset as i64
 //! ```
 
 use super::{Found, Job, Scan};

@@ -122,8 +122,7 @@ fn sparse(layout: &str, parts: &[&[u8]], shape: &[u8]) -> Vec<u8> {
     file_of(&out)
 }
 
-/// A file whose tensor `w` is sparse: of that layout and shape, with a storage for each part, whose class, shape and
-/// bytes these are.
+/// A file whose tensor `w` is sparse: of that layout and shape, with a storage for each part, whose class, shape and bytes these are.
 pub(crate) fn sparse_file(layout: &str, parts: &[(&str, &[u32], &[u8])], shape: &[u32]) -> Vec<u8> {
     let text =
         |text: &str| [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();

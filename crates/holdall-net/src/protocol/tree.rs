@@ -61,8 +61,7 @@ impl Step {
     }
 }
 
-/// Returns where a run of groups is split: the left half has the largest power of two of groups that leaves some for
-/// the right.
+/// Returns where a run of groups is split: the left half has the largest power of two of groups that leaves some for the right.
 fn middle(groups: &Range<u64>) -> u64 {
     groups.start + ((groups.end - groups.start).next_power_of_two() >> 1)
 }

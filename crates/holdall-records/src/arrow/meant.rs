@@ -1,5 +1,4 @@
-//! Columns of values with a meaning, which keywords of the schema give: NumPy's texts and times, named values, decimal
-//! numbers.
+//! Columns of values with a meaning, which keywords of the schema give: NumPy's texts and times, named values, decimal numbers.
 
 use crate::gather::Values;
 use crate::rules::ARROW;
@@ -96,8 +95,7 @@ pub(super) fn field(of: &Type, name: &str, is_optional: bool) -> Option<Field> {
     Some(field.with_metadata(HashMap::from([(key.to_owned(), said)])))
 }
 
-/// Returns the unit of Arrow for a unit of at most a week, and how many of it are one; `None` for units that it has
-/// none for.
+/// Returns the unit of Arrow for a unit of at most a week, and how many of it are one; `None` for units that it has none for.
 fn clock(unit: TimeUnit) -> Option<(Unit, i64)> {
     Some(match unit {
         TimeUnit::Weeks => (Unit::Second, 7 * 86_400),

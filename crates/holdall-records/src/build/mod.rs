@@ -328,8 +328,8 @@ impl Build {
         self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
-    /// Adds a dataset or a blob with the attributes of `like` besides its own. Its components have the encodings of
-    /// those of `like` that have the same roles, as far as the format has them.
+    /// Adds a dataset or a blob with the attributes of `like` besides its own. Its components have the encodings of those
+    /// of `like` that have the same roles, as far as the format has them.
     pub(crate) fn add_like(
         &mut self,
         part: impl Into<FinishedTensor>,

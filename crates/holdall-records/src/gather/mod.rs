@@ -118,10 +118,10 @@ impl Records {
     /// Returns the members at these paths of the chosen records, each as a column.
     ///
     /// # Errors
-    /// Returns `records/index` if a record does not exist; `records/other-kind` for records of another kind; the errors
-    /// of [`Records::accessor`] and [`Records::record`]; an error of the `record/…` rules, with the record;
-    /// `record/too-large` if the columns would need more memory than the limit of [`Records::limits`], which is
-    /// possible if entries share their bytes.
+    /// Returns `records/index` if a record does not exist; `records/other-kind` for records of another kind; the errors of
+    /// [`Records::accessor`] and [`Records::record`]; an error of the `record/…` rules, with the record; `record/too-large`
+    /// if the columns would need more memory than the limit of [`Records::limits`], which is possible if entries share
+    /// their bytes.
     pub fn gather(
         &self,
         paths: &[Path],

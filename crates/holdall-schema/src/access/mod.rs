@@ -421,8 +421,7 @@ impl Accessor {
     /// Makes an optional member absent and sets its bytes to zero. Does nothing if it is already absent.
     ///
     /// # Errors
-    /// Returns `record/access` if the last segment is not an optional member, and the errors of
-    /// [`Accessor::is_present`].
+    /// Returns `record/access` if the last segment is not an optional member, and the errors of [`Accessor::is_present`].
     pub fn clear(&self, record: &mut [u8]) -> Result<()> {
         let Some(Guard::Bit { byte, mask }) = self.own_bit() else {
             return Err(self.not("an optional member"));

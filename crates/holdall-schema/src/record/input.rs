@@ -18,8 +18,7 @@ pub enum InputNumber {
     Float(f64),
 }
 
-/// A number of a [`RecordInput`] where an integer is expected, exactly as it is written instead of as the nearest
-/// double.
+/// A number of a [`RecordInput`] where an integer is expected, exactly as it is written instead of as the nearest double.
 #[derive(Debug)]
 pub enum InputInteger {
     /// An integer that is not negative.
