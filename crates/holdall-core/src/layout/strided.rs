@@ -145,7 +145,7 @@ impl Strided {
         }
     }
 
-    /// Converts the tensor to a dense one, with its elements row by row.
+    /// Converts the tensor to a dense one, with its elements in row-major order.
     ///
     /// # Errors
     /// Returns [`DENSE_LIMIT`] if the result exceeds the limit.

@@ -86,9 +86,10 @@ impl<'g> Objects<'g> {
         Ok(value.map(Thing::Plain))
     }
 
-    /// The shape of an array that lies in the order of that name, and its dimensions as they are stored, where not row by row. For the order `K`
-    /// the shape is that in which elements are stored, row by row, and `turned` says which of its dimensions each is.
-    pub(super) fn lying(
+    /// Returns the shape of an array whose elements are stored in `order`, and its dimensions in storage order if that
+    /// is not row-major. For the order `K`, `shape` is the shape in storage order, and `turned` has the index in it of
+    /// each dimension of the array.
+    pub(super) fn stored_order(
         &self,
         mut shape: Vec<u64>,
         order: Id,

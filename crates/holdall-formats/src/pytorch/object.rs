@@ -402,7 +402,7 @@ impl<'g> Objects<'g> {
             ) => {
                 let shape = self.numbers(*shape).ok_or_else(wrong)?;
                 let turned = turned.first().copied();
-                let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
+                let (shape, axes) = self.stored_order(shape, *order, turned).ok_or_else(wrong)?;
                 self.array(shape, axes, *dtype, *bytes, depth)
             }
             // In protocols 0 and 1, objects of a class are created like this.

@@ -185,7 +185,7 @@ impl Csr {
         &self.values
     }
 
-    /// Returns all values with their rows and columns, row by row.
+    /// Returns all values with their rows and columns, in row-major order.
     pub fn entries(&self) -> impl Iterator<Item = CsrEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let columns = self.indices.range(0..self.count());
