@@ -399,7 +399,7 @@ fn any_matrix_survives() {
     }
 }
 
-/// A view that is not row by row is converted by its elements, and has no strides any more.
+/// A view that is not in row-major order is converted by its elements, and has no strides any more.
 #[test]
 fn views_get_a_form_too() {
     let folder =

@@ -1,4 +1,4 @@
-//! Models in several files are equal in every kind of place, and a part of one is not taken for the whole.
+//! Models in several files are equal in every kind of location, and a part of one is not taken for the whole.
 
 use crate::archives::{member, tar, zip};
 use crate::onnx_files;

@@ -40,7 +40,7 @@ pub(super) struct Footer {
 ///
 /// # Errors
 /// Returns [`UNSUPPORTED_CONTAINER`], [`TOO_SHORT`], [`EMPTY_MANIFEST`], [`MANIFEST_BOUNDS`] or [`MANIFEST_LEN`] if
-/// there is no valid footer.
+/// the footer is invalid.
 pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
     let tail = window.tail(2 * WORD)?;
     let head = window.head(WORD)?;

@@ -344,7 +344,7 @@ class Restored(NamedTuple):
             empty: np.ndarray[Any, Any] = np.zeros(a.shape[:-1], self.dtype)
             empty.flags.writeable = a.flags.writeable
             return empty
-        # The characters of an element lie together, also in arrays that are not row by row.
+        # The characters of an element lie together, also in arrays that are not in row-major order.
         together = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
         made: np.ndarray[Any, Any] = together.view(self.dtype)[..., 0]
         return made

@@ -77,8 +77,8 @@ def _columns(data: Any, places: Any, shape: tuple[int, ...], np: Any) -> Any:
 
 
 def _blocks(data: Any, places: Any, shape: tuple[int, ...], block: Any, np: Any) -> Any:
-    """Returns entries that are stored by blocks, each row by row, as the arrays of blocks of compressed rows; ``None``
-    if they are not."""
+    """Returns entries that are stored by blocks, each in row-major order, as the arrays of blocks of compressed rows;
+    ``None`` if they are not."""
     if not (isinstance(block, list) and len(block) == 2 and all(isinstance(n, int) and n > 0 for n in block)):
         return None
     height, width = block
@@ -97,7 +97,7 @@ def _blocks(data: Any, places: Any, shape: tuple[int, ...], block: Any, np: Any)
 
 
 def _of_blocks(rows: Any, columns: Any, height: int, width: int, np: Any) -> tuple[Any, Any]:
-    """Returns the coordinates of the elements of blocks, each row by row."""
+    """Returns the coordinates of the elements of blocks, each in row-major order."""
     shape = (len(rows), height, width)
     first = rows[:, None, None] * height + np.arange(height)[None, :, None]
     second = columns[:, None, None] * width + np.arange(width)[None, None, :]
