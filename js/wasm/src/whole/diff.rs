@@ -315,7 +315,9 @@ fn facts(info: &TensorInfo) -> String {
         .with("shape", |out| json::list(info.shape().iter().copied(), out, json::integer))
         .text("layout", info.layout().as_str())
         .with("dense", |out| match dense_type(info) {
-            Some(element_type) => holdall_json::write_string(&crate::view::name_of(&element_type), out),
+            Some(element_type) => {
+                holdall_json::write_string(&crate::view::name_of(&element_type), out)
+            }
             None => out.push_str("null"),
         })
         .finish()

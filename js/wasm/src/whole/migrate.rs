@@ -69,7 +69,8 @@ impl Migration {
         limits: &SchemaLimits,
     ) -> Result<(Migration, Answer), Error> {
         let parts = input.split_at_checked(len);
-        let (request, text) = parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
+        let (request, text) =
+            parts.ok_or_else(|| CALL.broken("a part is longer than the input"))?;
         let options = options(request)?;
         let schema = Document::parse(text, "the schema", Reading::ByContent, limits)
             .map_err(Error::without_location)?;

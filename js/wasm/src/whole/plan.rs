@@ -116,7 +116,8 @@ fn records(
             resolve_options = resolve_options.with_rename(path, other);
         }
     }
-    let in_context = |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
+    let in_context =
+        |e: Error| if to_path.is_root() { e } else { e.in_tensor(to_path.to_string()) };
     let resolution =
         resolve(&old.schema, from, &new.schema, to, &resolve_options).map_err(in_context)?;
     if !options.drops {
@@ -368,7 +369,9 @@ impl File<'_> {
 
     /// Returns whether both schemas give a specific element type at a path.
     fn are_named(&self, path: &Path) -> bool {
-        [self.old, self.new].iter().all(|document| tensor_at(document, path).is_some_and(|t| t.dtype.is_some()))
+        [self.old, self.new]
+            .iter()
+            .all(|document| tensor_at(document, path).is_some_and(|t| t.dtype.is_some()))
     }
 
     /// Checks that a converter can convert the type at `source` to the one at `path`, as far as

@@ -113,7 +113,11 @@ impl Writer {
         let len = spec.components.get(component).map_or(0, |c| c.decoded_len);
         let digest = self.hasher.take().map(Hasher::finish);
         let range = self.start..self.start.saturating_add(len);
-        self.encoder.component_written(&spec, component, Stored { range, encoding: Encoding::Raw, digest })?;
+        self.encoder.component_written(
+            &spec,
+            component,
+            Stored { range, encoding: Encoding::Raw, digest },
+        )?;
         Ok(Answer::NOTHING)
     }
 
