@@ -142,7 +142,7 @@ fn parts_that_do_not_fit_are_refused() {
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
     refused(all.clone().with_tensor("z", floats(&[2], &[1.0])), "4 bytes do not fit the shape [2]");
     let texts = TensorValue::Strings { shape: vec![], data: vec![] };
-    refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
+    refused(all.clone().with_tensor("z", texts), "0 strings do not fit the shape []");
     let deep = TensorValue::Nested(vec![TensorValue::Nested(vec![])]);
     refused(all.with_tensor("z", deep), "contains a nested tensor");
 }
