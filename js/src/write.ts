@@ -84,7 +84,7 @@ type Spec = { name: string } & (
 const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
 
 /** Returns a file's description for the core. */
-function request(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
+function writeRequest(format: string, specs: readonly Spec[], attributes: Map<string, Value>, options: WriteOptions, isKept = false): Uint8Array {
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`

@@ -88,7 +88,7 @@ def test_every_code_that_has_a_class_is_a_rule():
     for code, of in errors._BY_CODE.items():
         if not code.startswith("python/"):
             kind = re.search(rf"^\| `{code}` \| (\w+) ", rules, re.M)[1]
-            assert issubclass(of, errors._OF_KIND[kind]) or kind == "not_found" and issubclass(of, holdall.NotFoundError), code
+            assert issubclass(of, errors._BY_KIND[kind]) or kind == "not_found" and issubclass(of, holdall.NotFoundError), code
 
 
 def test_what_python_would_raise(zt, tmp_path):

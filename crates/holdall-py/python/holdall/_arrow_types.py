@@ -20,7 +20,17 @@ from typing import Any
 
 from ._packages import package
 
-__all__ = ["VALUE", "annotate", "dictionary", "extension", "has_nulls", "restored", "said", "stored", "stored_type"]
+__all__ = [
+    "VALUE",
+    "annotate",
+    "declared_format",
+    "dictionary",
+    "extension",
+    "has_nulls",
+    "restored",
+    "stored",
+    "stored_type",
+]
 
 #: The member that holds an element of a list with nulls.
 VALUE = "value"

@@ -49,7 +49,7 @@ def warn_of_faults(faults: Mapping[str, HoldallError], source: str) -> None:
     messages = [str(e) for e in list(faults.values())[:3]]
     more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
     count = f"{len(faults)} tensor{'' if len(faults) == 1 else 's'}"
-    warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(said)}{more}", stacklevel=4)
+    warnings.warn(f"{source}: {count} could not be loaded, see `faults` of the result: {'; '.join(messages)}{more}", stacklevel=4)
 
 
 def value(tensor: Tensor, dense: bool) -> Any:
